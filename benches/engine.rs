@@ -19,7 +19,7 @@ use restitch::internal::context::{
 use restitch::internal::json::{Machine, each};
 use restitch::internal::overlap::Anchor;
 use restitch::internal::relay::{Output, Relay};
-use restitch::internal::wire::{Dialect, Reader, wire_of};
+use restitch::internal::wire::{Dialect, Reader};
 use restitch::json::Sink;
 use restitch::paths::Paths;
 use restitch::provider::Delta;
@@ -543,7 +543,7 @@ fn events(c: &mut Criterion) {
         }
         group.bench_function(format!("{shape:?}, framing and text"), |b| {
             b.iter(|| {
-                let bytes = read_events(&body, &mut *wire_of(shape.dialect()).reader());
+                let bytes = read_events(&body, &mut *shape.dialect().wire().reader());
                 assert_eq!(bytes, text_bytes);
             });
         });
@@ -580,7 +580,7 @@ fn events(c: &mut Criterion) {
     ));
     group.bench_function("recorded chats, framing and text", |b| {
         b.iter(|| {
-            let read = |body: &Vec<u8>| read_events(body, &mut *wire_of(Dialect::Chat).reader());
+            let read = |body: &Vec<u8>| read_events(body, &mut *Dialect::Chat.wire().reader());
             chats.iter().map(read).sum::<usize>()
         });
     });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use restitch::internal::json::Machine;
 use restitch::internal::relay::{Output, Relay};
-use restitch::internal::wire::{Dialect, wire_of};
+use restitch::internal::wire::Dialect;
 use restitch::provider::Delta;
 use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
@@ -147,7 +147,7 @@ fn framing(reads: Reads, most: usize, units: usize) {
 /// Reads events in one buffer: framing and text delta.
 fn read(most: usize, units: usize) {
     let (body, ends) = events(2 * most);
-    let mut reader = wire_of(Dialect::Chat).reader();
+    let mut reader = Dialect::Chat.wire().reader();
     let mut decoder = Decoder::new(&Limits::default());
     let (mut input, mut length) = (black_box(&body[..ends[units - 1]]), 0);
     while let Some(event) = decoder.next_event(&mut input).unwrap() {

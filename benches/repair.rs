@@ -33,8 +33,6 @@ mod source;
 #[path = "../tests/it/repair/structure_mistakes.rs"]
 mod structure_mistakes;
 #[allow(dead_code)]
-#[path = "../tests/it/support.rs"]
-mod support;
 #[allow(dead_code)]
 #[path = "../tests/it/repair/table.rs"]
 mod table;

@@ -63,8 +63,6 @@ mod rows;
 #[path = "../tests/it/seam/source.rs"]
 mod source;
 #[allow(dead_code)]
-#[path = "../tests/it/support.rs"]
-mod support;
 #[allow(dead_code)]
 #[path = "../tests/it/seam/table.rs"]
 mod table;
@@ -75,8 +73,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group};
 use restitch::Limits;
-use restitch::sim::style;
 use restitch::splice::{Expect, Slot, Splice};
+use restitch_sim::style;
 
 use join::join_within;
 use judge::Verdict;

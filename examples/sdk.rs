@@ -1,5 +1,5 @@
 //! A typed client of a server that cuts its answers. Prints each section of the report as soon as
-//! it is whole: `cargo run --example sdk --features stream,client,sim`.
+//! it is whole: `cargo run --example sdk --features stream`.
 //!
 //! The server is the scripted one, on a free loopback port. `Sdk` has the interface of the usual
 //! SDKs, so that a user of one would write what `main` has.
@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::Body as _;
-use restitch::internal::client::{Body, Client, Received, Upstream};
 use restitch::session::SessionEvent;
-use restitch::sim::Sim;
 use restitch::sse::Decoder;
 use restitch::{Limits, Stitcher};
+use restitch_http::{Body, Client, Received, Upstream};
+use restitch_sim::Sim;
 use serde::{Deserialize, Serialize};
 use tokio_stream::{Stream, StreamExt};
 

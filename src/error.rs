@@ -129,7 +129,8 @@ pub struct Place {
 
 impl Place {
     /// The number of characters of an excerpt on each side.
-    pub(crate) const EXCERPT: usize = 32;
+    #[doc(hidden)]
+    pub const EXCERPT: usize = 32;
 
     /// Describes the location between the text before the error and the text after it.
     pub(crate) fn of(before: &str, after: &str, offset: usize, path: String) -> Self {

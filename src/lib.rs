@@ -82,30 +82,11 @@ pub mod splice;
 // Layer 5
 pub mod session;
 // Layer 6
-#[cfg(any(feature = "config", feature = "proxy"))]
-mod address;
-#[cfg(feature = "client")]
-mod client;
 #[cfg(feature = "live")]
 pub mod live;
-#[cfg(any(feature = "config", feature = "proxy"))]
-mod route;
-#[cfg(any(feature = "proxy", feature = "sim"))]
-mod socket;
-#[cfg(feature = "proxy")]
-mod store;
+// Layer 7
 #[cfg(feature = "stream")]
 pub mod stream;
-// Layer 7
-#[cfg(feature = "config")]
-mod config;
-#[cfg(feature = "proxy")]
-mod proxy;
-#[cfg(feature = "sim")]
-pub mod sim;
-// Layer 8
-#[cfg(feature = "cli")]
-mod cli;
 
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
@@ -122,34 +103,21 @@ pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 /// peers and tests. Not part of the API: it changes without notice.
 #[doc(hidden)]
 pub mod internal {
-    #[cfg(any(feature = "config", feature = "proxy"))]
-    pub mod address {
-        pub use crate::address::*;
-    }
     pub mod capability {
+        pub use crate::provider::capability::by_model::ByModel;
         pub use crate::provider::capability::cache::CapabilityCache;
         pub use crate::provider::capability::hint::CapabilityHint;
+        pub use crate::provider::capability::pattern::{matches, matches_exactly};
+        pub use crate::provider::capability::too_long::is_too_long;
     }
     pub mod chat {
         pub use crate::provider::chat::*;
         pub use crate::provider::transcript::{ToolCall, Transcript};
-        pub use crate::provider::usage::{add_usage, answer_tokens};
+        pub use crate::provider::usage::{add_usage, answer_tokens, prompt_tokens};
         pub use crate::provider::wire::{Adaptation, Changes, Request, Rest};
     }
     pub mod children {
         pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
-    }
-    #[cfg(feature = "cli")]
-    pub mod cli {
-        pub use crate::cli::*;
-    }
-    #[cfg(feature = "client")]
-    pub mod client {
-        pub use crate::client::*;
-    }
-    #[cfg(feature = "config")]
-    pub mod config {
-        pub use crate::config::*;
     }
     pub mod context {
         pub use crate::context::internal::*;
@@ -168,6 +136,9 @@ pub mod internal {
             pub use crate::json::walk::*;
         }
     }
+    pub mod limits {
+        pub use crate::limits::{FIRST_BYTE, MAX_SEAM_BYTES, TimeLimit, is_probability};
+    }
     pub mod overlap {
         pub use crate::overlap::*;
     }
@@ -175,9 +146,9 @@ pub mod internal {
         pub use crate::session::prompt::Parts;
         pub use crate::session::question::Form;
     }
-    #[cfg(feature = "proxy")]
-    pub mod proxy {
-        pub use crate::proxy::*;
+    pub mod request {
+        pub use crate::provider::allowed::{Allowed, Names, Refused, allowed};
+        pub use crate::provider::translate::translated;
     }
     pub mod prose {
         pub use crate::session::text::{StitchedText, stitch_text};
@@ -185,14 +156,15 @@ pub mod internal {
     }
     pub mod wire {
         pub use crate::provider::wire::{
-            Base, Dialect, Ending, Kept, Reader, Slot, SlotKind, SlotText, Tool, Wire, Writer,
+            Base, Dialect, Ending, Kept, NewRequest, PlainPrompt, Reader, Slot, SlotKind, SlotText,
+            Tool, Wire, Writer,
         };
-        pub use crate::sse::framed::Framing;
-
-        /// Returns the row of an API.
-        pub fn wire_of(dialect: Dialect) -> &'static dyn Wire {
-            dialect.wire()
-        }
+        pub use crate::sse::array::ArrayDecoder;
+        pub use crate::sse::framed::{Framed, Framing};
+        pub use crate::sse::lines::LineDecoder;
+    }
+    pub mod record {
+        pub use crate::session::record::*;
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;

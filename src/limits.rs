@@ -27,7 +27,6 @@ pub struct Limits {
 
 /// Caps on the input: bytes and containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ParserLimits {
     /// Open containers of a document. Deeper input is an error with its offset. Default 1,024: far
     /// more than models write, and few readers accept more.
@@ -91,7 +90,6 @@ impl Default for ParserLimits {
 
 /// Caps on the loop that asks for the rest: requests, calls, tokens and time.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct ContinuationLimits {
     /// Characters of the longest anchor of the first question at a cut. Default 2,048: longer ones
     /// are not repeated faithfully.
@@ -177,8 +175,8 @@ impl Default for ContinuationLimits {
 
 impl ContinuationLimits {
     /// Lowers `max_total_tokens` to the budget of a request that limits each call to `own` tokens.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn limit_total_tokens(&mut self, own: u64) {
+    #[doc(hidden)]
+    pub fn limit_total_tokens(&mut self, own: u64) {
         let most = own.saturating_add(own.saturating_mul(self.max_extra_tokens.into()));
         self.max_total_tokens = Some(self.max_total_tokens.map_or(most, |total| total.min(most)));
     }
@@ -186,7 +184,6 @@ impl ContinuationLimits {
 
 /// Caps on connections: bytes kept for them, and waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TransportLimits {
     /// Bytes read ahead of a slow client, in addition to the kernel's buffers. Default 128 KiB: an
     /// answer of 30,000 tokens.
@@ -244,7 +241,8 @@ impl TransportLimits {
     /// Returns the silence before the first byte of an answer after which a call counts as failed,
     /// with the limit's name: an upstream that has not answered yet gets no less time than one that
     /// has.
-    pub(crate) fn first_byte(&self) -> TimeLimit {
+    #[doc(hidden)]
+    pub fn first_byte(&self) -> TimeLimit {
         match self.first_byte_timeout >= self.idle_timeout {
             true => TimeLimit {
                 name: FIRST_BYTE,
@@ -256,7 +254,8 @@ impl TransportLimits {
 
     /// Returns the silence after which an upstream that has begun to answer counts as gone, with
     /// the limit's name.
-    pub(crate) fn idle(&self) -> TimeLimit {
+    #[doc(hidden)]
+    pub fn idle(&self) -> TimeLimit {
         TimeLimit {
             name: "idle_timeout",
             time: self.idle_timeout,
@@ -275,18 +274,19 @@ impl TransportLimits {
 
 /// A limit of time, with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TimeLimit {
-    pub(crate) name: &'static str,
-    pub(crate) time: Duration,
+pub struct TimeLimit {
+    /// The key in the configuration file.
+    pub name: &'static str,
+    /// The value.
+    pub time: Duration,
 }
 
 /// The name of the limit on the time before the first byte of an answer.
-pub(crate) const FIRST_BYTE: &str = "first_byte_timeout";
+pub const FIRST_BYTE: &str = "first_byte_timeout";
 
 /// Caps on the clients of the proxy: their number, their bytes and the time that it waits for them.
 /// The proxy names the cap that was reached to a client that still listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ServerLimits {
     /// Connections at a time. Default 4,096; fewer if the process may have fewer files open.
     pub max_connections: usize,
@@ -326,10 +326,10 @@ pub struct ServerLimits {
     pub max_page_bytes: usize,
 }
 
-#[cfg(feature = "proxy")]
 impl ServerLimits {
     /// Returns the silence within a request's body, with the limit's name.
-    pub(crate) fn body(&self) -> TimeLimit {
+    #[doc(hidden)]
+    pub fn body(&self) -> TimeLimit {
         TimeLimit {
             name: "body_timeout",
             time: self.body_timeout,
@@ -338,7 +338,8 @@ impl ServerLimits {
 
     /// Returns the time for open answers to end once the proxy is asked to stop, with the limit's
     /// name.
-    pub(crate) fn drain(&self) -> TimeLimit {
+    #[doc(hidden)]
+    pub fn drain(&self) -> TimeLimit {
         TimeLimit {
             name: "drain_timeout",
             time: self.drain_timeout,
@@ -369,7 +370,6 @@ impl Default for ServerLimits {
 
 /// Caps on the answers that the proxy keeps for clients that lose their connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct KeepLimits {
     /// The longest time for which a client may ask that its answer be kept after it was read last.
     /// Default 0: no answer is kept, and a client that leaves ends its call.
@@ -401,12 +401,10 @@ impl Default for KeepLimits {
 /// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and
 /// [`overlap_window`](ParserLimits::overlap_window) of a configuration file. Up to 24 candidates
 /// read each character of a fragment, so a seam of that size takes tenths of a second.
-#[cfg(feature = "config")]
-pub(crate) const MAX_SEAM_BYTES: usize = 256 << 10;
+pub const MAX_SEAM_BYTES: usize = 256 << 10;
 
 /// Returns whether a number can be a [`max_risk`](ContinuationLimits::max_risk).
-#[cfg(any(feature = "config", feature = "proxy"))]
-pub(crate) fn is_probability(number: f64) -> bool {
+pub fn is_probability(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }
 

@@ -7,8 +7,5 @@ mod body;
 #[path = "../../tests/it/reference.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod reference;
-#[path = "../../tests/it/support.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

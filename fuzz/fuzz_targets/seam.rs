@@ -12,10 +12,7 @@ mod missing;
 #[path = "../../tests/it/seam/reading.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod reading;
-#[path = "../../tests/it/support.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod support;
 
-use restitch::sim::style;
+use restitch_sim::style;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

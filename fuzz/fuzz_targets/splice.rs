@@ -4,8 +4,5 @@
 #[path = "../../tests/it/fuzz/splice.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod body;
-#[path = "../../tests/it/support.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod support;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| body::check(input));

@@ -42,7 +42,8 @@ pub use parts::CompletePart;
 pub use summary::{Count, Section};
 
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
-pub(crate) const BUDGET: usize = 500;
+#[doc(hidden)]
+pub const BUDGET: usize = 500;
 
 /// Items for the rest of the crate, its tests and its benches, beside the API.
 pub(crate) mod internal {

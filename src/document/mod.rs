@@ -446,7 +446,8 @@ impl Document {
     }
 
     /// Returns whether this text, which follows the root, ends inside a later root.
-    pub(crate) fn ends_in_later_root(&self, after: &str) -> bool {
+    #[doc(hidden)]
+    pub fn ends_in_later_root(&self, after: &str) -> bool {
         self.parser.ends_in_later_root(after)
     }
 
@@ -462,15 +463,15 @@ impl Document {
 
     /// Whether the root is closed and certain without further text: white space follows a scalar,
     /// and the root is not a possible reference (`[1]`).
-    #[cfg(any(feature = "live", feature = "cli"))]
-    pub(crate) fn is_settled(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_settled(&self) -> bool {
         self.is_complete() && self.parser.is_settled(&self.text)
     }
 
     /// Returns the error for significant text after a scalar root without a fence. Such a scalar is
     /// a word of a sentence: `2026 was …`.
-    #[cfg(feature = "cli")]
-    pub(crate) fn text_after_scalar(&self) -> Option<SyntaxError> {
+    #[doc(hidden)]
+    pub fn text_after_scalar(&self) -> Option<SyntaxError> {
         self.parser.text_after_scalar(&self.text)
     }
 

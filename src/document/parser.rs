@@ -378,7 +378,6 @@ impl Parser {
     }
 
     /// Whether the ended root is certain without further text.
-    #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
         if self.is_scalar {
             text.len() > self.machine.offset()
@@ -455,7 +454,6 @@ impl Parser {
     }
 
     /// Returns the error for text after a scalar root, except white space and a fence.
-    #[cfg(feature = "cli")]
     pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
         let (at, byte) = self
             .first_after_root(text, 0)

@@ -81,7 +81,7 @@ impl Eq for Frame {}
 
 impl Frame {
     /// Returns a frame from known parts.
-    pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
+    pub fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
         Self {
             kind,
             start,

@@ -51,15 +51,16 @@ pub enum Rule {
 
 /// A request's body with listed members only.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Allowed<'a> {
+pub struct Allowed<'a> {
     /// Unchanged if nothing was left out.
-    pub(crate) body: Cow<'a, str>,
-    pub(crate) left_out: Names,
+    pub body: Cow<'a, str>,
+    /// The names of the other members.
+    pub left_out: Names,
 }
 
 /// Names of members for the log, without their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names {
+pub struct Names {
     names: BTreeSet<String>,
     has_more: bool,
 }
@@ -67,7 +68,7 @@ pub(crate) struct Names {
 impl Names {
     /// Adds a name. A client chooses it, so a long name, or one with other characters than names
     /// have, is not repeated.
-    pub(crate) fn add(&mut self, name: &str) {
+    pub fn add(&mut self, name: &str) {
         let is_plain = name.len() <= LONGEST_NAME
             && name.bytes().all(|byte| {
                 byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'?')
@@ -93,10 +94,10 @@ impl fmt::Display for Names {
 
 /// The error of a request that can't be copied. It names the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) Names);
+pub struct Refused(pub Names);
 
 /// Returns the body of a request with the members in `list` only.
-pub(crate) fn allowed<'a>(list: Members, body: &'a str) -> Result<Allowed<'a>, Refused> {
+pub fn allowed<'a>(list: Members, body: &'a str) -> Result<Allowed<'a>, Refused> {
     let mut copy = Copier::default();
     let refused = || Refused(Names::default());
     let root = object(body).ok_or_else(refused)?;

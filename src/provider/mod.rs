@@ -6,7 +6,6 @@
 
 use std::fmt;
 
-#[cfg(feature = "proxy")]
 pub(crate) mod allowed;
 pub mod capability;
 pub(crate) mod chat;

@@ -1,7 +1,6 @@
 //! The conversation of a request as plain messages, and as a request of another API.
 
 use super::fields::{present, text, word};
-#[cfg(feature = "proxy")]
 use super::wire::{Changes, Dialect, NewRequest, PlainPrompt, Rest};
 use crate::json::walk::{Raw, ValueKind};
 
@@ -31,8 +30,7 @@ pub enum Role {
 ///
 /// The new request lacks the other members of the request: tools, formats of the answer, sampling.
 /// The rest of an answer is text that fits no format.
-#[cfg(feature = "proxy")]
-pub(crate) fn translated(
+pub fn translated(
     (from, body): (Dialect, &str),
     (to, model): (Dialect, &str),
     max_tokens: Option<u64>,
@@ -73,7 +71,6 @@ pub(crate) fn translated(
 }
 
 /// Joins successive messages by the same speaker. After that the speakers alternate.
-#[cfg(feature = "proxy")]
 fn merged(messages: Vec<PlainMessage>) -> Vec<PlainMessage> {
     let mut merged: Vec<PlainMessage> = Vec::new();
     for message in messages {
@@ -145,7 +142,7 @@ pub(super) fn with_system(
     Some(std::iter::once(system).chain(messages).collect())
 }
 
-#[cfg(all(test, feature = "proxy"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -80,8 +80,7 @@ pub fn answer_tokens(raw: &str) -> Option<u64> {
 
 /// Returns the request's tokens in a usage object: `prompt_tokens`, or one of its names in other
 /// formats.
-#[cfg(feature = "proxy")]
-pub(crate) fn prompt_tokens(raw: &str) -> Option<u64> {
+pub fn prompt_tokens(raw: &str) -> Option<u64> {
     count(
         raw,
         [
@@ -246,7 +245,6 @@ mod tests {
         assert_eq!(answer_tokens(r#"{"total_tokens":7}"#), None);
     }
 
-    #[cfg(feature = "proxy")]
     #[test]
     fn the_requests_tokens_have_several_names() {
         for raw in [

@@ -6,12 +6,10 @@
 
 use std::fmt;
 
-#[cfg(feature = "proxy")]
 use super::allowed::Members;
 use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
-#[cfg(any(feature = "proxy", feature = "stream"))]
 use crate::provider::capability::Capability;
 use crate::provider::capability::{PrefillForm, Switch};
 use crate::sse::Encoder;
@@ -70,7 +68,9 @@ impl Dialect {
             .find(|dialect| dialect.wire().takes_path(path))
     }
 
-    pub(crate) fn wire(self) -> &'static dyn Wire {
+    /// Returns the row of the API.
+    #[doc(hidden)]
+    pub fn wire(self) -> &'static dyn Wire {
         match self {
             Self::Chat => &super::chat::Chat,
             Self::Completions => &super::completions::Completions,
@@ -137,7 +137,6 @@ pub trait Wire: fmt::Debug + Send + Sync {
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
 
     /// Returns the members of a request that hold no credential, which fallbacks and stores get.
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> Members;
 
     /// Returns a request for a new, streamed answer to a prompt.
@@ -394,8 +393,7 @@ impl Base {
     }
 
     /// Returns the base for an answer from a model with this capability.
-    #[cfg(any(feature = "proxy", feature = "stream"))]
-    pub(crate) fn of_model(self, capability: &Capability) -> Self {
+    pub fn of_model(self, capability: &Capability) -> Self {
         match self {
             Self::Prefill {
                 text, is_continued, ..

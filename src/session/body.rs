@@ -11,7 +11,6 @@ use super::slots::{Ends, Slots};
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
-#[cfg(feature = "proxy")]
 use super::{LimitReached, StopReason};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::json::walk;
@@ -94,8 +93,7 @@ impl BodyRelay {
     }
 
     /// Records the model of the request.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn model(mut self, model: &str) -> Self {
+    pub fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));
         self
     }
@@ -109,8 +107,7 @@ impl BodyRelay {
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
     /// the one that ends it.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
+    pub fn stop(&mut self, limit: Option<LimitReached>) {
         self.slots.stop();
         limit
             .into_iter()
@@ -203,8 +200,7 @@ impl BodyRelay {
     }
 
     /// Gives the answer up: the caller does not make the requested call.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn give_up_unasked(&mut self, now: Duration) {
+    pub fn give_up_unasked(&mut self, now: Duration) {
         self.slots
             .session_mut()
             .give_up_unasked(StopReason::Failures);

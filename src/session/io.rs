@@ -82,14 +82,14 @@ pub enum CallEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// The strategy of its continuation requests.
-    pub(crate) strategy: ContinuationStrategy,
+    pub strategy: ContinuationStrategy,
     /// The API that it is asked by, and how its streams are divided, where they are not those of
     /// the first call.
-    pub(crate) foreign: Option<(Dialect, Framing)>,
+    pub foreign: Option<(Dialect, Framing)>,
     /// Its name in reports.
-    pub(crate) upstream: String,
+    pub upstream: String,
     /// The model that is asked there.
-    pub(crate) model: String,
+    pub model: String,
 }
 
 impl CallEnd {
@@ -111,7 +111,8 @@ impl CallEnd {
     }
 
     /// Returns the reason, in words, if the call was refused.
-    pub(crate) fn refusal(&self) -> Option<&str> {
+    #[doc(hidden)]
+    pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Rejected { reason, .. }
             | Self::TooLong(reason)
@@ -127,7 +128,8 @@ impl CallEnd {
     }
 
     /// Returns the limit that ended the call, if one did.
-    pub(crate) fn limit(&self) -> Option<&LimitReached> {
+    #[doc(hidden)]
+    pub fn limit(&self) -> Option<&LimitReached> {
         if let Self::TimedOut(limit) = self {
             Some(limit)
         } else {
@@ -226,6 +228,18 @@ pub enum FailureReason {
     Schema(String),
     /// The call was refused.
     Rejected(String),
+}
+
+impl FailureReason {
+    /// Returns the reason in one word, for logs and metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Nothing(_) => "nothing",
+            Self::Merge(_) => "merge",
+            Self::Schema(_) => "schema",
+            Self::Rejected(_) => "rejected",
+        }
+    }
 }
 
 impl std::fmt::Display for FailureReason {

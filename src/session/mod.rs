@@ -27,7 +27,6 @@ pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;
 mod received;
-#[cfg(feature = "proxy")]
 pub(crate) mod record;
 pub(crate) mod relay;
 mod repair;
@@ -61,8 +60,8 @@ pub use prose::Prose;
 use prose::TextContinuation;
 use question::Attempts;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
-#[cfg(feature = "proxy")]
-pub(crate) use retry::below;
+#[doc(hidden)]
+pub use retry::below;
 pub use retry::{Message, Retry};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
@@ -417,8 +416,8 @@ impl Session {
     }
 
     /// Ends the answer on the operator's wish: when the open call ends, no other is made.
-    #[cfg(feature = "proxy")]
-    pub(super) fn stop(&mut self) {
+    #[doc(hidden)]
+    pub fn stop(&mut self) {
         self.is_stopped = true;
     }
 
@@ -509,14 +508,14 @@ impl Session {
     }
 
     /// Records an upstream that replaces the first one.
-    #[cfg(feature = "proxy")]
-    pub(super) fn note_upstream(&mut self, upstream: &str) {
+    #[doc(hidden)]
+    pub fn note_upstream(&mut self, upstream: &str) {
         self.tally.upstreams.push(upstream.to_owned());
     }
 
     /// Records the model of the request.
-    #[cfg(feature = "proxy")]
-    pub(super) fn note_model(&mut self, model: &str) {
+    #[doc(hidden)]
+    pub fn note_model(&mut self, model: &str) {
         self.call.model = Some(model.to_owned());
     }
 

@@ -134,7 +134,9 @@ pub struct LimitReached {
 }
 
 impl LimitReached {
-    pub(crate) fn new(name: &str, value: usize) -> Self {
+    /// Creates a limit that is not a time.
+    #[doc(hidden)]
+    pub fn new(name: &str, value: usize) -> Self {
         Self {
             name: name.to_owned(),
             value: value.into(),

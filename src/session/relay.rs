@@ -109,7 +109,7 @@ impl Relay {
     }
 
     /// Returns a relay for a stream of an API with this framing.
-    pub(crate) fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+    pub fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
         let wire = dialect.wire();
         Self {
             slots: Slots::new(wire, Session::new(limits.clone())),
@@ -218,31 +218,27 @@ impl Relay {
     }
 
     /// Records that another upstream than the first one has answered the first call.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
+    pub fn answered_by(mut self, upstream: &str) -> Self {
         self.slots
             .configure(|session| session.note_upstream(upstream));
         self
     }
 
     /// Records the model of the request.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn model(mut self, model: &str) -> Self {
+    pub fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));
         self
     }
 
     /// Records a limit on the reader's side. The answer ends with the open call, which the caller
     /// must then end.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn note_limit(&mut self, limit: LimitReached) {
+    pub fn note_limit(&mut self, limit: LimitReached) {
         self.slots.note_limit(limit.clone());
         self.client.limit = Some(limit);
     }
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.reattach = Reattach::Never;
         self.slots.stop();
     }

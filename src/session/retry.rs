@@ -198,7 +198,7 @@ impl Retry {
 
 /// Replaces `/v1` by `prefix` in a path, or puts `prefix` in front; `None` where the path begins
 /// with it already.
-pub(crate) fn below(prefix: &str, path: &str) -> Option<String> {
+pub fn below(prefix: &str, path: &str) -> Option<String> {
     let rest = path
         .strip_prefix("/v1")
         .filter(|rest| rest.starts_with('/'))

@@ -146,7 +146,6 @@ impl Slots {
     }
 
     /// Ends the answer on the operator's wish: when the open call ends, no other is made.
-    #[cfg(feature = "proxy")]
     pub(super) fn stop(&mut self) {
         self.configure(Session::stop);
     }
@@ -246,7 +245,6 @@ impl Slots {
     }
 
     /// Records a limit that ends the answer for its reader.
-    #[cfg(feature = "proxy")]
     pub(super) fn note_limit(&mut self, limit: LimitReached) {
         self.limit.get_or_insert(limit);
     }

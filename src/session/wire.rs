@@ -20,7 +20,6 @@ pub enum TransportEnd {
 
 /// An action for the caller, or a report.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Output {
     /// Bytes for the client.
     Bytes(Bytes),

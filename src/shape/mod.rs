@@ -31,8 +31,8 @@ use std::cmp::Reverse;
 
 pub use attempt::Attempt;
 pub use expect::Expect;
-#[cfg(feature = "cli")]
-pub(crate) use report::status_name;
+#[doc(hidden)]
+pub use report::status_name;
 pub use report::{Dropped, ParseError, Parsed, Renamed, Repaired, Root, Violation};
 #[cfg(feature = "schema")]
 pub use schema::{Schema, SchemaError};
@@ -59,7 +59,7 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
 
 /// Like [`repair`], but among several roots takes the first one that is expected. The value keeps
 /// its own shape.
-pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
+pub fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
     search::find(text, &expect.options())
         .choose(text, |root| apply::fits(&root.json, expect))
         .0

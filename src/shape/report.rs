@@ -110,7 +110,7 @@ impl Serialize for Root<'_> {
 }
 
 /// Returns the name of a status in reports: `valid`, `repaired`, `truncated`, `malformed`.
-pub(crate) fn status_name(status: RepairStatus) -> &'static str {
+pub fn status_name(status: RepairStatus) -> &'static str {
     match status {
         RepairStatus::Valid => "valid",
         RepairStatus::Repaired => "repaired",
@@ -145,8 +145,7 @@ impl std::error::Error for ParseError {}
 
 impl Repaired<'_> {
     /// Copies the borrowed text.
-    #[cfg(feature = "cli")]
-    pub(crate) fn into_owned(self) -> Repaired<'static> {
+    pub fn into_owned(self) -> Repaired<'static> {
         let Self {
             status,
             json,
@@ -166,8 +165,7 @@ impl Repaired<'_> {
 
 impl Parsed<'_> {
     /// Copies the borrowed text.
-    #[cfg(feature = "cli")]
-    pub(crate) fn into_owned(self) -> Parsed<'static> {
+    pub fn into_owned(self) -> Parsed<'static> {
         let others = owned(self.others);
         let Parsed {
             attempt,
@@ -196,7 +194,6 @@ impl Parsed<'_> {
     }
 }
 
-#[cfg(feature = "cli")]
 fn owned(roots: Vec<Root<'_>>) -> Vec<Root<'static>> {
     let owned = |root: Root<'_>| Root {
         status: root.status,

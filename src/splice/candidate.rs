@@ -60,7 +60,7 @@ pub(super) struct TakenElement {
     /// The depth of its array.
     pub(super) depth: usize,
     /// The element's offset in the fragment.
-    pub(super) at: usize,
+    pub at: usize,
     /// The bits of the reading in which it is the next element, before its identifying text counts.
     pub(super) lost: f32,
     /// The bits that distinguish it from the next one.

@@ -18,7 +18,7 @@ use crate::Limits;
 /// An event is an object or an array inside the outermost array. Anything else there belongs to the
 /// next event's range.
 #[derive(Clone, Debug)]
-pub(crate) struct ArrayDecoder {
+pub struct ArrayDecoder {
     event_limit: usize,
     /// The open element. After an event it is that event's element, until the next call.
     carry: Vec<u8>,

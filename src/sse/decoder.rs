@@ -119,6 +119,16 @@ pub enum DecodeErrorKind {
     EventTooLong(usize),
 }
 
+impl DecodeErrorKind {
+    /// Returns the name of the limit, as [`ParserLimits`](crate::ParserLimits) has it.
+    pub fn limit(&self) -> &'static str {
+        match self {
+            Self::LineTooLong(_) => "max_line_bytes",
+            Self::EventTooLong(_) => "max_event_bytes",
+        }
+    }
+}
+
 impl Decoder {
     /// Creates a decoder at the start of a stream, with the caps
     /// [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes) and

@@ -18,14 +18,18 @@ pub enum Framing {
 
 /// A decoder of events, however the stream is divided into them.
 #[derive(Debug)]
-pub(crate) enum Framed {
+pub enum Framed {
+    /// Server-sent events.
     Events(Decoder),
+    /// One JSON object per line.
     Lines(LineDecoder),
+    /// The elements of a JSON array.
     Array(ArrayDecoder),
 }
 
 impl Framed {
-    pub(crate) fn new(framing: Framing, limits: &Limits) -> Self {
+    /// Creates a decoder at the start of a stream.
+    pub fn new(framing: Framing, limits: &Limits) -> Self {
         match framing {
             Framing::Events => Self::Events(Decoder::new(limits)),
             Framing::Lines => Self::Lines(LineDecoder::new(limits)),
@@ -35,7 +39,7 @@ impl Framed {
 
     /// Decodes the next event from the front of `input`; see [`Decoder::next_event`].
     #[inline] // It is called for each event in one place, and in others once.
-    pub(crate) fn next_event<'a, 'i: 'a>(
+    pub fn next_event<'a, 'i: 'a>(
         &'a mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'a>>, DecodeError> {
@@ -47,7 +51,7 @@ impl Framed {
     }
 
     /// Ends the stream; see [`Decoder::finish`].
-    pub(crate) fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+    pub fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
         match self {
             Self::Events(decoder) => decoder.finish(),
             Self::Lines(decoder) => decoder.finish(),
@@ -56,7 +60,7 @@ impl Framed {
     }
 
     /// Returns the offset up to which bytes can be forwarded; see [`Decoder::boundary`].
-    pub(crate) fn boundary(&self) -> u64 {
+    pub fn boundary(&self) -> u64 {
         match self {
             Self::Events(decoder) => decoder.boundary(),
             Self::Lines(decoder) => decoder.boundary(),

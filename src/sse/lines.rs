@@ -19,7 +19,7 @@ use crate::Limits;
 ///
 /// A line ends with LF or CRLF. A CR alone ends no line: in JSON it is white space.
 #[derive(Clone, Debug)]
-pub(crate) struct LineDecoder {
+pub struct LineDecoder {
     line_limit: usize,
     /// The start of an unfinished line, never longer than `line_limit`. After an event it is that
     /// event's line, until the next call.

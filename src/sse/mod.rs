@@ -8,14 +8,14 @@
 //! Some APIs frame their streams differently. `lines` reads one JSON object per line, and `array`
 //! the elements of a JSON array, both with the interface of [`Decoder`].
 
-mod array;
+pub(crate) mod array;
 mod decoder;
 mod encoder;
 pub(crate) mod framed;
-mod lines;
+pub(crate) mod lines;
 
 pub(crate) use array::ArrayDecoder;
 pub use decoder::{DecodeError, DecodeErrorKind, Decoder, Event};
 pub use encoder::Encoder;
-pub(crate) use framed::{Framed, Framing};
+pub use framed::{Framed, Framing};
 pub(crate) use lines::LineDecoder;

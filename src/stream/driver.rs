@@ -179,7 +179,6 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
 
     /// Ends the open call as a lost connection, and makes no further one. The answer ends with the
     /// next polls.
-    #[cfg(feature = "proxy")]
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         let now = self.origin.elapsed();

@@ -20,7 +20,6 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::Document;
-#[cfg(feature = "proxy")]
 use crate::limits::TimeLimit;
 use crate::session::relay::{self, Relay, TransportEnd};
 use crate::session::{CallEnd, Outcome, Session, SessionEvent, StopReason};
@@ -111,22 +110,21 @@ macro_rules! adapter_methods {
 adapter_methods!(Stitch, Bytes);
 adapter_methods!(StitchText, String);
 
-#[cfg(feature = "proxy")]
 impl<'a, E> Stitch<'a, E> {
     /// Calls `observer` with every output before it is acted on.
-    pub(crate) fn observe_all(self, observer: impl FnMut(&relay::Output) + Send + 'a) -> Self {
+    pub fn observe_all(self, observer: impl FnMut(&relay::Output) + Send + 'a) -> Self {
         self.observe_outputs(observer)
     }
 
     /// Gives the answer up as [`stop`](Self::stop) does. Its end names the limit.
-    pub(crate) fn stop_at(&mut self, limit: TimeLimit) {
+    pub fn stop_at(&mut self, limit: TimeLimit) {
         self.0.engine.note_limit(limit.into());
         self.stop();
     }
 
     /// Gives the answer up: ends the open call, and makes no further one. The next items are the
     /// end of the answer.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.0.engine.stop();
         self.0.stop();
     }

@@ -7,7 +7,7 @@ use restitch::json::{CloseOptions, CutState, Event, Live};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 
 use crate::reference::{Log, Told};
-use crate::support::{chunks, splits};
+use restitch_testing::{chunks, splits};
 
 fn told(name: &'static str, span: (usize, usize), path: &str) -> Told {
     Told {

@@ -6,7 +6,7 @@ use restitch::Limits;
 use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError, SpliceRequest};
 use serde_json::{Value, json};
 
-use crate::case_file::{CaseFile, read_folder};
+use restitch_testing::case_file::{CaseFile, read_folder};
 
 /// Cases that the engine does not fulfil yet. One that it does fulfil must be removed here.
 const NOT_YET: [&str; 2] = [

@@ -8,12 +8,12 @@ use restitch::Limits;
 use restitch::internal::chat::Transcript;
 use restitch::internal::chat::{self, Reader};
 use restitch::internal::json::walk;
-use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer, wire_of};
+use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
 use restitch::provider::{Delta, Dialect, Finish, Kind, SlotId};
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::{at_least, corpus_rows, grammar_files};
+use restitch_testing::{at_least, corpus_rows, grammar_files};
 
 /// Returns name and data of each event of a body, including one that no blank line ends.
 fn events(body: &[u8]) -> Vec<(String, String)> {
@@ -500,7 +500,7 @@ fn surrogates_split_over_deltas() {
 
 /// Returns what a writer that has seen `observed` writes with `write`.
 fn written(observed: &[&str], write: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> String {
-    let mut writer = wire_of(Dialect::Chat).writer();
+    let mut writer = Dialect::Chat.wire().writer();
     for data in observed {
         writer.observe("message", data);
     }
@@ -647,8 +647,9 @@ fn what_is_written_reads_as_what_was_meant() {
 fn bodies_are_read() {
     let read = |body: &str| {
         let mut found = Vec::new();
-        let is_answer =
-            wire_of(Dialect::Chat).read_body(body, &mut |delta| found.push(show(&delta)));
+        let is_answer = Dialect::Chat
+            .wire()
+            .read_body(body, &mut |delta| found.push(show(&delta)));
         (is_answer, found)
     };
     let body = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\":","refusal":null},"finish_reason":"length"}],"usage":{"t":1}}"#;

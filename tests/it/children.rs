@@ -10,8 +10,8 @@ use restitch::paths::Paths;
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
-use crate::support::{Rng, at_least, corpus_documents, random_cuts};
-use crate::tree::Tree;
+use restitch_testing::tree::Tree;
+use restitch_testing::{Rng, at_least, corpus_documents, random_cuts};
 
 fn document() -> Document {
     Document::with_options(1024, AllowedRoots::Any, Trailing::Next)

@@ -9,7 +9,7 @@ use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 use serde_json::{Value, json};
 
-use crate::support::{Rng, at_least, corpus_documents, corpus_rows, event_data, is_doubtful_end};
+use restitch_testing::{Rng, at_least, corpus_documents, corpus_rows, event_data, is_doubtful_end};
 
 const NOW: Duration = Duration::ZERO;
 

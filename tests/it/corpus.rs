@@ -7,7 +7,9 @@ use restitch::AllowedRoots;
 use restitch::{Document, Trailing};
 use serde_json::Value;
 
-use crate::support::{corpus_documents, corpus_files, corpus_rows, corpus_strings, grammar_files};
+use restitch_testing::{
+    corpus_documents, corpus_files, corpus_rows, corpus_strings, grammar_files,
+};
 
 /// More would be a burden for everybody who clones the repository.
 const MAX_BYTES: u64 = 400_000;

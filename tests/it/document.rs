@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::json::INLINE;
 use crate::reference::{Verdict, oracle_verdict};
-use crate::support::{Rng, corpus_documents, random_cuts};
+use restitch_testing::{Rng, corpus_documents, random_cuts};
 
 /// Returns the documents of the corpus of at most `up_to` bytes, as (name, text), the text without
 /// white space around it.

@@ -7,7 +7,7 @@ use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::session::{CallEnd, Input, Output, Session};
 
-use crate::support::{Rng, text_cuts};
+use restitch_testing::{Rng, text_cuts};
 
 /// What the client gets of an answer whose calls bring these texts, `None` where a call more is
 /// asked for; each text in pieces that `rng` chooses.

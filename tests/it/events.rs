@@ -12,8 +12,8 @@ use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 use crate::document::{all_documents, parses};
 use crate::fuzz::feed::told_in_time;
 use crate::reference::oracle;
-use crate::support::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
-use crate::tree::Tree;
+use restitch_testing::tree::Tree;
+use restitch_testing::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
 
 /// Texts with what the documents lack: halves of surrogate pairs, roots of all kinds, ends in every
 /// token.

@@ -11,7 +11,6 @@ pub(crate) mod familiar;
 pub(crate) mod feed;
 pub(crate) mod relay_ops;
 pub(crate) mod repair;
-#[cfg(feature = "sim")]
 pub(crate) mod seam;
 pub(crate) mod splice;
 pub(crate) mod splits;
@@ -24,13 +23,12 @@ pub(crate) mod write_read;
 
 use std::{fs, path::Path};
 
-use crate::support::skipped;
-use crate::wires::{answers, continued};
+use crate::wires::continued;
+use restitch_testing::skipped;
 
-#[cfg(feature = "sim")]
 use {
     crate::seam::{missing, reading},
-    restitch::sim::style,
+    restitch_sim::style,
 };
 
 fn over_kept(name: &str, body: fn(&[u8])) {
@@ -85,7 +83,6 @@ fn repair_kept() {
     over_kept("repair", repair::check);
 }
 
-#[cfg(feature = "sim")]
 #[test]
 fn seam_kept() {
     over_kept("seam", seam::check);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fuzz::against_serde::{agrees_with_serde, check as second_opinion};
 use crate::fuzz::feed::{check as fuzz_body, check_closings, verdict};
 use crate::reference::{Verdict, oracle, oracle_verdict};
-use crate::support::{Rng, at_least, grammar_files, splits};
+use restitch_testing::{Rng, at_least, grammar_files, splits};
 
 /// The documents of these tests that need no corpus: each has something that the others lack.
 pub(crate) const INLINE: [&str; 12] = [

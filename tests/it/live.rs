@@ -22,7 +22,7 @@ use restitch::{Limits, StitchText, Stitcher, Trailing};
 use serde::Deserialize;
 use tokio_stream::{Stream, StreamExt};
 
-use crate::support::{chunks, splits};
+use restitch_testing::{chunks, splits};
 
 /// A stream of given items. `None` is a poll without an item. Counts its polls, and must not be
 /// polled after its end.

@@ -7,7 +7,7 @@ use restitch::internal::json::{Frame, Machine};
 use restitch::json::{CloseOptions, Completion, CutState};
 
 use crate::reference::Log;
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// What a machine says at the end of a text, or at an error.
 #[derive(Debug, PartialEq)]

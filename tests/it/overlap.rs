@@ -6,7 +6,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use restitch::internal::overlap::{Anchor, Edits, Hits, Matcher, NearAnchor};
 
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 const LADDER: [usize; 13] = [
     40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,

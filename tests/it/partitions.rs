@@ -8,7 +8,7 @@ use restitch::provider::Finish;
 use restitch::session::{CallEnd, Input, Output, Session, Status, stitch};
 use restitch::splice::Expect;
 
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 const WORDS: [&str; 24] = [
     "river", "stone", "the", "of", "and", "harbour", "lamp", "quiet", "under", "seven", "winter",

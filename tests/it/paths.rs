@@ -8,8 +8,8 @@ use restitch::paths::{Match, Paths, PatternErrorKind, Phase};
 use restitch::{Document, Trailing};
 use serde_json::Value;
 
-use crate::support::{Rng, at_least, chunks, corpus_documents, random_cuts, splits};
-use crate::tree::Tree;
+use restitch_testing::tree::Tree;
+use restitch_testing::{Rng, at_least, chunks, corpus_documents, random_cuts, splits};
 
 /// A match; the fragments of a string are joined when it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -62,6 +62,7 @@ fn each_promise_has_its_test() {
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
     sources(&root.join("tests/it"), &mut files);
+    sources(&root.join("crates"), &mut files);
     let sources: Vec<_> = files
         .iter()
         .map(|path| fs::read_to_string(path).unwrap())

@@ -15,7 +15,7 @@ use restitch::session::{
 };
 use restitch::splice::{Alignment, Seam, SpliceError};
 
-use crate::support::{Rng, silent};
+use restitch_testing::{Rng, silent};
 
 const NOW: Duration = Duration::ZERO;
 

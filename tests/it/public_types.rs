@@ -63,18 +63,10 @@ const _: () = {
     is_sent::<restitch::StitchText<'_, std::io::Error>>();
 };
 
-#[cfg(feature = "client")]
 const _: () = {
-    is_shared::<restitch::internal::client::Client>();
-    is_shared::<restitch::internal::client::Upstream>();
-    is_shared::<restitch::internal::client::Error>();
+    is_shared::<restitch_http::Client>();
+    is_shared::<restitch_http::Upstream>();
+    is_shared::<restitch_http::Error>();
 };
 
-#[cfg(feature = "proxy")]
-const _: () = is_shared::<restitch::internal::proxy::Proxy>();
-
-#[cfg(feature = "config")]
-const _: () = is_shared::<restitch::internal::config::Config>();
-
-#[cfg(feature = "sim")]
-const _: () = is_shared::<restitch::sim::Sim>();
+const _: () = is_shared::<restitch_sim::Sim>();

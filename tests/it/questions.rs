@@ -14,7 +14,7 @@ use restitch::session::{
 use restitch::splice::SpliceError;
 use serde_json::Value;
 
-use crate::support::silent;
+use restitch_testing::silent;
 
 const NOW: Duration = Duration::ZERO;
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";

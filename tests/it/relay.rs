@@ -16,7 +16,7 @@ use restitch::provider::Finish;
 use restitch::session::{CallEnd, GiveUp, Outcome, Request, SessionEvent, Status};
 use serde_json::{Value, json};
 
-use crate::support::{Rng, at_least, chunks, corpus_files, event_data, random_cuts};
+use restitch_testing::{Rng, at_least, chunks, corpus_files, event_data, random_cuts};
 
 const NOW: Duration = Duration::ZERO;
 const DONE: &str = "data: [DONE]\n\n";

@@ -25,7 +25,7 @@ mod token_mistakes;
 
 use restitch::repair::{RepairLevel, RepairOptions};
 
-use crate::support::skipped;
+use restitch_testing::skipped;
 use table::{Plan, Verdict};
 
 /// Generated documents of the gate.

@@ -22,10 +22,9 @@ mod rows;
 mod source;
 mod table;
 
-use restitch::sim::style;
 use restitch::splice::Expect;
+use restitch_sim::style;
 
-use crate::support;
 use join::Outcome;
 use judge::Verdict;
 use rows::{Class, for_every_row};

@@ -12,7 +12,7 @@ use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
 
-use crate::support::silent;
+use restitch_testing::silent;
 
 const START: Duration = Duration::from_secs(100);
 
@@ -956,7 +956,7 @@ fn random_scripts_end_within_the_caps() {
         "\"}",
         "\\u00",
     ];
-    let mut rng = crate::support::Rng::new(21);
+    let mut rng = restitch_testing::Rng::new(21);
     let mut seen = [0; 4];
     for _ in 0..3000 {
         let mut driver = Driver::new(Limits::default());

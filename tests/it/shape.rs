@@ -4,7 +4,7 @@ use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, rep
 use restitch::shape::{Expect, Parsed, RootKind, Shape, parse, repair};
 use serde_json::Value;
 
-use crate::support::corpus_rows;
+use restitch_testing::corpus_rows;
 
 /// The statuses by their names.
 fn name(status: RepairStatus) -> &'static str {

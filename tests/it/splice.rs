@@ -12,7 +12,7 @@ use restitch::splice::{
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
 use crate::json::INLINE;
-use crate::support::{Rng, at_least, is_doubtful_end, random_cuts};
+use restitch_testing::{Rng, at_least, is_doubtful_end, random_cuts};
 
 const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
 

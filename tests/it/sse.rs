@@ -11,7 +11,7 @@ use restitch::Limits;
 use restitch::sse::{DecodeError, DecodeErrorKind, Decoder, Encoder};
 
 use crate::fuzz::sse::{Record, assert_tiles, check as fuzz_body, decode};
-use crate::support::{Rng, at_least, base64, corpus_rows, random_cuts, splits};
+use restitch_testing::{Rng, at_least, base64, corpus_rows, random_cuts, splits};
 
 /// Decodes `input` in every split and returns what all of them agree on.
 #[track_caller]

@@ -13,7 +13,7 @@ use restitch::splice::Expect;
 use restitch::{AllowedRoots, Document, Limits};
 use serde_json::{Value, json};
 
-use crate::support::{Rng, silent};
+use restitch_testing::{Rng, silent};
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 101, "name": "Alma"}, {"id": 202, "name": "Berta"}, {"id": 303, "name": "Cilli"}, {"id": 404, "name": "Dora", "tags": ["a", "b"]}], "end": true}"#;
 

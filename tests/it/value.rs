@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::document::{all_documents, cuts};
 use crate::fuzz::value::{Tree, check, check_against, compact, run};
 use crate::json::INLINE;
-use crate::support::{Rng, random_cuts};
+use restitch_testing::{Rng, random_cuts};
 
 /// Values that the documents of other tests lack: text that looks different when it is decoded and
 /// written.

@@ -1,6 +1,5 @@
 //! The wires other than Chat Completions, one module each.
 
-pub(crate) mod answers;
 mod arguments;
 mod array;
 mod base;
@@ -13,20 +12,17 @@ mod faults;
 mod file;
 mod gemini;
 mod given_up;
-#[cfg(feature = "cli")]
-mod index;
 mod messages;
 mod ollama;
 mod reattach;
 mod recorded;
 mod responses;
 
-use restitch::Limits;
-use restitch::internal::chat::{Changes, Rest, Transcript};
-use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer, wire_of};
+use restitch::internal::chat::{Changes, Rest};
+use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
 use restitch::provider::capability::PrefillForm;
 use restitch::provider::{Dialect, Finish, SlotId};
-use restitch::sse::Decoder;
+use restitch_testing::wires::{events, read_body, transcript};
 
 /// A request for the rest in words, after `[1` was delivered.
 const REPROMPT: Rest<'static> = Rest::Reprompt {
@@ -50,7 +46,7 @@ const fn text(item: u32) -> Slot {
 
 /// Reads events and returns what their deltas and kinds are, printed.
 fn read(dialect: Dialect, events: &[(&str, &str)]) -> Vec<String> {
-    let mut reader = wire_of(dialect).reader();
+    let mut reader = dialect.wire().reader();
     let mut seen = Vec::new();
     for (event_type, data) in events {
         let kind = reader.read(event_type, data, &mut |delta| {
@@ -67,51 +63,9 @@ fn read_data(dialect: Dialect, events: &[&str]) -> Vec<String> {
     read(dialect, &events)
 }
 
-/// Reads a whole body.
-pub(crate) fn read_body(dialect: Dialect, body: &str) -> Transcript {
-    let mut whole = Transcript::default();
-    assert!(
-        wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)),
-        "{body}"
-    );
-    whole
-}
-
-/// Divides a stream into events, each with its name.
-fn events(dialect: Dialect, stream: &[u8]) -> Vec<(String, String)> {
-    if dialect == Dialect::Ollama {
-        let text = String::from_utf8(stream.to_vec()).unwrap();
-        assert!(text.ends_with('\n') || text.is_empty(), "{text}");
-        return text
-            .lines()
-            .map(|line| ("message".to_owned(), line.to_owned()))
-            .collect();
-    }
-    let (mut decoder, mut rest, mut events) =
-        (Decoder::new(&Limits::default()), stream, Vec::new());
-    while let Some(event) = decoder.next_event(&mut rest).unwrap() {
-        events.push((event.event.into_owned(), event.data.into_owned()));
-    }
-    assert_eq!(decoder.finish(), Ok(None), "an event has no end");
-    events
-}
-
-/// Reads a whole stream.
-pub(crate) fn transcript(dialect: Dialect, stream: &[u8]) -> Transcript {
-    let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
-    for (event_type, data) in events(dialect, stream) {
-        serde_json::from_str::<serde_json::Value>(&data)
-            .map(|_| ())
-            .or((data == "[DONE]").then_some(()).ok_or(()))
-            .unwrap();
-        reader.read(&event_type, &data, &mut |delta| whole.push(&delta));
-    }
-    whole
-}
-
 /// Returns a writer that has observed events.
 fn writer_after(dialect: Dialect, events: &[(&str, &str)]) -> Box<dyn Writer> {
-    let mut writer = wire_of(dialect).writer();
+    let mut writer = dialect.wire().writer();
     for (event_type, data) in events {
         writer.observe(event_type, data);
     }
@@ -137,13 +91,15 @@ fn ending<'a>(reasons: &'a [(u32, Finish)], usage: &'a str) -> Ending<'a> {
 
 /// Writes the first answer's body with one text.
 fn write_body(dialect: Dialect, body: &str, slot: Slot, new: &str, ending: &Ending<'_>) -> String {
-    wire_of(dialect)
+    dialect
+        .wire()
         .write_body(body, &[SlotText { slot, text: new }], ending)
         .unwrap()
 }
 
 fn ask(dialect: Dialect, body: &str, rest: Rest<'_>) -> String {
-    wire_of(dialect)
+    dialect
+        .wire()
         .ask(body, Some(&rest), &Changes::default())
         .unwrap()
 }
@@ -179,7 +135,7 @@ fn what_is_written_is_read() {
                 Finish::Other("ODD".to_owned()),
             ),
         ] {
-            let mut writer = wire_of(dialect).writer();
+            let mut writer = dialect.wire().writer();
             assert!(!writer.has_begun());
             let reasons = [(0, reason)];
             let stream = written(|out| {
@@ -201,7 +157,8 @@ fn what_is_written_is_read() {
             assert!(stream.contains(r#""restitch":{"calls":2}"#));
             assert_eq!(whole.terminal.is_none(), dialect == Dialect::Gemini);
             let error = written(|out| {
-                wire_of(dialect)
+                dialect
+                    .wire()
                     .writer()
                     .error(out, "no \"rest\"", "incomplete", "{}")
             });
@@ -209,7 +166,7 @@ fn what_is_written_is_read() {
                 transcript(dialect, error.as_bytes()).error.as_deref(),
                 Some("no \"rest\"")
             );
-            let report = written(|out| wire_of(dialect).writer().report(out, r#"{"calls":1}"#));
+            let report = written(|out| dialect.wire().writer().report(out, r#"{"calls":1}"#));
             let whole = transcript(dialect, report.as_bytes());
             assert!(
                 whole.finish.is_empty()
@@ -242,7 +199,7 @@ fn bad_input_is_passed_over() {
         Dialect::Ollama,
         Dialect::Cohere,
     ] {
-        let wire = wire_of(dialect);
+        let wire = dialect.wire();
         let path = "/v1beta/models/m:generateContent";
         for data in bad {
             assert_eq!(read_data(dialect, &[data]), ["Other"], "{dialect} {data}");
@@ -328,19 +285,19 @@ fn errors_are_in_the_form_of_the_api() {
         ),
     ] {
         assert_eq!(
-            wire_of(dialect).error_body("no \"luck\"", "c", "{}"),
+            dialect.wire().error_body("no \"luck\"", "c", "{}"),
             expected
         );
     }
     for dialect in Dialect::ALL {
-        let body = wire_of(dialect).error_body("no \"luck\"", "c", "{}");
+        let body = dialect.wire().error_body("no \"luck\"", "c", "{}");
         assert_eq!(
             read_body(dialect, &body).error.as_deref(),
             Some("no \"luck\""),
             "{dialect}"
         );
         for status in [400, 401, 403, 405, 414, 501, 502] {
-            let body = wire_of(dialect).own_error_body(status, "c", "no \"luck\"");
+            let body = dialect.wire().own_error_body(status, "c", "no \"luck\"");
             assert_eq!(
                 read_body(dialect, &body).error.as_deref(),
                 Some("no \"luck\""),

@@ -11,7 +11,7 @@ use async_openai::types::chat::{
     ChatCompletionRequestUserMessageArgs, CreateChatCompletionRequestArgs,
 };
 use restitch::Stitcher;
-use restitch::sim::Sim;
+use restitch_sim::Sim;
 use tokio_stream::StreamExt;
 
 /// The first answer ends at its output limit, the second one loses its connection.

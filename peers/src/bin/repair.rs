@@ -17,8 +17,6 @@ mod source;
 #[path = "../../../tests/it/repair/structure_mistakes.rs"]
 mod structure_mistakes;
 #[allow(dead_code)]
-#[path = "../../../tests/it/support.rs"]
-mod support;
 #[allow(dead_code)]
 #[path = "../../../tests/it/repair/table.rs"]
 mod table;
@@ -224,7 +222,7 @@ fn sets() -> Vec<Set> {
             cases,
         });
     }
-    let agreed = support::corpus_rows("repair/agreed.jsonl")
+    let agreed = restitch_testing::corpus_rows("repair/agreed.jsonl")
         .into_iter()
         .map(|(_, row)| Case {
             kind: "",

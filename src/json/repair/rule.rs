@@ -39,7 +39,8 @@ impl RepairLevel {
     ///
     /// # Errors
     /// Fails with a message that lists the names.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
+    #[doc(hidden)]
+    pub fn named(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|level| level.as_str() == name);
         found.ok_or_else(|| format!("`{name}` is not one of `strict`, `syntax`, `guess`"))
     }

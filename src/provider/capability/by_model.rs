@@ -7,7 +7,7 @@ use super::NAME;
 /// Values by the names of models. Names come from requests, and any client can invent them: all
 /// values are dropped before the 1,025th model, and names of more than 256 bytes have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ByModel<T>(BTreeMap<String, T>);
+pub struct ByModel<T>(BTreeMap<String, T>);
 
 impl<T> Default for ByModel<T> {
     fn default() -> Self {
@@ -17,18 +17,17 @@ impl<T> Default for ByModel<T> {
 
 impl<T: Default> ByModel<T> {
     /// Returns the value of a model.
-    pub(crate) fn get(&self, model: &str) -> Option<&T> {
+    pub fn get(&self, model: &str) -> Option<&T> {
         self.0.get(model)
     }
 
     /// Returns the value of a model, to change it.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn get_mut(&mut self, model: &str) -> Option<&mut T> {
+    pub fn get_mut(&mut self, model: &str) -> Option<&mut T> {
         self.0.get_mut(model)
     }
 
     /// Returns the value of a model, which may be new. `None`: its name is too long.
-    pub(crate) fn entry(&mut self, model: &str) -> Option<&mut T> {
+    pub fn entry(&mut self, model: &str) -> Option<&mut T> {
         if model.len() > NAME {
             return None;
         }
@@ -39,8 +38,7 @@ impl<T: Default> ByModel<T> {
     }
 
     /// Returns how many models have a value.
-    #[cfg(all(test, feature = "proxy"))]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 /// A hint about a model, read from a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum CapabilityHint {
     /// The model continues no prefill, or not with the flag that the request used.
     NoPrefill,
@@ -19,8 +18,7 @@ pub enum CapabilityHint {
 
 impl CapabilityHint {
     /// Returns the name in logs, and the member that the hint is about, if it is about one.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn name(self) -> (&'static str, Option<&'static str>) {
+    pub fn name(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::NoPrefill => ("no_prefill", None),
             Self::RejectsTrailingSpace => ("rejects_trailing_space", None),

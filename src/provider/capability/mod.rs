@@ -25,12 +25,9 @@ pub(crate) mod cache;
 pub(crate) mod hint;
 pub(crate) mod pattern;
 mod table;
-#[cfg(feature = "proxy")]
-mod too_long;
+pub(crate) mod too_long;
 
 pub(crate) use hint::CapabilityHint;
-#[cfg(feature = "proxy")]
-pub(crate) use too_long::is_too_long;
 
 /// How a request marks its last message, an assistant's message, as one to continue literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -133,11 +130,11 @@ impl Default for Capability {
     }
 }
 
-#[cfg(any(feature = "proxy", feature = "stream"))]
 impl Capability {
     /// Returns whether JSON mode must stay in a continuation: the model accepts it, and a request
     /// can't leave it out.
-    pub(crate) fn keeps_json_mode(&self) -> bool {
+    #[doc(hidden)]
+    pub fn keeps_json_mode(&self) -> bool {
         self.response_format && !self.drops_json_mode
     }
 }

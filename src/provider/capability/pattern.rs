@@ -2,13 +2,12 @@
 
 /// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are
 /// separators. Takes O(pattern × name) at worst.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     matches_with(pattern, name, |byte| FOLDED[usize::from(byte)])
 }
 
 /// Returns whether `pattern` matches all of a text, byte by byte. Takes O(pattern × text) at worst.
-#[cfg(any(feature = "config", feature = "proxy"))]
-pub(crate) fn matches_exactly(pattern: &str, text: &str) -> bool {
+pub fn matches_exactly(pattern: &str, text: &str) -> bool {
     matches_with(pattern, text, |byte| byte)
 }
 

@@ -4,7 +4,7 @@
 /// Returns whether a provider refuses a request because it has more tokens than the model accepts.
 /// The body may quote the request, so the proxy may ask another model for this reason, but must not
 /// change a request.
-pub(crate) fn is_too_long(body: &str) -> bool {
+pub fn is_too_long(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     TOO_LONG.iter().any(|said| body.contains(said))
 }

@@ -31,7 +31,6 @@
 //! );
 //! ```
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod body;
 mod calls;

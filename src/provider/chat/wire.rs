@@ -68,7 +68,6 @@ impl Wire for Chat {
         "/v1"
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         super::allowed::REQUEST
     }

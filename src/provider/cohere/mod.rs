@@ -5,7 +5,6 @@
 //! same [`SlotId`](crate::provider::SlotId); the kind of the slot distinguishes them. The live API
 //! ends with `data: [DONE]`.
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod body;
 mod reader;
@@ -74,7 +73,6 @@ impl Wire for Cohere {
         translate::messages_of(messages)
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

@@ -4,7 +4,6 @@
 //! rest is the prompt with the delivered text after it. A stream has one JSON object per event,
 //! then `data: [DONE]`.
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod reader;
 mod request;
@@ -96,7 +95,6 @@ impl Wire for Completions {
         "/v1"
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

@@ -6,7 +6,6 @@
 //! Arguments of function calls are objects that arrive whole, so only text is continued. Requests
 //! are protocol buffers in JSON: their members may be in camel case or in snake case.
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod body;
 mod reader;
@@ -88,7 +87,6 @@ impl Wire for Gemini {
         "/v1beta"
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

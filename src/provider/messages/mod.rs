@@ -4,7 +4,6 @@
 //! `message_delta` with the reason for the end and the usage, then `message_stop`:
 //! <https://docs.anthropic.com/en/api/messages-streaming>. A slot is the index of a content block.
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod body;
 mod reader;
@@ -76,7 +75,6 @@ impl Wire for Messages {
         translate::with_system(root.member("system"), translate::messages_of(messages)?)
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

@@ -3,7 +3,6 @@
 //! A stream has one JSON object per line, and the last one has `"done":true`. Arguments of tool
 //! calls are objects that arrive whole, so only text is continued.
 
-#[cfg(feature = "proxy")]
 mod allowed;
 mod reader;
 mod request;
@@ -110,7 +109,6 @@ impl Wire for Ollama {
             .then(|| "/api/generate".to_owned())
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

@@ -17,7 +17,7 @@ use crate::sse::Encoder;
 /// An event that is withheld.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    pub(super) name: String,
+    pub name: String,
     pub(super) data: String,
 }
 

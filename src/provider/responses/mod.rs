@@ -6,7 +6,6 @@
 //! item and its part; the slot of arguments is their item.
 
 mod adopt;
-#[cfg(feature = "proxy")]
 mod allowed;
 mod body;
 mod items;
@@ -80,7 +79,6 @@ impl Wire for Responses {
         "/v1"
     }
 
-    #[cfg(feature = "proxy")]
     fn allowed(&self) -> crate::provider::allowed::Members {
         allowed::REQUEST
     }

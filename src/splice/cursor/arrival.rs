@@ -11,7 +11,7 @@ use crate::splice::prior::Start;
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::splice) struct Arrival {
     /// Where the new text begins, by the reader's offsets.
-    pub(in crate::splice) at: usize,
+    pub at: usize,
     /// The rest of an escape that was cut.
     pub(in crate::splice) rest: String,
     pub(in crate::splice) deferred: Vec<DeferredMember>,
@@ -38,7 +38,7 @@ pub(in crate::splice) struct Element {
     /// The depth of the array.
     pub(in crate::splice) depth: usize,
     /// Where the element begins, by the reader's offsets.
-    pub(in crate::splice) at: usize,
+    pub at: usize,
     /// The cost of its repeated text as new text.
     pub(in crate::splice) bits: f32,
     /// Whole values before it were repeated.

@@ -7,8 +7,8 @@ use restitch::Document;
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use serde_json::Value;
 
-use crate::case_file::{CaseFile, read_folder};
-use crate::support::{Rng, text_cuts};
+use restitch_testing::case_file::{CaseFile, read_folder};
+use restitch_testing::{Rng, text_cuts};
 
 /// The names of the contexts. Each is a block or a fact of every case, except the question.
 const CONTEXTS: [&str; 11] = [

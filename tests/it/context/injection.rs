@@ -10,7 +10,7 @@ use restitch::session::{
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
-use crate::support::corpus_strings;
+use restitch_testing::corpus_strings;
 
 /// Texts of a document that could be mistaken for something else.
 const TEXTS: [&str; 14] = [

@@ -2,7 +2,7 @@
 
 use restitch::internal::context::{KPI_QUESTION, Progress, extract, validate};
 
-use crate::support::{Rng, at_least, corpus_documents};
+use restitch_testing::{Rng, at_least, corpus_documents};
 
 #[test]
 fn the_question_asks_for_one_line() {

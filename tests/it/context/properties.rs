@@ -10,8 +10,8 @@ use restitch::internal::overlap::Matcher;
 use restitch::json::CutState;
 use restitch::{AllowedRoots, Document};
 
-use crate::support::{Rng, at_least, corpus_documents};
-use crate::tree::Tree;
+use restitch_testing::tree::Tree;
+use restitch_testing::{Rng, at_least, corpus_documents};
 
 /// Counts of what was seen, so that no property holds for lack of cases.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use restitch::internal::context::hierarchy_context_for_prompt;
 
 use super::read;
-use crate::support::Rng;
-use crate::tree::Tree;
+use restitch_testing::Rng;
+use restitch_testing::tree::Tree;
 
 /// A value, complete or cut.
 struct Node {

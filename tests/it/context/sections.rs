@@ -7,8 +7,8 @@ use restitch::internal::context::Sections;
 use restitch::internal::context::{merge_sections, sections_of};
 use restitch::value::LiveValue;
 
-use crate::support::{Rng, chunks, text_cuts};
-use crate::tree::Tree;
+use restitch_testing::tree::Tree;
+use restitch_testing::{Rng, chunks, text_cuts};
 
 fn read(text: &str) -> (Document, Sections) {
     let (mut document, mut sections) = (Document::new(1024), Sections::default());

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::reference::{Verdict, oracle_verdict};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// What the grammar allows and serde_json rejects, by its messages: halves of surrogate pairs,
 /// numbers beyond `f64`, more than 127 open containers. When it skips a value, it rejects none of

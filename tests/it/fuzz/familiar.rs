@@ -4,7 +4,7 @@
 //! The first byte of an input chooses the API. The rest is the data of its events, one a line.
 
 use restitch::internal::json::walk;
-use restitch::internal::wire::{Dialect, wire_of};
+use restitch::internal::wire::Dialect;
 
 /// The name of an event, and its data.
 pub(crate) type Event = (String, String);
@@ -49,7 +49,7 @@ fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
 
 /// Returns each delta on one line.
 fn deltas(dialect: Dialect, events: &[Event]) -> Vec<String> {
-    let (mut reader, mut seen) = (wire_of(dialect).reader(), Vec::new());
+    let (mut reader, mut seen) = (dialect.wire().reader(), Vec::new());
     for (name, data) in events {
         let kind = reader.read(name, data, &mut |delta| seen.push(format!("{delta:?}")));
         seen.push(format!("{kind:?}"));

@@ -6,7 +6,7 @@ use restitch::internal::json::Machine;
 use restitch::json::{CloseOptions, Partial};
 
 use crate::reference::{Log, Verdict, oracle, oracle_verdict};
-use crate::support::{Rng, chunks, random_cuts, text_cuts};
+use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
 
 /// Returns the machine's verdict on `text` fed in the given chunks, with the error's kind where
 /// there is one. White space may follow the root.

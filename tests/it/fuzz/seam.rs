@@ -9,7 +9,7 @@ use restitch::{Document, Limits};
 use super::missing::missing;
 use super::reading::{End, Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
-use crate::support::{Rng, chunks, text_cuts};
+use restitch_testing::{Rng, chunks, text_cuts};
 
 /// Bytes before the document.
 const HEAD: usize = 9;

@@ -5,7 +5,7 @@ use restitch::splice::{Expect, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
 use serde_json::Value;
 
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// Separates the delivered text and the fragments.
 const SEPARATOR: char = '\u{1f}';

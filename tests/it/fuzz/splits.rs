@@ -5,7 +5,7 @@ use restitch::repair::{RepairLevel, RepairOptions};
 use restitch::{AllowedRoots, Document, Limits, SyntaxError, Trailing};
 
 use crate::reference::Log;
-use crate::support::{Rng, text_cuts, view};
+use restitch_testing::{Rng, text_cuts, view};
 
 /// Makes a document with options from an input's own bytes.
 pub(crate) fn document(rng: &mut Rng) -> Document {

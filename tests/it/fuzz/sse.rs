@@ -6,7 +6,7 @@ use std::ops::Range;
 use restitch::Limits;
 use restitch::sse::{DecodeError, Decoder, Encoder, Event};
 
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// An event that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

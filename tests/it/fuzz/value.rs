@@ -9,7 +9,7 @@ use restitch::{Document, Trailing};
 use serde_json::Value;
 
 use crate::reference::{Scan, Told, oracle};
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// A view, read node by node.
 #[derive(Clone, Debug, PartialEq)]

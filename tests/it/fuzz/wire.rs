@@ -14,7 +14,7 @@ use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
 use serde_json::{Value, json};
 
 use super::continued::{Fault, Relayed, relayed};
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// Separates the streams of the calls.
 const SEPARATOR: u8 = 0x1f;

@@ -9,9 +9,9 @@ use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{Request, Status};
 use serde_json::{Value, json};
 
-use super::answers::answer;
 use super::continued::{Fault, check_form, read, relay, relayed};
-use crate::support::{Rng, chunks, random_cuts, text_cuts};
+use restitch_testing::answers::answer;
+use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
 
 pub(crate) fn check(input: &[u8]) {
     let Some((&[count, at, at_low, fault], text)) = input.split_first_chunk::<4>() else {

@@ -11,9 +11,9 @@ use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{ContinuationMode, ContinuationStrategy, Request, Status};
 use serde_json::json;
 
-use super::answers::Answer;
 use super::continued::{Fault, carried, check_form, read, relay, relayed, text_of};
-use crate::support::{Rng, chunks, random_cuts, text_cuts};
+use restitch_testing::answers::Answer;
+use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
 
 /// Halves of surrogate pairs, while they are in texts: the first high one, and the first low one.
 const HALVES: [u32; 2] = [0xf0000, 0xf0400];

@@ -4,12 +4,12 @@
 //! The first bytes of an input choose the API and the end of the answer. The rest is the texts.
 
 use restitch::internal::chat::Transcript;
-use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Writer, wire_of};
+use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Writer};
 use restitch::provider::{Finish, SlotId};
 use serde_json::{Value, json};
 
-use super::answers::Answer;
 use super::continued::{carried, check_form, events_of, read, text_of};
+use restitch_testing::answers::Answer;
 
 /// Separates the texts.
 const SEPARATOR: char = '\u{1f}';
@@ -125,7 +125,7 @@ impl Case<'_> {
             reason: None,
         }
         .stream();
-        let mut writer = wire_of(self.dialect).writer();
+        let mut writer = self.dialect.wire().writer();
         // A writer may know nothing of the answer yet.
         let mut stream = if self.style & 4 == 4 {
             Vec::new()
@@ -228,7 +228,7 @@ impl Case<'_> {
             usage_apart: false,
             report: Some(&report),
         };
-        let wire = wire_of(self.dialect);
+        let wire = self.dialect.wire();
         let written = wire
             .write_body(
                 &first,

@@ -8,7 +8,7 @@ use restitch::{Document, Limits};
 use serde_json::Value;
 
 use super::{continuing, cuts, is_long, rest, run, stop};
-use crate::support::corpus_rows;
+use restitch_testing::corpus_rows;
 
 /// Returns the prose of the recorded answers, each text once.
 fn recorded() -> Vec<String> {

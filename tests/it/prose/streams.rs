@@ -8,7 +8,7 @@ use restitch::session::{Outcome, Prose, Request, Status};
 use serde_json::{Value, json};
 
 use super::{LETTER, NOW, rest};
-use crate::support::event_data;
+use restitch_testing::event_data;
 
 const DONE: &str = "data: [DONE]\n\n";
 

@@ -4,7 +4,7 @@ use restitch::repair::{RepairOptions, RepairStatus};
 use serde_json::Value;
 
 use super::source::is_alike;
-use crate::support::{corpus_rows, skipped};
+use restitch_testing::{corpus_rows, skipped};
 
 /// The rows that are answered otherwise, with the reason. They are not right yet. A row that agrees
 /// again must be removed here.

@@ -16,7 +16,7 @@ use restitch::{AllowedRoots, Limits};
 use serde_json::{Value, json};
 
 use super::properties::PIECES;
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 const NOW: Duration = Duration::ZERO;
 

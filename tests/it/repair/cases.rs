@@ -10,9 +10,9 @@ use restitch::repair::{
 };
 use restitch::shape::Repaired;
 
-use crate::case_file::{CaseFile, read_folder};
 use crate::fuzz::repair::fed;
-use crate::support::{chunks, splits};
+use restitch_testing::case_file::{CaseFile, read_folder};
+use restitch_testing::{chunks, splits};
 
 /// Dots are taken together, however many come at once, up to the look-ahead.
 #[test]

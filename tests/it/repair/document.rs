@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::fuzz::splits::push_from;
 use crate::reference::Log;
-use crate::support::{chunks, splits};
+use restitch_testing::{chunks, splits};
 
 const TEXTS: [&str; 9] = [
     r#"{"a": [1, 2,], 'b': True, /* c */ "c": {"d": "x\_y" "e": 1}}"#,

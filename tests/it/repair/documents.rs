@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::source::Source;
-use crate::support::{Rng, corpus_documents};
+use restitch_testing::{Rng, corpus_documents};
 
 /// The seeds that rules may be tuned on.
 pub(crate) const TUNING: Range<u64> = 0..1 << 20;

@@ -7,7 +7,7 @@ use restitch::repair::RepairLevel;
 
 use super::source::Source;
 use super::{quote_mistakes, structure_mistakes, token_mistakes};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// A replacement of a range of the document's text.
 #[derive(Clone, Debug)]

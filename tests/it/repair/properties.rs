@@ -9,7 +9,7 @@ use super::documents;
 use super::mistake::{apply, kinds};
 use super::source::Class;
 use crate::fuzz::repair::{check_text, fed};
-use crate::support::{Rng, chunks, corpus_documents, grammar_files, text_cuts};
+use restitch_testing::{Rng, chunks, corpus_documents, grammar_files, text_cuts};
 
 /// Checks that a valid document is its own repair.
 fn check_valid(name: &str, text: &str) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::mistake::{Edit, Mistake, Row, one};
 use super::source::{Class, Source, units};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// The kinds.
 pub(crate) const GUESS: &[Row] = &[

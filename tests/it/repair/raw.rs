@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::raw_strings::{Raw, formula, markdown, path, regex};
 use crate::fuzz::repair::{check_text, fed};
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// The number of strings of each type.
 const STRINGS: u64 = 240;

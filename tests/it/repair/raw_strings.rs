@@ -1,7 +1,7 @@
 //! Strings of writers that do not escape, with their intended values: regular expressions, paths,
 //! formulas, and Markdown with raw formulas and escaped line ends.
 
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// The text of a string between its quotes, and its intended value.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::mistake::{Mistake, Row, one};
 use super::source::{Class, Source};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// The kinds that the text after the mistake decides.
 pub(crate) const GUESS: &[Row] = &[

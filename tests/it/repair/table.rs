@@ -8,7 +8,7 @@ use restitch::repair::{RepairOptions, RepairStatus, RepairedRoot, repair_root, u
 
 use super::mistake::{Kind, Mistake, apply, kinds};
 use super::source::{Source, canonical, is_json};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// What became of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

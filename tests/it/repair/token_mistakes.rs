@@ -2,7 +2,7 @@
 
 use super::mistake::{Edit, Mistake, Row, one};
 use super::source::{Class, Source, units};
-use crate::support::Rng;
+use restitch_testing::Rng;
 
 /// The kinds.
 pub(crate) const SYNTAX: &[Row] = &[

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::kinds;
 use super::layout::{Escapes, Layout, Tree};
 use super::source::Source;
-use super::support::Rng;
+use restitch_testing::Rng;
 
 /// One document.
 #[derive(Clone, Debug)]

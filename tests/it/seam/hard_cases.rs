@@ -8,7 +8,7 @@ use restitch::splice::Expect::{self, Anchor, Exact};
 use super::join::{Outcome, join, join_pieces};
 use super::judge::{Brings, Case, Verdict};
 use super::reading::read;
-use crate::support::is_doubtful_end;
+use restitch_testing::is_doubtful_end;
 
 /// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

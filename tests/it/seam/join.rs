@@ -2,8 +2,8 @@
 
 use restitch::AllowedRoots;
 use restitch::Limits;
-use restitch::sim::style;
 use restitch::splice::{Alignment, Expect, Seam, Slot, Splice, SpliceError, SpliceRequest};
+use restitch_sim::style;
 
 /// The result for one fragment.
 #[derive(Clone, Debug, PartialEq)]

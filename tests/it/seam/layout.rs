@@ -1,6 +1,6 @@
 //! Values as trees of tokens, and the layouts in which they are written.
 
-use super::support::Rng;
+use restitch_testing::Rng;
 
 /// A value; scalars are kept as they are written.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use super::reading::read;
 use super::retry::{Asked, Ended, run};
 use super::rows::{Class, cuts_of};
 use super::style::{ContinuationStyle, Cut, write};
-use super::support::Rng;
+use restitch_testing::Rng;
 
 /// How a model answers the further calls of one cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

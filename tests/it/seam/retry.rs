@@ -14,7 +14,7 @@ use super::judge::Verdict;
 use super::missing::missing;
 use super::reading::{Node, read};
 use super::rows::Row;
-use super::support::is_doubtful_end;
+use restitch_testing::is_doubtful_end;
 
 /// A call, as a model sees it.
 pub(crate) struct Asked<'a> {

@@ -7,7 +7,7 @@ use super::join::{self, Outcome, join};
 use super::judge::{Brings, Case, Verdict, seam};
 use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
-use super::support::{Rng, is_doubtful_end, only_closes};
+use restitch_testing::{Rng, is_doubtful_end, only_closes};
 
 /// The groups in which styles are counted: the rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The parts of documents: words, numbers, ids, sentences, and lists of roughly a given size.
 
 use super::layout::{Escapes, Tree};
-use super::support::Rng;
+use restitch_testing::Rng;
 
 /// The generator of parts.
 pub(crate) struct Source<'a> {

@@ -7,8 +7,8 @@ use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};
 use serde_json::json;
 
-use super::answers::{answer, whole_body};
 use super::continued::{Fault, Received, check_form, read, through_body, through_with};
+use restitch_testing::answers::{answer, whole_body};
 
 const DIALECTS: [Dialect; 4] = [
     Dialect::Chat,

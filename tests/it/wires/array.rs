@@ -6,8 +6,8 @@ use restitch::internal::wire::{Dialect, Framing, SlotKind};
 use restitch::session::{GiveUp, Status};
 use serde_json::Value;
 
-use super::answers::answer;
 use super::continued::{Fault, Received, through};
+use restitch_testing::answers::answer;
 
 const DOCUMENT: &str = r#"{"title": "Tides, [low]", "rows": [{"id": 1, "text": "high \"water\" é"}, {"id": 2}], "n": 12}"#;
 

@@ -3,13 +3,13 @@
 use restitch::Limits;
 use restitch::internal::chat::{Changes, Rest};
 use restitch::internal::relay::{BodyRelay, Relay, TransportEnd};
-use restitch::internal::wire::{Base, Dialect, SlotKind, wire_of};
+use restitch::internal::wire::{Base, Dialect, SlotKind};
 use restitch::provider::capability::PrefillForm;
 use restitch::session::{ContinuationMode, Request, Status};
 use serde_json::{Value, json};
 
-use super::answers::{answer, whole_body};
 use super::continued::{Fault, Received, check_form, read, through_body, through_with};
+use restitch_testing::answers::{answer, whole_body};
 
 /// Returns a request whose last message begins the answer.
 fn request(dialect: Dialect, prefill: &str) -> Value {
@@ -51,7 +51,8 @@ fn path(dialect: Dialect) -> &'static str {
 }
 
 fn base_of(dialect: Dialect, body: &Value) -> Base {
-    wire_of(dialect)
+    dialect
+        .wire()
         .parse(path(dialect), body.to_string().as_bytes())
         .unwrap()
         .base
@@ -199,7 +200,8 @@ fn an_answer_that_is_cut_after_a_prefill_becomes_whole() {
                 replaces_prefill: turn.replaces_prefill,
                 ..Changes::default()
             };
-            let further = wire_of(dialect)
+            let further = dialect
+                .wire()
                 .ask(&request.to_string(), Some(&rest), &changes)
                 .unwrap();
             assert!(
@@ -433,7 +435,8 @@ fn a_reprompt_puts_the_delivered_text_into_the_last_message() {
             replaces_prefill: true,
             ..Changes::default()
         };
-        let further = wire_of(dialect)
+        let further = dialect
+            .wire()
             .ask(&request(dialect, "[1").to_string(), Some(&rest), &changes)
             .unwrap();
         assert_eq!(further.matches("[1").count(), 1, "{dialect}: {further}");
@@ -463,7 +466,8 @@ fn a_reprompt_puts_the_delivered_text_into_the_last_message() {
             ..Changes::default()
         };
         assert_eq!(
-            wire_of(Dialect::Chat)
+            Dialect::Chat
+                .wire()
                 .ask(body, Some(&rest), &changes)
                 .unwrap(),
             expected

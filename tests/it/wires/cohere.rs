@@ -1,7 +1,7 @@
 //! Cohere's Chat, version 2.
 
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::wire::{Ending, Slot, SlotKind, wire_of};
+use restitch::internal::wire::{Ending, Slot, SlotKind};
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish, SlotId};
 
@@ -140,7 +140,7 @@ fn events_are_recognized() {
         ("message", r#"{"message":{"content":"x"}}"#, Some(false)),
         ("message", "[DONE]", None),
     ] {
-        assert_eq!(wire_of(WIRE).recognizes(event_type, data), known, "{data}");
+        assert_eq!(WIRE.wire().recognizes(event_type, data), known, "{data}");
     }
 }
 
@@ -375,7 +375,7 @@ fn bodies_are_read_and_written() {
 #[test]
 fn requests_are_read() {
     let body = r#"{"model":"m","messages":[],"stream":true,"stop_sequences":["x"],"response_format":{"type":"json_object"},"max_tokens":9,"thinking":{"type":"enabled"},"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]}"#;
-    let request = wire_of(WIRE).parse("/v2/chat", body.as_bytes()).unwrap();
+    let request = WIRE.wire().parse("/v2/chat", body.as_bytes()).unwrap();
     assert_eq!(
         (
             request.model.as_str(),
@@ -391,7 +391,8 @@ fn requests_are_read() {
             && request.wants_reasoning
             && request.tools.len() == 1
     );
-    let request = wire_of(WIRE)
+    let request = WIRE
+        .wire()
         .parse(
             "/v2/chat",
             br#"{"messages":[],"thinking":{"type":"disabled"}}"#,
@@ -444,7 +445,7 @@ fn the_rest_is_asked_for() {
         replaces_prefill: false,
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .ask(
                 r#"{"messages":[],"max_tokens":5,"response_format":{}}"#,
                 Some(&PREFILL),
@@ -461,7 +462,7 @@ fn the_rest_is_asked_for() {
         ..Adaptation::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .adapt(r#"{"model":"a","messages":[]}"#, &adaptation)
             .unwrap(),
         r#"{"model":"b","messages":[],"response_format":{"type":"json_object"}}"#

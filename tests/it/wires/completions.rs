@@ -1,7 +1,6 @@
 //! Legacy Completions.
 
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::wire::wire_of;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::{Dialect, Finish};
 
@@ -57,7 +56,7 @@ fn halves_of_a_pair_join() {
 
 #[test]
 fn events_are_recognized() {
-    let wire = wire_of(WIRE);
+    let wire = WIRE.wire();
     for (data, known) in [
         (FIRST, Some(true)),
         (r#"{"choices":[{"text":""}]}"#, Some(true)),
@@ -142,7 +141,7 @@ fn bodies_are_read_and_written() {
 
 #[test]
 fn requests_are_read() {
-    let parse = |body: &str| wire_of(WIRE).parse("/v1/completions", body.as_bytes());
+    let parse = |body: &str| WIRE.wire().parse("/v1/completions", body.as_bytes());
     let request = parse(
         r#"{"model":"m","prompt":"Go","stream":true,"n":2,"stop":["x"],"max_tokens":9,"response_format":{"type":"json_object"}}"#,
     )
@@ -176,7 +175,7 @@ fn requests_are_read() {
     ] {
         assert_eq!(parse(body), None, "{body}");
     }
-    assert!(wire_of(WIRE).always_continues());
+    assert!(WIRE.wire().always_continues());
 }
 
 #[test]
@@ -210,7 +209,7 @@ fn the_prompt_is_continued() {
         replaces_prefill: false,
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .ask(
                 r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#,
                 Some(&PREFILL),
@@ -225,13 +224,14 @@ fn the_prompt_is_continued() {
         ..Adaptation::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .adapt(r#"{"model":"a","prompt":"","x":1}"#, &adaptation)
             .unwrap(),
         r#"{"model":"b","prompt":""}"#
     );
     assert_eq!(
-        wire_of(WIRE).adapt(r#"{"prompt":""}"#, &Adaptation::default()),
+        WIRE.wire()
+            .adapt(r#"{"prompt":""}"#, &Adaptation::default()),
         None
     );
 }

@@ -13,9 +13,9 @@ use restitch::session::{
 };
 use serde_json::{Value, json};
 
-use super::answers::answer;
 use super::recorded::{Event, events};
-use crate::support::{at_least, corpus_rows, is_doubtful_end};
+use restitch_testing::answers::answer;
+use restitch_testing::{at_least, corpus_rows, is_doubtful_end};
 
 const NOW: Duration = Duration::ZERO;
 

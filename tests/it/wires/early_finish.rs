@@ -12,12 +12,12 @@ use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Status};
 use serde_json::{Value, json};
 
-use super::answers::answer;
 use super::continued::{
     DOCUMENT, Fault, Received, carried, check_form, events_of, read, reason, relay, relayed,
     rest_of, text_of, through_with,
 };
-use crate::support::{Rng, chunks, random_cuts};
+use restitch_testing::answers::answer;
+use restitch_testing::{Rng, chunks, random_cuts};
 
 /// The number of chunkings of each stream.
 const ROUNDS: usize = 12;

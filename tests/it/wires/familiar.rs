@@ -3,15 +3,15 @@
 
 use std::fs;
 
-use restitch::internal::wire::{Dialect, wire_of};
+use restitch::internal::wire::Dialect;
 
 use super::recorded::events;
 use crate::fuzz::familiar::{Event, WIRES, check_events};
-use crate::support::{Rng, at_least, corpus_rows};
+use restitch_testing::{Rng, at_least, corpus_rows};
 
 /// Returns how many of the events a reader reads in full.
 fn full_readings(dialect: Dialect, events: &[Event]) -> usize {
-    let mut reader = wire_of(dialect).reader();
+    let mut reader = dialect.wire().reader();
     for (name, data) in events {
         reader.read(name, data, &mut |_| {});
     }

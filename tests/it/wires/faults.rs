@@ -5,8 +5,8 @@ use restitch::internal::relay::TransportEnd;
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{Request, Status};
 
-use super::answers::{Answer, answer};
 use super::continued::*;
+use restitch_testing::answers::{Answer, answer};
 
 /// Divides a stream into its events, each with what ends it.
 fn pieces(dialect: Dialect, stream: &str) -> Vec<&str> {

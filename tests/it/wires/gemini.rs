@@ -3,7 +3,7 @@
 use restitch::Limits;
 use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::relay::Relay;
-use restitch::internal::wire::{Tool, wire_of};
+use restitch::internal::wire::Tool;
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
@@ -92,7 +92,7 @@ fn events_are_recognized() {
         (r#"{"choices":[]}"#, Some(false)),
         ("[DONE]", None),
     ] {
-        assert_eq!(wire_of(WIRE).recognizes("message", data), known, "{data}");
+        assert_eq!(WIRE.wire().recognizes("message", data), known, "{data}");
     }
 }
 
@@ -201,7 +201,7 @@ fn bodies_are_read_and_written() {
 
 #[test]
 fn requests_are_read() {
-    let parse = |path: &str, body: &str| wire_of(WIRE).parse(path, body.as_bytes());
+    let parse = |path: &str, body: &str| WIRE.wire().parse(path, body.as_bytes());
     let camel = r#"{"contents":[],"generationConfig":{"candidateCount":2,"stopSequences":["x"],"responseMimeType":"application/json",
         "maxOutputTokens":9,"thinkingConfig":{"thinkingBudget":-1}},"tools":[{"functionDeclarations":[{"name":"f","parameters":{"a":1}}]}]}"#;
     let snake = r#"{"contents":[],"generation_config":{"candidate_count":2,"stop_sequences":["x"],"response_mime_type":"application/json",
@@ -273,7 +273,7 @@ fn the_rest_is_asked_for() {
         replaces_prefill: false,
     };
     assert_eq!(
-        wire_of(WIRE).ask(calls, Some(&PREFILL), &changes).unwrap(),
+        WIRE.wire().ask(calls, Some(&PREFILL), &changes).unwrap(),
         format!(
             "{{\"contents\":[{{\"parts\":[{{\"function_call\":{{}}}}]}},{model}],\"tools\":[{{}}],\
              \"tool_config\":{{\"functionCallingConfig\":{{\"mode\":\"NONE\"}}}},\
@@ -287,7 +287,7 @@ fn the_rest_is_asked_for() {
         ..Changes::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .ask(r#"{"contents":[]}"#, None, &changes)
             .unwrap(),
         r#"{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#
@@ -302,7 +302,7 @@ fn the_rest_is_asked_for() {
         ..Changes::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .ask(
                 r#"{"contents":[],"generationConfig":{"topK":1}}"#,
                 None,
@@ -321,7 +321,7 @@ fn the_rest_is_asked_for() {
             reasoning_off: Some(&switch),
             ..Changes::default()
         };
-        wire_of(WIRE).ask(body, Some(&PREFILL), &changes).unwrap()
+        WIRE.wire().ask(body, Some(&PREFILL), &changes).unwrap()
     };
     let prefilled = r#"{"contents":[{"role":"model","parts":[{"text":"[1"}]}]"#;
     assert_eq!(
@@ -342,7 +342,7 @@ fn the_rest_is_asked_for() {
         ..Adaptation::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .adapt(
                 r#"{"contents":[],"x":1,"generationConfig":{}}"#,
                 &adaptation
@@ -354,13 +354,13 @@ fn the_rest_is_asked_for() {
         model: Some("other"),
         ..Adaptation::default()
     };
-    assert_eq!(wire_of(WIRE).adapt(r#"{"contents":[]}"#, &model), None);
+    assert_eq!(WIRE.wire().adapt(r#"{"contents":[]}"#, &model), None);
 }
 
 /// A fallback's model is asked with the method of the client's path.
 #[test]
 fn a_path_names_another_model() {
-    let like = |path: &str, model: &str| wire_of(WIRE).path_like(path, model);
+    let like = |path: &str, model: &str| WIRE.wire().path_like(path, model);
     for (path, model, expected) in [
         (
             "/v1beta/models/a:streamGenerateContent",

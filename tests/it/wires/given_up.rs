@@ -9,12 +9,12 @@ use restitch::provider::Finish;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
 use serde_json::{Value, json};
 
-use super::answers::{answer, whole_body};
 use super::continued::{
     DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of,
     through_body,
 };
 use super::read_body;
+use restitch_testing::answers::{answer, whole_body};
 
 const NOW: Duration = Duration::ZERO;
 

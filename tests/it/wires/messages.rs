@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 
 use restitch::internal::chat::{Adaptation, Changes, Rest};
-use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer, wire_of};
+use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer};
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::{Finish, SlotId};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::recorded::{deltas, named, show, transcript, written};
 
 fn wire() -> &'static dyn Wire {
-    wire_of(Dialect::Messages)
+    Dialect::Messages.wire()
 }
 
 fn check(lines: &[&str], expected: &[&str]) {

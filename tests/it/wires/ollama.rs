@@ -1,7 +1,7 @@
 //! Ollama's own API.
 
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::wire::{Framing, wire_of};
+use restitch::internal::wire::Framing;
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
@@ -53,7 +53,7 @@ fn lines_are_read() {
         error[0].contains("message: \"busy\"") && error[1] == "Error",
         "{error:?}"
     );
-    assert_eq!(wire_of(WIRE).framing(), Framing::Lines);
+    assert_eq!(WIRE.wire().framing(), Framing::Lines);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn lines_are_recognized() {
         (r#"{"error":"busy"}"#, None),
         (r#"{"error":{}}"#, Some(false)),
     ] {
-        assert_eq!(wire_of(WIRE).recognizes("message", data), known, "{data}");
+        assert_eq!(WIRE.wire().recognizes("message", data), known, "{data}");
     }
 }
 
@@ -146,7 +146,7 @@ fn bodies_are_read_and_written() {
 
 #[test]
 fn requests_are_read() {
-    let parse = |body: &str| wire_of(WIRE).parse("/api/chat", body.as_bytes());
+    let parse = |body: &str| WIRE.wire().parse("/api/chat", body.as_bytes());
     let request = parse(
         r#"{"model":"m","messages":[{}],"format":"json","think":"high","options":{"num_predict":9,"stop":["x"]},"tools":[{"function":{"name":"f","parameters":{}}}]}"#,
     )
@@ -177,10 +177,10 @@ fn requests_are_read() {
     );
     // Prompts and messages have paths of their own, which a fallback of this API has, too.
     assert_eq!(
-        wire_of(WIRE).path_like("/api/generate", "m").as_deref(),
+        WIRE.wire().path_like("/api/generate", "m").as_deref(),
         Some("/api/generate")
     );
-    assert_eq!(wire_of(WIRE).path_like("/api/chat", "m"), None);
+    assert_eq!(WIRE.wire().path_like("/api/chat", "m"), None);
     // These only load or unload a model.
     for body in [
         r#"{"model":"m"}"#,
@@ -238,7 +238,7 @@ fn the_rest_is_asked_for() {
         replaces_prefill: false,
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .ask(
                 r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#,
                 None,
@@ -253,7 +253,7 @@ fn the_rest_is_asked_for() {
         ..Adaptation::default()
     };
     assert_eq!(
-        wire_of(WIRE)
+        WIRE.wire()
             .adapt(r#"{"model":"a","prompt":"Go"}"#, &adaptation)
             .unwrap(),
         r#"{"model":"b","prompt":"Go","format":"json"}"#

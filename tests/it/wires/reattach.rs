@@ -7,8 +7,8 @@ use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{CallEnd, Request, Status};
 
-use super::answers::answer;
 use super::continued::{check_form, read};
+use restitch_testing::answers::answer;
 
 const NOW: Duration = Duration::ZERO;
 const DOCUMENT: &str = r#"{"rows": [1, 2, {"a": "b"}], "text": "high water"}"#;

@@ -4,12 +4,12 @@ use std::fs;
 
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::wire::{Dialect, wire_of};
+use restitch::internal::wire::Dialect;
 use restitch::provider::Delta;
 use restitch::sse::Decoder;
 use serde_json::{Value, json};
 
-use crate::support::{at_least, corpus_rows};
+use restitch_testing::{at_least, corpus_rows};
 
 /// An event: its name and its data.
 pub(super) type Event = (String, String);
@@ -37,7 +37,7 @@ pub(super) fn events(body: &[u8], size: usize, whole: bool) -> Vec<Event> {
 /// Returns what a reader makes of events. A restart drops nothing where `is_joined`: recorded
 /// bodies of several messages count as one in the index.
 pub(super) fn transcript(dialect: Dialect, events: &[Event], is_joined: bool) -> Transcript {
-    let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
+    let (mut reader, mut whole) = (dialect.wire().reader(), Transcript::default());
     for (name, data) in events {
         reader.read(name, data, &mut |delta| {
             // The index does not read the calls that a later message starts with.
@@ -192,7 +192,7 @@ fn check_cuts(dialect: Dialect) -> usize {
 
 /// Returns each delta on one line.
 pub(super) fn deltas(dialect: Dialect, events: &[Event]) -> Vec<String> {
-    let (mut reader, mut seen) = (wire_of(dialect).reader(), Vec::new());
+    let (mut reader, mut seen) = (dialect.wire().reader(), Vec::new());
     for (name, data) in events {
         let kind = reader.read(name, data, &mut |delta| seen.push(show(&delta)));
         seen.push(format!("{kind:?}"));

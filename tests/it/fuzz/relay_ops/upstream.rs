@@ -4,8 +4,8 @@ use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{ContinuationMode, Request};
 use serde_json::json;
 
-use super::super::answers::Answer;
 use super::root;
+use restitch_testing::answers::Answer;
 
 /// The documents whose text is told.
 pub(super) const DOCUMENTS: [&str; 8] = [

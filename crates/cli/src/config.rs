@@ -1,0 +1,138 @@
+//! `restitch config`: checks a configuration file, and shows the configuration.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::output::To;
+use super::settings::Settings;
+use super::{Console, Exit, epilogue, route};
+use restitch_proxy::config::Config;
+
+/// Arguments of `restitch config`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Command {
+    /// Checks a configuration file, and reports the line of an error.
+    #[command(after_help = epilogue(CHECK))]
+    Check {
+        /// The file. `-` is standard input.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Shows the whole configuration as a file: defaults, file, environment and flags.
+    #[command(after_help = epilogue(SHOW))]
+    Show {
+        /// Show the built-in capabilities as rows, not as comments. A file made of this does not
+        /// follow newer versions.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        settings: Box<Settings>,
+        #[command(flatten)]
+        to: To,
+    },
+    /// Says which route answers a request, why those before it do not, and what holds for its
+    /// answer.
+    #[command(after_help = epilogue(EXPLAIN))]
+    Explain(Box<route::Args>),
+}
+
+const CHECK: &str = "\
+Examples:
+  restitch config check restitch.toml
+  restitch config show | restitch config check -
+
+The command opens the certificates and keys that the file names, and reports those that have expired.
+
+Exit codes: 0 the file is right, 4 it is wrong or names a certificate that can't be used, 1 unreadable.";
+
+const SHOW: &str = "\
+Examples:
+  restitch config show > restitch.toml
+  restitch config show --config restitch.toml --continuations 4
+  RESTITCH_IDLE=120 restitch config show
+
+Flags win over the environment (for example RESTITCH_CONTINUATIONS over `continuations`), the environment over the
+file, the file over the defaults. An empty variable counts as unset. The built-in capabilities of models are shown as
+comments, so that a file made of this follows newer versions.
+
+Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
+
+const EXPLAIN: &str = "\
+Examples:
+  restitch config explain --config restitch.toml --model claude-sonnet-4-5
+  restitch config explain --config restitch.toml --path /v1/messages --model claude-opus-4-6 --header 'x-team: batch'
+  restitch config explain --config restitch.toml --model gpt-5 --response-format json_schema
+
+The output is TOML: the settings that hold, with comments that say why. Headers `x-restitch-…` are applied as the proxy does. What no route matches has those of [proxy] and
+[limits]. A path that is of no API is not read, so routes with a model or a form do not match it.
+
+Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    match &args.command {
+        Command::Check { file } => {
+            let Some(read) = console.read_text(file) else {
+                return Ok(());
+            };
+            if read.left_out() > 0 {
+                console.verdict(Exit::Invalid);
+            }
+            match Config::parse_checked(&read.text) {
+                Ok(config) => check_files(file, &config, console),
+                Err(error) => {
+                    console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()))
+                }
+            }
+            Ok(())
+        }
+        Command::Explain(args) => route::run(args, console),
+        Command::Show { all, settings, to } => {
+            console.write_to(to.output.as_deref());
+            let shown = |config: Config| {
+                if *all {
+                    config.show_all()
+                } else {
+                    config.show()
+                }
+            };
+            settings
+                .config(console)
+                .map_or(Ok(()), |config| console.lines(&shown(config)))
+        }
+    }
+}
+
+/// Opens the files that a configuration names, as the proxy does when it starts, and tells of
+/// certificates that expire.
+fn check_files(file: &Path, config: &Config, console: &mut Console) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command does I/O: certificates are compared with the clock"
+    )]
+    let now = SystemTime::now();
+    match super::proxy::check_certificates(config) {
+        Ok(expiries) => {
+            for expiry in expiries {
+                if let Some(warning) = expiry.validity(now).warning() {
+                    let end = expiry
+                        .at
+                        .map(|at| format!(", {}", httpdate::fmt_http_date(at)))
+                        .unwrap_or_default();
+                    console.note(format_args!(
+                        "{}: {warning}: {}{end}",
+                        file.display(),
+                        expiry.file.display()
+                    ));
+                }
+            }
+        }
+        Err(mistake) => console.fail(Exit::Invalid, format_args!("{}: {mistake}", file.display())),
+    }
+}

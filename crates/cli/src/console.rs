@@ -1,0 +1,370 @@
+//! The process's streams as the commands use them, and the verdict that grows while they run.
+//!
+//! A function here returns an error only if writing the output failed. A file that cannot be read
+//! is reported and counts in the verdict; the next file follows.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::Serialize;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt::layer,
+    layer::{Layer, SubscriberExt},
+    reload,
+    util::SubscriberInitExt,
+};
+
+use super::Exit;
+use super::encoding::Text;
+use super::log_filter::{LogFilter, LogHandle};
+use super::output::Output;
+use super::output::has_colors;
+use super::progress::{self, Watched};
+use restitch::{Document, SyntaxError};
+use restitch_proxy::config::LogFormat;
+
+#[derive(Debug)]
+pub(super) struct Console {
+    out: Writer,
+    exit: Exit,
+    /// How often `--verbose` was given; -1 with `--quiet`, when only failures are reported.
+    verbosity: i16,
+}
+
+/// The writer of the data. A sink that writes more lines than it can keep shares it.
+pub(super) type Writer = Rc<RefCell<BufWriter<Output>>>;
+
+fn writer(output: Output) -> Writer {
+    Rc::new(RefCell::new(BufWriter::new(output)))
+}
+
+impl Console {
+    pub(super) fn new(is_quiet: bool, verbosity: u8) -> Self {
+        Self {
+            out: writer(Output::stdout()),
+            exit: Exit::default(),
+            verbosity: if is_quiet { -1 } else { verbosity.into() },
+        }
+    }
+
+    /// Writes the data to `file`, if one is named, instead of standard output. The file is created
+    /// with its first byte, so that a command may write to the file that it has read.
+    pub(super) fn write_to(&mut self, file: Option<&Path>) {
+        if let Some(file) = file {
+            self.out = writer(Output::file(file));
+        }
+    }
+
+    /// Returns the writer of the data.
+    pub(super) fn writer(&self) -> Writer {
+        Rc::clone(&self.out)
+    }
+
+    /// Adds the verdict on one file or line. Called before the answer is written, so that the
+    /// verdict counts even if the reader of the answers closes its end.
+    pub(super) fn verdict(&mut self, exit: Exit) {
+        self.exit = self.exit.max(exit);
+    }
+
+    /// Returns the worst verdict so far.
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Writes a note to standard error, unless `--quiet` was given.
+    pub(super) fn note(&self, words: impl fmt::Display) {
+        if self.verbosity >= 0 {
+            report(words);
+        }
+    }
+
+    /// Writes a line that belongs to the note before.
+    pub(super) fn detail(&self, words: impl fmt::Display) {
+        if self.verbosity >= 0 {
+            let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+        }
+    }
+
+    /// Whether notes go to a terminal, and are written.
+    pub(super) fn notes_on_terminal(&self) -> bool {
+        self.verbosity >= 0 && io::stderr().is_terminal()
+    }
+
+    /// Writes a text that was replaced and the new one, below a note: in red and green where there
+    /// are colors.
+    pub(super) fn change(&self, before: &str, after: &str) {
+        let (red, green, end) = match has_colors(&io::stderr()) {
+            true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
+            false => ("", "", ""),
+        };
+        let (before, after) = (one_line(before), one_line(after));
+        if self.verbosity >= 0 {
+            let _ = writeln!(
+                io::stderr(),
+                "{red}  - {before}{end}\n{green}  + {after}{end}"
+            );
+        }
+    }
+
+    /// Reports a failure, and adds the verdict.
+    pub(super) fn fail(&mut self, exit: Exit, words: impl fmt::Display) {
+        report(words);
+        self.verdict(exit);
+    }
+
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter,
+    /// otherwise `filter` does; without a filter there is no log. The returned handle changes the
+    /// filter; `None`: the verbosity is the filter, or there is no log.
+    pub(super) fn start_log(
+        &self,
+        filter: Option<Targets>,
+        format: LogFormat,
+    ) -> Option<LogHandle> {
+        let all = |level| Some(Targets::new().with_default(level));
+        let filter = match self.verbosity {
+            i16::MIN..0 => all(LevelFilter::ERROR),
+            0 => filter,
+            1 => all(LevelFilter::DEBUG),
+            _ => all(LevelFilter::TRACE),
+        };
+        let (filter, handle) = reload::Layer::new(LogFilter(filter?));
+        let lines = layer().with_writer(io::stderr);
+        let lines = match format {
+            LogFormat::Json => lines
+                .json()
+                .flatten_event(true)
+                .with_span_list(false)
+                .boxed(),
+            _ => lines
+                .with_ansi(has_colors(&io::stderr()))
+                .with_target(false)
+                .boxed(),
+        };
+        // A process has one log: a second start has no effect.
+        let _ = tracing_subscriber::registry()
+            .with(filter)
+            .with(lines)
+            .try_init();
+        (self.verbosity == 0).then_some(handle)
+    }
+
+    /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes
+    /// its output meanwhile; on a terminal the two would mix.
+    pub(super) fn is_live(&self, writes: bool) -> bool {
+        self.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
+    }
+
+    /// Reports the position where a text leaves the grammar.
+    pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
+        let mut place = document.explain(error);
+        place.path = short(&place.path).into_owned();
+        self.note(format_args!("{name}: {}, {place}", error.kind));
+    }
+
+    /// Writes one answer on one line.
+    pub(super) fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut *self.out.borrow_mut(), answer)?;
+        self.out.borrow_mut().write_all(b"\n")
+    }
+
+    /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes,
+    /// since the writer of the requests may wait for the answer.
+    pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
+        let answer = serde_json::to_string(answer)?;
+        let members = answer.strip_prefix('{').unwrap_or(&answer);
+        writeln!(self.out.borrow_mut(), "{{\"id\":{id},{members}")?;
+        self.out.borrow_mut().flush()
+    }
+
+    /// Writes a line for people.
+    pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
+        writeln!(self.out.borrow_mut(), "{}", one_line(&words.to_string()))
+    }
+
+    /// Writes lines that have their line ends.
+    pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
+        self.out.borrow_mut().write_all(lines.as_bytes())
+    }
+
+    /// Writes exactly this text, so that another command can continue from it. A terminal gets the
+    /// line end that its prompt needs.
+    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+        self.out.borrow_mut().write_all(text.as_bytes())?;
+        if !text.is_empty() && self.is_terminal() {
+            self.out.borrow_mut().write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a text, and flushes it.
+    pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
+        self.out.borrow_mut().write_all(part.as_bytes())?;
+        self.out.borrow_mut().flush()
+    }
+
+    /// Returns whether the output is a terminal.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.out.borrow().get_ref().is_terminal()
+    }
+
+    /// Returns whether the output may have colors.
+    pub(super) fn has_colors(&self) -> bool {
+        self.out.borrow().get_ref().has_colors()
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.borrow_mut().flush()
+    }
+
+    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be
+    /// opened, after a report. `writes`: the command writes its output meanwhile.
+    pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
+        if writes && self.out.borrow().get_ref().is_same(path) {
+            self.fail(
+                Exit::Usage,
+                format_args!(
+                    "{}: it is read and cannot be written meanwhile",
+                    path.display()
+                ),
+            );
+            return None;
+        }
+        let is_live = self.is_live(writes);
+        if is_stdin(path) {
+            return Some(Watched::new(Box::new(io::stdin().lock()), None, is_live));
+        }
+        match File::open(path) {
+            Ok(file) => {
+                let length = file.metadata().ok().map(|metadata| metadata.len());
+                Some(Watched::new(Box::new(file), length, is_live))
+            }
+            Err(error) => self.unreadable(path, &error),
+        }
+    }
+
+    /// Reads a whole file, or standard input for `-`. `None` if it cannot be read, which has been
+    /// reported then.
+    pub(super) fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let result = self.open(path, false)?.read_to_end(&mut bytes);
+        result.map_or_else(|error| self.unreadable(path, &error), |_| Some(bytes))
+    }
+
+    /// Reads a whole file as text, and reports the bytes that are not in the text.
+    pub(super) fn read_text(&mut self, path: &Path) -> Option<Text> {
+        let text = Text::new(self.read(path)?);
+        self.left_out(path, &text);
+        Some(text)
+    }
+
+    /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends
+    /// inside a character is cut, and one with other bytes that are not UTF-8 is invalid.
+    pub(super) fn left_out(&mut self, path: &Path, text: &Text) {
+        if text.removed > 0 {
+            self.note(format_args!(
+                "{}: not UTF-8: removed {}",
+                path.display(),
+                count(text.removed, "byte")
+            ));
+            self.verdict(Exit::Invalid);
+        }
+        if !text.half.is_empty() {
+            let removed = count(text.half.len(), "byte");
+            self.note(format_args!(
+                "{}: cut inside a character: removed {removed}",
+                path.display()
+            ));
+            self.verdict(Exit::Cut);
+        }
+    }
+
+    /// Reports that a file failed.
+    pub(super) fn unreadable<T>(&mut self, path: &Path, error: &io::Error) -> Option<T> {
+        self.fail(Exit::Io, format_args!("{}: {error}", path.display()));
+        None
+    }
+
+    /// Returns whether standard input is named at most once, since it can't be read twice. Reports
+    /// it otherwise.
+    pub(super) fn names_stdin_once(&mut self, paths: &[PathBuf]) -> bool {
+        let once = paths.iter().filter(|path| is_stdin(path)).count() < 2;
+        if !once {
+            self.fail(Exit::Usage, "standard input (`-`) can be named once only");
+        }
+        once
+    }
+}
+
+/// Writes a line to standard error. Write errors are ignored, since they can't be reported either.
+fn report(words: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
+}
+
+/// A number and its noun: `1 byte`, `2 bytes`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// For fields of answers that are left out where they are 0.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Escapes control characters, including line ends. Names, paths and messages come from foreign
+/// texts: unescaped, they could break a line or move the cursor of a terminal.
+fn one_line(text: &str) -> String {
+    let mut line = text.to_owned();
+    escape_controls(&mut line, 0);
+    line
+}
+
+/// Escapes the control characters of `text` from byte `start` on.
+pub(super) fn escape_controls(text: &mut String, start: usize) {
+    // U+0080 to U+009F are two bytes in UTF-8; the first one is 0xC2.
+    let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
+    if text
+        .as_bytes()
+        .get(start..)
+        .is_some_and(|tail| tail.iter().any(may_be_control))
+    {
+        let tail = text.split_off(start);
+        for c in tail.chars() {
+            if c.is_control() {
+                text.extend(c.escape_default())
+            } else {
+                text.push(c)
+            }
+        }
+    }
+}
+
+/// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path
+/// is empty.
+pub(super) fn short(path: &str) -> Cow<'_, str> {
+    let half = |(at, _)| at;
+    let head = path.char_indices().nth(SHOWN).map(half);
+    let tail = path.char_indices().rev().nth(SHOWN - 1).map(half);
+    match (head, tail) {
+        (Some(head), Some(tail)) if head < tail => {
+            Cow::Owned(format!("{}…{}", &path[..head], &path[tail..]))
+        }
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// Characters that are kept of each end of a long path.
+const SHOWN: usize = 60;
+
+pub(super) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

@@ -1,0 +1,463 @@
+//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and
+//! the proxy's health.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use clap::ArgGroup;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::output::To;
+use super::run::key::Key;
+use super::run::providers;
+use super::{Console, Exit, block_on, epilogue};
+use restitch::provider::Dialect;
+use restitch::provider::capability::{PrefillForm, Table};
+use restitch_http::{Body, Client, Upstream};
+use restitch_proxy::config;
+
+/// Arguments of `restitch doctor`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = epilogue(EXAMPLES))]
+#[command(group(ArgGroup::new("target").args(["upstream", "provider"]).required(true)))]
+pub struct Args {
+    /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// A known provider. Decides the address of its Chat Completions API and the variable that has
+    /// the key.
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// Ask this model to continue a prefill. Costs up to four short calls.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The environment variable that has the key. Default: the provider's own.
+    #[arg(long, value_name = "VARIABLE")]
+    key_variable: Option<String>,
+    /// The proxy's address. By default the one where `restitch proxy` listens, if a proxy answers
+    /// there.
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    to: To,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch doctor --upstream https://api.openai.com --key-variable OPENAI_API_KEY
+  restitch doctor --provider mistral --model mistral-small-latest
+  restitch doctor --upstream http://127.0.0.1:8788 --model sim --json
+
+The command asks for the list of models, which costs nothing. With --model, it asks the model to continue
+`[1, 2,3, 4,` in each form of prefill that providers have, until one works. If the result differs from the built-in
+table, the row for the configuration file is shown.
+
+With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model", "form", "returns_prefill",
+"known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds", "error"}}.
+
+Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
+
+/// The answer of one address.
+#[derive(Debug, Serialize)]
+struct Reached {
+    url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    milliseconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Whether a model continues a prefill.
+#[derive(Debug, Serialize)]
+struct Prefill {
+    model: String,
+    /// The form of prefill that the model continues, by its name in the configuration. `none` if
+    /// there is none.
+    form: &'static str,
+    /// The answer begins with the prefill.
+    returns_prefill: bool,
+    /// The form in the built-in table.
+    known: &'static str,
+    tried: Vec<Tried>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tried {
+    form: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    /// The beginning of its text, or its error.
+    answer: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    upstream: Reached,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill: Option<Prefill>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy: Option<Reached>,
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    console.write_to(args.to.output.as_deref());
+    let target = match Target::of(args) {
+        Ok(target) => target,
+        Err(reason) => {
+            console.fail(Exit::Usage, reason);
+            return Ok(());
+        }
+    };
+    let report = block_on(examine(args, &target));
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            console.fail(Exit::Io, error);
+            return Ok(());
+        }
+    };
+    console.verdict(exit_of(&report.upstream));
+    if args.proxy.is_some() {
+        console.verdict(report.proxy.as_ref().map_or(Exit::Io, exit_of));
+    }
+    if args.json {
+        console.answer(&report)
+    } else {
+        print(&report, console)
+    }
+}
+
+fn exit_of(reached: &Reached) -> Exit {
+    match reached.status {
+        None => Exit::Io,
+        // Some servers have no list of models.
+        Some(404 | 405 | 200..=299) => Exit::Complete,
+        Some(_) => Exit::Invalid,
+    }
+}
+
+/// The provider, and the beginning of its paths.
+struct Target {
+    client: Client,
+    version: &'static str,
+    key: String,
+}
+
+impl Target {
+    fn of(args: &Args) -> Result<Self, String> {
+        let provider = args
+            .provider
+            .as_deref()
+            .map(providers::by_name)
+            .transpose()?;
+        let known_url = provider.and_then(|provider| provider.base_url(Dialect::Chat));
+        let url = args.upstream.as_deref().or(known_url).unwrap_or_default();
+        // The address is not repeated, since it may have a password.
+        let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
+        // A known provider's address has the version of the API; the address of a proxy's upstream
+        // usually has not.
+        let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
+        let key = providers::key(args.key_variable.as_deref(), provider, true)?;
+        let client = Client::new(upstream).map_err(|error| error.to_string())?;
+        Ok(Self {
+            client,
+            version: if is_base { "" } else { "/v1" },
+            key,
+        })
+    }
+}
+
+async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
+    let upstream = reach(
+        &target.client,
+        &format!("{}/models", target.version),
+        &target.key,
+    )
+    .await;
+    let prefill = match &args.model {
+        Some(model) if upstream.status.is_some() => Some(prefill(target, model).await),
+        _ => None,
+    };
+    let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
+    Ok(Report {
+        upstream,
+        prefill,
+        proxy,
+    })
+}
+
+/// Asks the proxy for its health and, through it, for the provider's list of models. `None` if
+/// there is no proxy.
+async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
+    let default = format!("http://{}", config::Proxy::LISTEN);
+    let url = args.proxy.as_deref().unwrap_or(&default);
+    let upstream = Upstream::parse(url).map_err(|error| format!("--proxy: {error}"))?;
+    let client = Client::new(upstream).map_err(|error| error.to_string())?;
+    let health = reach(&client, "/healthz", "").await;
+    if health.status != Some(200) {
+        // Without the flag, the port may belong to another program.
+        return Ok(args.proxy.is_some().then_some(health));
+    }
+    Ok(Some(reach(&client, "/v1/models", key).await))
+}
+
+/// Asks for a path, and measures how long the answer takes.
+async fn reach(client: &Client, path: &str, key: &str) -> Reached {
+    let started = now();
+    let answered = send(client, path, key, None).await;
+    let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let url = client.upstream().to_string();
+    match answered {
+        Ok((status, _)) if status.is_success() => Reached {
+            url,
+            status: Some(status.as_u16()),
+            milliseconds,
+            error: None,
+        },
+        Ok((status, body)) => Reached {
+            url,
+            status: Some(status.as_u16()),
+            milliseconds,
+            error: Some(message(&body, key)),
+        },
+        Err(error) => Reached {
+            url,
+            status: None,
+            milliseconds,
+            error: Some(error),
+        },
+    }
+}
+
+/// Returns status and body of an answer.
+async fn send(
+    client: &Client,
+    path: &str,
+    key: &str,
+    body: Option<String>,
+) -> Result<(StatusCode, String), String> {
+    let uri = client
+        .upstream()
+        .uri_for(path)
+        .map_err(|error| error.to_string())?;
+    let mut request = if body.is_some() {
+        Request::post(uri)
+    } else {
+        Request::get(uri)
+    };
+    if !key.is_empty() {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
+            .map_err(|_| "the key has characters that no header may have".to_owned())?;
+        bearer.set_sensitive(true);
+        request = request.header(AUTHORIZATION, bearer);
+    }
+    let body = body.map_or_else(Body::empty, Body::full);
+    let request = request
+        .header(CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(|error| error.to_string())?;
+    let answered = timeout(PATIENCE, async {
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?
+            .to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    });
+    answered
+        .await
+        .map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+}
+
+/// An answer may take this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An array that is cut. No model would choose its white space, so that a prefill that is returned
+/// differs from an array that begins again.
+const PREFILL: &str = "[1, 2,3, 4,";
+
+/// Tries all forms of prefill, first the one that the table has for the model.
+async fn prefill(target: &Target, model: &str) -> Prefill {
+    let capability = Table::default().of(model, Some(target.client.upstream().host()));
+    let known = capability.prefill;
+    let forms = [
+        known,
+        PrefillForm::Turn,
+        PrefillForm::Flag,
+        PrefillForm::Partial,
+        PrefillForm::Final,
+    ];
+    let mut found = Prefill {
+        model: model.to_owned(),
+        form: PrefillForm::None.as_str(),
+        returns_prefill: false,
+        known: known.as_str(),
+        tried: vec![],
+    };
+    for (at, form) in forms.into_iter().enumerate() {
+        if form == PrefillForm::None || forms[..at].contains(&form) {
+            continue;
+        }
+        let version = capability
+            .prefill_path
+            .as_deref()
+            .filter(|_| form == known)
+            .unwrap_or(target.version);
+        let path = format!("{version}/chat/completions");
+        let answered = send(
+            &target.client,
+            &path,
+            &target.key,
+            Some(prefilled(model, form)),
+        )
+        .await;
+        let (status, answer) = match answered {
+            Ok((status, body)) if status.is_success() => (Some(status.as_u16()), text_of(&body)),
+            Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
+            Err(error) => (None, error),
+        };
+        let is_answer = status.is_some_and(|status| status < 300);
+        let text = answer.trim_start();
+        // Only providers with this form return the prefill. With others, the model has begun again.
+        let rest = text
+            .strip_prefix(PREFILL)
+            .filter(|_| form == PrefillForm::Flag);
+        found.returns_prefill = rest.is_some();
+        let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
+        found.tried.push(Tried {
+            form: form.as_str(),
+            status,
+            answer: short(&answer),
+        });
+        if goes_on {
+            found.form = form.as_str();
+            return found;
+        }
+    }
+    found.returns_prefill = false;
+    found
+}
+
+/// Returns a request whose last message is an array that is cut, in one of the forms.
+fn prefilled(model: &str, form: PrefillForm) -> String {
+    let mut last = json!({"role": "assistant", "content": PREFILL});
+    let mut body = json!({"model": model});
+    match form {
+        PrefillForm::Flag => last["prefix"] = true.into(),
+        PrefillForm::Partial => last["partial"] = true.into(),
+        PrefillForm::Final => {
+            body["continue_final_message"] = true.into();
+            body["add_generation_prompt"] = false.into();
+        }
+        _ => {}
+    }
+    let first = "Write a JSON array of the numbers from 1 to 12 and nothing else.";
+    body["messages"] = json!([{"role": "user", "content": first}, last]);
+    body.to_string()
+}
+
+fn text_of(body: &str) -> String {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    body.pointer("/choices/0/message/content")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Returns the message of an error body, without the key.
+fn message(body: &str, key: &str) -> String {
+    let value: Value = serde_json::from_str(body).unwrap_or_default();
+    let said = value
+        .pointer("/error/message")
+        .and_then(Value::as_str)
+        .unwrap_or(body);
+    short(&Key::new(key).out_of(said))
+}
+
+fn short(text: &str) -> String {
+    text.trim().chars().take(SHOWN).collect()
+}
+
+/// Characters of an answer that are shown.
+const SHOWN: usize = 200;
+
+fn print(report: &Report, console: &mut Console) -> io::Result<()> {
+    print_reached("upstream", &report.upstream, console)?;
+    if let Some(prefill) = &report.prefill {
+        for Tried {
+            form,
+            status,
+            answer,
+        } in &prefill.tried
+        {
+            let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+            console.line(format_args!(
+                "tried     prefill = \"{form}\": {status}: {answer}"
+            ))?;
+        }
+        let Prefill {
+            model, form, known, ..
+        } = prefill;
+        let words = match *form {
+            "none" => "does not continue one: restitch uses a re-prompt",
+            _ => "continues one",
+        };
+        console.line(format_args!("prefill   {model} {words}"))?;
+        if form != known {
+            let returns = if prefill.returns_prefill {
+                "\nreturns_prefill = true"
+            } else {
+                ""
+            };
+            console.line("          the built-in table differs; for the configuration file:")?;
+            let model = restitch::internal::json::string::quoted(model);
+            console.lines(&format!(
+                "\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"
+            ))?;
+        }
+    }
+    match &report.proxy {
+        Some(proxy) => print_reached("proxy", proxy, console),
+        None => console.line(format_args!("proxy     none on {}", config::Proxy::LISTEN)),
+    }
+}
+
+fn print_reached(name: &str, reached: &Reached, console: &mut Console) -> io::Result<()> {
+    let Reached {
+        url,
+        status,
+        milliseconds,
+        error,
+    } = reached;
+    let error = error
+        .as_ref()
+        .map_or_else(String::new, |error| format!(": {error}"));
+    match status {
+        Some(status) => console.line(format_args!(
+            "{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{error}"
+        )),
+        None => console.line(format_args!("{name:<9} {url}: not reachable{error}")),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command that is asked how long an answer takes has a clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,86 @@
+//! The bytes of a whole file as text.
+
+use restitch::clean_encoding;
+
+/// The text of a file, and the bytes that were left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Bytes that are not UTF-8.
+    pub(super) removed: usize,
+    /// The bytes of the character that the end of the file cuts. Empty if the file ends with a
+    /// whole one.
+    pub(super) half: Vec<u8>,
+}
+
+impl Text {
+    pub(super) fn new(mut bytes: Vec<u8>) -> Self {
+        let half = bytes.split_off(open_character(&bytes).unwrap_or(bytes.len()));
+        match String::from_utf8(bytes) {
+            Ok(text) => Self {
+                text,
+                removed: 0,
+                half,
+            },
+            Err(error) => {
+                let (text, removed) = clean_encoding(error.as_bytes());
+                Self {
+                    text: text.into_owned(),
+                    removed,
+                    half,
+                }
+            }
+        }
+    }
+
+    /// Returns the number of bytes that are not in the text.
+    pub(super) fn left_out(&self) -> usize {
+        self.removed + self.half.len()
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the start of the character that the end of `bytes` cuts.
+pub(super) fn open_character(bytes: &[u8]) -> Option<usize> {
+    let last = bytes.len().saturating_sub(4);
+    let tail = bytes.get(last..).unwrap_or_default();
+    let start = tail.iter().rposition(|byte| byte & 0xc0 != 0x80)?;
+    let open = std::str::from_utf8(tail.get(start..)?).err()?;
+    // Without a length, more bytes could complete it.
+    open.error_len().is_none().then_some(last + start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+
+    #[test]
+    fn only_a_cut_character_is_half() {
+        for (bytes, text, removed, half) in [
+            (&b"caf\xc3\xa9"[..], "café", 0, &b""[..]),
+            (b"caf\xc3", "caf", 0, b"\xc3"),
+            (b"\xf0\x9f\x98", "", 0, b"\xf0\x9f\x98"),
+            (b"a\xffb\xe2\x82", "ab", 1, b"\xe2\x82"),
+            (b"caf\xe9\"", "caf\"", 1, b""),
+            (b"a\xff", "a", 1, b""),
+            (b"a\x80\x80\x80\x80", "a", 4, b""),
+        ] {
+            assert_eq!(
+                Text::new(bytes.to_vec()),
+                Text {
+                    text: text.to_owned(),
+                    removed,
+                    half: half.to_vec()
+                }
+            );
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `--jsonl`: reads requests from standard input, one JSON object per line, and answers each.
+
+use std::io::{self, BufRead};
+
+use serde::Serialize;
+
+use super::check::Checker;
+use super::{Console, Exit};
+use restitch::internal::json::string::Unescaper;
+use restitch::internal::json::walk::{Raw, ValueKind};
+
+/// One line: `{"id": …, …}`. It has spans instead of a parsed tree: an id is returned as written,
+/// and a string may have half a surrogate pair, which readers of whole values refuse.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    root: Raw<'a>,
+    /// Its name for people: `line 3`.
+    pub name: String,
+}
+
+/// Reads requests to the end of standard input. A line that is not a request, or that `answer`
+/// refuses, is answered with an error, under its id if it has one; other lines are not affected.
+/// Empty lines have no answer.
+pub(super) fn serve<A: Serialize>(
+    console: &mut Console,
+    mut answer: impl FnMut(&Request<'_>, &mut Console) -> Result<A, String>,
+) -> io::Result<()> {
+    let mut stdin = io::stdin().lock();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        match stdin.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                console.unreadable::<()>("-".as_ref(), &error);
+                break;
+            }
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let name = format!("line {number}");
+        let request = read(&line, &name);
+        let id = request
+            .as_ref()
+            .ok()
+            .and_then(|request| request.root.member("id"));
+        let id = id.map_or("null", |id| id.as_str()).to_owned();
+        match request.and_then(|request| answer(&request, console)) {
+            Ok(answer) => console.answer_to(&id, &answer)?,
+            Err(error) => {
+                console.verdict(Exit::Invalid);
+                console.answer_to(
+                    &id,
+                    &Refusal {
+                        error: format!("{name}: {error}"),
+                    },
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Refusal {
+    error: String,
+}
+
+fn read<'a>(line: &'a [u8], name: &str) -> Result<Request<'a>, String> {
+    let text = std::str::from_utf8(line)
+        .map_err(|error| format!("not UTF-8 (byte {})", error.valid_up_to()))?;
+    let mut checker = Checker::new();
+    checker.feed(line);
+    if let Some(error) = checker.finish().error {
+        return Err(error.to_string());
+    }
+    let root =
+        Raw::root(text).filter(|root| root.kind() == ValueKind::Object && checker.is_complete());
+    let root = root.ok_or("not a whole JSON object")?;
+    Ok(Request {
+        root,
+        name: name.to_owned(),
+    })
+}
+
+impl Request<'_> {
+    /// Returns the string under `text`.
+    pub(super) fn text(&self, console: &Console) -> Result<String, String> {
+        let raw = self.root.member("text").and_then(|text| text.inner());
+        let raw = raw.ok_or("there is no string `text`")?;
+        Ok(self.decode([raw], console).concat())
+    }
+
+    /// Returns the strings under `parts`. The halves of a surrogate pair may be in two of them.
+    pub(super) fn parts(&self, console: &Console) -> Result<Vec<String>, String> {
+        let parts = self
+            .root
+            .member("parts")
+            .filter(|parts| parts.kind() == ValueKind::Array);
+        let parts = parts.ok_or("there is no array `parts`")?;
+        let raw: Option<Vec<_>> = parts.elements().map(|part| part.inner()).collect();
+        Ok(self.decode(raw.ok_or("not all of `parts` are strings")?, console))
+    }
+
+    /// Returns the string under `key`; `None` if it is missing or `null`.
+    pub(super) fn word(&self, key: &str) -> Result<Option<String>, String> {
+        match self.root.member(key) {
+            Some(raw) if !raw.is_null() => raw
+                .decode()
+                .map(|word| Some(word.into_owned()))
+                .ok_or(format!("`{key}` is no string")),
+            _ => Ok(None),
+        }
+    }
+
+    fn decode<'a>(&self, raw: impl IntoIterator<Item = &'a str>, console: &Console) -> Vec<String> {
+        let mut unescaper = Unescaper::default();
+        let mut decode = |raw| {
+            let mut text = String::new();
+            unescaper.push(raw, &mut text);
+            text
+        };
+        let texts = raw.into_iter().map(&mut decode).collect();
+        let removed = unescaper.finish();
+        if removed > 0 {
+            let halves = if removed == 1 {
+                "half a surrogate pair"
+            } else {
+                &format!("{removed} halves of surrogate pairs")
+            };
+            console.note(format_args!("{}: removed {halves}", self.name));
+        }
+        texts
+    }
+}

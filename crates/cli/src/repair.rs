@@ -1,0 +1,223 @@
+//! `restitch repair`: repairs the mistakes that models make in JSON.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use super::texts::{Reads, Texts};
+use super::{Console, Exit, epilogue, jsonl, repairs};
+use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus};
+use restitch::shape::{self, Expect, Repaired, Schema, Violation};
+
+/// Arguments of `restitch repair`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = epilogue(EXAMPLES))]
+pub struct Args {
+    #[command(flatten)]
+    texts: Texts,
+    /// How much may be changed: nothing; what leaves every whole token as it is; or also what is a
+    /// guess.
+    #[arg(long, value_name = "LEVEL", default_value = "guess", value_parser = level())]
+    level: RepairLevel,
+    /// Switch a rule off. Can be given several times.
+    #[arg(long, value_name = "RULE", value_parser = rule(), hide_possible_values = true)]
+    without: Vec<RepairRule>,
+    /// List the repairs on standard error, a line each. On a terminal they are shown as changes
+    /// otherwise.
+    #[arg(long)]
+    log: bool,
+    /// Write no JSON, and exit with 5 if something would be repaired.
+    #[arg(long)]
+    check: bool,
+    /// The JSON Schema that the result is checked against. Of several roots the first valid one is
+    /// taken.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch repair answer.txt > answer.json
+  restitch repair --log --level syntax answer.json
+  restitch repair --check *.json
+  restitch repair --schema schema.json --json answer.txt | jq .violations
+  restitch repair --without bare_word --without comment answer.txt
+  echo '{"id": 1, "text": "[1, 2,]"}' | restitch repair --jsonl
+
+Levels: `strict` repairs nothing; `syntax` repairs what leaves every whole token what it is (commas, escapes, quotes
+around a token, comments, an early end); `guess` also chooses between readings (lost quotes, colons and brackets).
+docs/repair.md has all rules. Text around the root, for example a fence or prose, is left out on every level. Valid
+JSON stays as it is, to the byte.
+
+With --json: {"status": "valid|repaired|truncated|malformed", "json", "repairs": [{"rule", "level", "range", "original",
+"replacement", "path"}], "others"}, and "error", "violations" where there are some. `range` is in bytes of the input.
+`json` of a malformed text is its complete part. `others` has the further roots of the text. With several files each
+answer names its `file`.
+
+Exit codes: 0 valid or repaired; 5 with --check: would be repaired; 3 truncated, and closed; 4 malformed, not valid under
+the schema, or not UTF-8; 1 unreadable. Of several files the worst counts, in this order."#;
+
+/// Parses a level by its name. Help and completions list the names.
+pub(super) fn level() -> impl TypedValueParser<Value = RepairLevel> {
+    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str))
+        .try_map(|name| RepairLevel::named(&name))
+}
+
+/// Parses a rule by its name.
+fn rule() -> impl TypedValueParser<Value = RepairRule> {
+    let find = |name: String| {
+        RepairRule::ALL
+            .iter()
+            .copied()
+            .find(|rule| rule.as_str() == name)
+            .ok_or("no such rule")
+    };
+    PossibleValuesParser::new(RepairRule::ALL.iter().map(|rule| rule.as_str())).try_map(find)
+}
+
+/// Reads a schema. `None` if that fails, which has been reported then.
+pub(super) fn schema(path: &Path, console: &mut Console) -> Option<Schema> {
+    match console.read_text(path)?.text.parse() {
+        Ok(schema) => Some(schema),
+        Err(error) => {
+            console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
+            None
+        }
+    }
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    args.texts.start(console);
+    let schema = match &args.schema {
+        Some(path) => match schema(path, console) {
+            Some(schema) => Some(schema),
+            None => return Ok(()),
+        },
+        None => None,
+    };
+    let options = args
+        .without
+        .iter()
+        .fold(RepairOptions::new(args.level), |options, rule| {
+            options.without(*rule)
+        });
+    let mut expect = Expect::any().repairs(options);
+    if let Some(schema) = &schema {
+        expect = expect.schema(schema.clone());
+    }
+    args.texts.run(
+        console,
+        &Repairer {
+            args,
+            expect,
+            schema,
+        },
+    )
+}
+
+struct Repairer<'a> {
+    args: &'a Args,
+    expect: Expect,
+    schema: Option<Schema>,
+}
+
+/// The answer for one text.
+pub(super) struct Answer<'t> {
+    repaired: Repaired<'t>,
+    violations: Vec<Violation>,
+}
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Repaired {
+            status,
+            json,
+            repairs,
+            others,
+            ..
+        } = &self.repaired;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("status", shape::status_name(*status))?;
+        row.serialize_entry("json", json)?;
+        row.serialize_entry("repairs", repairs)?;
+        row.serialize_entry("others", others)?;
+        if let RepairStatus::Malformed(error) = status {
+            row.serialize_entry("error", &error.to_string())?;
+        }
+        if !self.violations.is_empty() {
+            row.serialize_entry("violations", &self.violations)?;
+        }
+        row.end()
+    }
+}
+
+impl Reads for Repairer<'_> {
+    type Answer<'t> = Answer<'t>;
+
+    fn read<'t>(&self, text: &'t str) -> Answer<'t> {
+        let repaired = shape::repair_expected(text, &self.expect);
+        let is_whole = matches!(
+            repaired.status,
+            RepairStatus::Valid | RepairStatus::Repaired
+        );
+        let schema = self.schema.as_ref().filter(|_| is_whole);
+        let violations = schema
+            .map(|schema| schema.violations(&repaired.json))
+            .unwrap_or_default();
+        Answer {
+            repaired,
+            violations,
+        }
+    }
+
+    fn read_line(&self, _: &jsonl::Request<'_>, text: &str) -> Result<Answer<'static>, String> {
+        let Answer {
+            repaired,
+            violations,
+        } = self.read(text);
+        Ok(Answer {
+            repaired: repaired.into_owned(),
+            violations,
+        })
+    }
+
+    fn exit(&self, answer: &Answer<'_>) -> Exit {
+        match answer.repaired.status {
+            _ if !answer.violations.is_empty() => Exit::Invalid,
+            RepairStatus::Repaired if self.args.check => Exit::Changed,
+            status => repairs::exit(status),
+        }
+    }
+
+    fn is_logged(&self) -> bool {
+        self.args.log
+    }
+
+    fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
+        let Repaired {
+            status,
+            repairs,
+            others,
+            range,
+            ..
+        } = &answer.repaired;
+        repairs::print(name, text, repairs, self.args.log, console);
+        match status {
+            RepairStatus::Malformed(_) if range.is_empty() => {
+                console.note(format_args!("{name}: there is no JSON in the text"));
+            }
+            _ => repairs::note_status(name, text, *status, others, console),
+        }
+        repairs::note_violations(name, &answer.violations, console);
+    }
+
+    fn output<'a>(&self, answer: &'a Answer<'_>) -> Cow<'a, str> {
+        Cow::Borrowed(if self.args.check {
+            ""
+        } else {
+            &answer.repaired.json
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! `restitch config explain`: shows which route answers a request, and with which settings.
+
+use std::io;
+
+use super::settings::Settings;
+use super::{Console, Exit};
+use restitch::provider::Dialect;
+use restitch::provider::capability::PrefillForm;
+use restitch_proxy::RequestDirectives;
+use restitch_proxy::config::Config;
+use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
+
+/// Arguments of `restitch config explain`: the request.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The path of the request.
+    #[arg(long, value_name = "PATH", default_value = "/v1/chat/completions")]
+    path: String,
+    /// The model that it names.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The format of the answer that it asks for.
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
+    response_format: String,
+    /// A header of the request. Can be given more than once.
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(HeaderName, String)>,
+    #[command(flatten)]
+    settings: Box<Settings>,
+}
+
+fn header(written: &str) -> Result<(HeaderName, String), String> {
+    let (name, value) = written.split_once(':').ok_or("a header is `name: value`")?;
+    Ok((name.trim().parse()?, value.trim().to_owned()))
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let Some(config) = args.settings.config(console) else {
+        return Ok(());
+    };
+    if !args.path.starts_with('/') {
+        console.fail(
+            Exit::Usage,
+            format_args!("--path: `{}` is no path: it starts with `/`", args.path),
+        );
+        return Ok(());
+    }
+    let path = args.path.split('?').next().unwrap_or_default();
+    let dialect = Dialect::of_path(path);
+    let model = args
+        .model
+        .clone()
+        .or_else(|| model_of_path(dialect, path))
+        .unwrap_or_default();
+    let asked = Asked {
+        model: &model,
+        is_json: args.response_format != ResponseFormat::Text.as_str(),
+        has_schema: args.response_format == ResponseFormat::JsonSchema.as_str(),
+    };
+    let asked = dialect.map(|_| asked);
+    let headers = |name: &str| {
+        let of_name = args.header.iter().filter(|(own, _)| own.as_str() == name);
+        of_name.map(|(_, value)| value.clone()).collect()
+    };
+    let mut found = None;
+    for route in &config.routes {
+        let mismatch = route
+            .head_mismatch(path, &headers)
+            .or_else(|| route.body_mismatch(asked.as_ref()));
+        match mismatch {
+            Some(mismatch) => console.line(format_args!("# {}: no, {mismatch}", route.name))?,
+            None => {
+                console.line(format_args!("# {}: yes", route.name))?;
+                found = Some(route);
+                break;
+            }
+        }
+    }
+    if found.is_none() {
+        console.line(format_args!(
+            "# {}: what no route matches",
+            restitch_proxy::route_config::DEFAULT
+        ))?;
+    }
+    let effective = config.effective(found);
+    let effective = match apply(&args.header, &config, effective, console)? {
+        Ok(effective) => effective,
+        Err(mistake) => {
+            console.fail(
+                Exit::Usage,
+                format_args!("--header: {mistake}: such a request is refused"),
+            );
+            return Ok(());
+        }
+    };
+    console.lines(&Config::show_route(&effective))?;
+    console.line(format_args!(
+        "# {}",
+        how(&config, &effective, dialect, &model)
+    ))
+}
+
+/// Applies the request's headers that control its answer, like the proxy. The error is the one that
+/// the client receives.
+fn apply(
+    headers: &[(HeaderName, String)],
+    config: &Config,
+    route: RouteConfig,
+    console: &mut Console,
+) -> io::Result<Result<RouteConfig, String>> {
+    let mut route = route;
+    let mut own = http::HeaderMap::new();
+    for (name, value) in headers
+        .iter()
+        .filter(|(name, _)| name.as_str().starts_with("x-restitch"))
+    {
+        match (
+            http::HeaderName::try_from(name.as_str()),
+            http::HeaderValue::try_from(value),
+        ) {
+            (Ok(header), Ok(value)) => drop(own.insert(header, value)),
+            _ => {
+                return Ok(Err(format!(
+                    "`{}` has a value that no header can have",
+                    name.as_str()
+                )));
+            }
+        }
+    }
+    let directives = match RequestDirectives::read(&own) {
+        Ok(directives) => directives,
+        Err(mistake) => return Ok(Err(mistake)),
+    };
+    if !own.is_empty() {
+        let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
+        console.line(format_args!("# {}: applied below", names.join(", ")))?;
+    }
+    let wanted = config
+        .routes
+        .iter()
+        .filter_map(|route| route.keep)
+        .chain(config.proxy.keep);
+    let longest = u32::try_from(config.limits.keep.max_keep_time.as_secs()).unwrap_or(u32::MAX);
+    directives.apply(&mut route, wanted.fold(longest, u32::max));
+    Ok(Ok(route))
+}
+
+/// Returns the model that a path names, where the API has it there.
+fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
+    let request = dialect?.wire().parse(
+        path,
+        br#"{"contents": [], "messages": [], "prompt": "", "input": ""}"#,
+    )?;
+    Some(request.model).filter(|model| !model.is_empty())
+}
+
+/// Describes how an answer is handled.
+fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &str) -> String {
+    let Some(dialect) = dialect else {
+        return "The path is of no API that is read: the answer passes, cut or not.".to_owned();
+    };
+    if route.continuation == ContinueBy::Off {
+        return format!("A request of {dialect}; the answer passes, cut or not.");
+    }
+    let host = host(route.upstream.as_deref());
+    let known = config.table().of(model, host.as_deref()).prefill;
+    match route.continuation.direct(known) {
+        _ if dialect.wire().always_continues() => {
+            format!(
+                "A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on."
+            )
+        }
+        PrefillForm::None => {
+            format!("A request of {dialect}; the rest of a cut answer is asked for by a re-prompt.")
+        }
+        form => format!(
+            "A request of {dialect}; the rest of a cut answer is asked for by a prefill (`{}`), and by a re-prompt where that \
+             is refused.",
+            form.as_str()
+        ),
+    }
+}
+
+fn host(upstream: Option<&str>) -> Option<String> {
+    let upstream = restitch_http::Upstream::parse(upstream?).ok()?;
+    Some(upstream.host().to_owned())
+}

@@ -1,0 +1,459 @@
+//! `restitch run`: asks a model for a document, and for the rest of it until it is complete.
+
+mod ask;
+pub(super) mod key;
+mod progress;
+pub(super) mod providers;
+mod report;
+mod target;
+mod trace;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+
+use super::dialect::named;
+use super::proxy::{client, configured};
+use super::source::Refusal;
+use super::{Console, Exit, block_on, epilogue, interrupted, settings};
+use ask::{Patience, ask};
+use key::Key;
+use progress::Progress;
+use report::{Seen, report};
+use restitch::context::{ContextIndex, ContextOptions, Contexts};
+use restitch::internal::context::complete_part;
+use restitch::internal::record::AnswerRecord;
+use restitch::internal::wire::Reader;
+use restitch::provider::{Delta, Dialect};
+use restitch::session::{GiveUp, Part};
+use restitch::sse::Framed;
+use restitch::{Document, Limits};
+use restitch_proxy::Proxy;
+use restitch_proxy::config::{Config, LogFormat};
+use target::Target;
+use trace::Trace;
+
+/// Arguments of `restitch run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = help())]
+pub struct Args {
+    /// A known provider. Decides the address, the API and the variable that has the key.
+    #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
+    provider: Option<String>,
+    /// The API to speak. Default: the provider's own; `openai-chat` with `--base-url` alone.
+    #[arg(long, value_name = "NAME", value_parser = named())]
+    dialect: Option<Dialect>,
+    /// The model, by the provider's name for it.
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// The prompt.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        required_unless_present = "prompt_file",
+        conflicts_with = "prompt_file"
+    )]
+    prompt: Option<String>,
+    /// The file that has the prompt. `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+    /// The file that has the system message.
+    #[arg(long, value_name = "FILE")]
+    system_file: Option<PathBuf>,
+    /// Another server: its address, up to the path of the API (see below).
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that has the key. Default: the provider's own.
+    #[arg(long, value_name = "VARIABLE")]
+    key_variable: Option<String>,
+    /// The most tokens of one answer. Default: the provider's limit; 8192 for `anthropic`, which
+    /// demands one, and 1024 for `openai-completions`, where servers stop after 16.
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// The configuration file: limits, prompts, capabilities of models.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
+    config: Option<PathBuf>,
+    /// Calls after the first one. [default: 8]
+    #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
+    max_continuations: Option<u32>,
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
+    /// asked for. [default: 0.001]
+    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = settings::max_risk)]
+    max_risk: Option<f64>,
+    /// Ask with each continuation how much of the document is delivered, and stop if that does not
+    /// rise.
+    #[arg(long)]
+    ask_progress: bool,
+    /// Write the document to this file. By default it goes to standard output as it arrives.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write every request, response and context to this folder, without the key.
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = r#"Examples:
+  restitch run --provider openai --model gpt-4.1-mini --prompt-file prompt.txt -o report.json
+  restitch run --provider openai --model gpt-4.1-mini --prompt 'A long list, as JSON'
+  restitch run --provider anthropic --model claude-sonnet-4-5 --prompt 'A long list, as JSON'
+  restitch run --provider openai --dialect openai-responses --model gpt-4.1-mini --prompt Go
+  restitch run --provider ollama --model llama3.2 --system-file system.txt --prompt-file prompt.txt
+  restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt Go    # `restitch sim`
+  restitch run --provider groq --model NAME --prompt-file - --json < prompt.txt
+
+Providers, and the dialects that each speaks, the default first:
+{providers}
+
+What follows the address of --base-url; a `/v1` that both have is there once:
+{paths}
+
+The key is read from the environment (for example OPENAI_API_KEY), never from an argument. Ollama and a server of
+`--base-url` need none. On a terminal, a line on standard error shows how much of the document has arrived.
+
+A document that is given up is closed, and elements may be missing: -o and --json write its complete part. Standard
+output already has the text, so the shortest completion follows it. Bytes of the prompt that are not UTF-8 are not
+sent.
+
+With --json: {"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous",
+"early_end", "synthesized", "stop", "cause", "percentage", "repairs", "completion_tokens", "finish", "sections",
+"removed_bytes", "iterations": [{"call", "offset", "outcome", "alignment", "overlap", "completion_tokens"}]}.
+
+Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or not UTF-8, 1 the server or a file failed."#;
+
+fn help() -> String {
+    let (providers, paths) = providers::listed();
+    epilogue(
+        &EXAMPLES
+            .replace("{providers}", &providers)
+            .replace("{paths}", &paths),
+    )
+}
+
+impl Args {
+    /// Returns whether the document is written at the end, and not as it arrives.
+    fn is_written_at_the_end(&self) -> bool {
+        self.output.is_some() || self.json
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failed {
+    Usage(String),
+    Io(String),
+    /// Standard output failed.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+    let Some(asked) = Asked::read(args, console) else {
+        return Ok(());
+    };
+    let Some(config) = configuration(args, console) else {
+        return Ok(());
+    };
+    console.start_log(None, LogFormat::default());
+    match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
+        Ok(()) => {}
+        Err(Failed::Usage(reason)) => console.fail(Exit::Usage, reason),
+        Err(Failed::Io(reason)) => console.fail(Exit::Io, reason),
+        Err(Failed::Output(error)) => return Err(error),
+    }
+    Ok(())
+}
+
+/// The prompt and the system message.
+struct Asked {
+    prompt: String,
+    system: Option<String>,
+    /// Bytes of both files that are not UTF-8, and were removed.
+    removed: usize,
+}
+
+impl Asked {
+    /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
+    /// reported then.
+    fn read(args: &Args, console: &mut Console) -> Option<Self> {
+        let files: Vec<PathBuf> = args
+            .prompt_file
+            .iter()
+            .chain(&args.system_file)
+            .cloned()
+            .collect();
+        if !console.names_stdin_once(&files) {
+            return None;
+        }
+        let mut removed = 0;
+        let mut read = |file: &PathBuf| {
+            let read = console.read_text(file)?;
+            removed += read.left_out();
+            Some(read.text)
+        };
+        let prompt = match (&args.prompt, &args.prompt_file) {
+            (Some(prompt), _) => prompt.clone(),
+            (None, Some(file)) => read(file)?,
+            // The parser of the arguments demands one of the two.
+            (None, None) => String::new(),
+        };
+        let system = match &args.system_file {
+            Some(file) => Some(read(file)?),
+            None => None,
+        };
+        // Most providers refuse it, and each in words of its own.
+        if prompt.trim().is_empty() {
+            console.fail(Exit::Usage, "the prompt is empty");
+            return None;
+        }
+        Some(Self {
+            prompt,
+            system,
+            removed,
+        })
+    }
+}
+
+/// Returns the configuration of the file and the flags.
+fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
+    let mut config = settings::read(args.config.as_deref(), console)?;
+    config.limits.continuation.max_continuations = args
+        .max_continuations
+        .unwrap_or(config.limits.continuation.max_continuations);
+    config.limits.continuation.max_risk =
+        args.max_risk.unwrap_or(config.limits.continuation.max_risk);
+    if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
+        let template = Some(Part::Progress.template());
+        // The crate's own template is valid.
+        config.prompt = config
+            .prompt
+            .clone()
+            .with(Part::Progress, template)
+            .unwrap_or(config.prompt);
+    }
+    Some(config)
+}
+
+/// Fails if the document can't be written to this file. Called before the first request, since an
+/// answer costs money.
+fn check_output(file: &Path) -> Result<(), Failed> {
+    let told = |error: io::Error| Failed::Io(format!("{}: {error}", file.display()));
+    if file.is_dir() {
+        return Err(told(io::ErrorKind::IsADirectory.into()));
+    }
+    match file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        Some(folder) => std::fs::metadata(folder).map(drop).map_err(told),
+        None => Ok(()),
+    }
+}
+
+async fn answer(
+    args: &Args,
+    config: Config,
+    asked: &Asked,
+    console: &mut Console,
+) -> Result<(), Failed> {
+    let (target, key) = Target::of(args)?;
+    let request = target.request(args, asked, &key)?;
+    args.output.as_deref().map_or(Ok(()), check_output)?;
+    let trace = args
+        .trace
+        .as_deref()
+        .map(|folder| Trace::new(folder, &key))
+        .transpose();
+    let trace = trace
+        .map_err(|error| Failed::Io(format!("--trace: {error}")))?
+        .map(Arc::new);
+    let client =
+        client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
+    let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
+    let observer = {
+        let seen = Arc::clone(&seen);
+        move |record: &AnswerRecord| {
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .record
+                .clone_from(record);
+        }
+    };
+    let limits = config.limits.clone();
+    // The command reports how the answer ended and that elements may be missing, so a closed
+    // document misleads no reader.
+    let mut proxy = configured(client, &config)
+        .give_up(GiveUp::Close)
+        .observe(Arc::new(observer));
+    if let Some(trace) = &trace {
+        proxy = proxy.tap(Arc::clone(trace) as _);
+    }
+    let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
+    let patience = Patience::of(&limits);
+    let mut text = Text::new(
+        target,
+        &limits,
+        console.is_live(!args.is_written_at_the_end()),
+    );
+    let read = tokio::select! {
+        read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
+        () = interrupted => Err(Failed::Io("interrupted: the document is not complete".to_owned())),
+    };
+    text.progress.clear();
+    text.trace_contexts(trace.as_deref(), &seen);
+    let traced = trace.map_or(Ok(()), |trace| trace.finish());
+    if read.is_err() {
+        keep(args, &text.document, console)?;
+    }
+    read?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    report(args, &text.document, &seen, asked.removed, console)?;
+    traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
+}
+
+/// Writes the complete part of a document whose answer failed, and reports it.
+fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Failed> {
+    let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else {
+        return Ok(());
+    };
+    report::write(file, &part.to_string())?;
+    console.note(format_args!(
+        "{}: the complete part of what has arrived",
+        file.display()
+    ));
+    Ok(())
+}
+
+/// The answer's text while it arrives.
+struct Text {
+    document: Document,
+    index: ContextIndex,
+    limits: Limits,
+    /// The calls whose contexts have been traced.
+    traced: u32,
+    target: Target,
+    framed: Framed,
+    reader: Box<dyn Reader>,
+    progress: Progress,
+}
+
+impl Text {
+    fn new(target: Target, limits: &Limits, is_live: bool) -> Self {
+        let wire = target.dialect.wire();
+        let (framed, reader) = (Framed::new(wire.framing(), limits), wire.reader());
+        let index = ContextIndex::new(limits);
+        let (document, limits) = (Document::new(limits.parser.max_depth), limits.clone());
+        Self {
+            document,
+            index,
+            limits,
+            traced: 1,
+            target,
+            framed,
+            reader,
+            progress: Progress::new(is_live),
+        }
+    }
+
+    /// Reads the answer to its end, and writes the document to standard output if it belongs there.
+    async fn read(
+        &mut self,
+        args: &Args,
+        proxy: Arc<Proxy>,
+        (request, patience): (http::Request<Bytes>, Patience),
+        seen: &Mutex<Seen>,
+        trace: Option<&Trace>,
+        console: &mut Console,
+    ) -> Result<(), Failed> {
+        let key = seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .key
+            .clone();
+        let mut body = ask(
+            proxy,
+            &self.target,
+            &request,
+            patience,
+            &key,
+            trace,
+            console,
+        )
+        .await?;
+        let mut shown = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.trace_contexts(trace, seen);
+            self.take(&data)?;
+            // Text around the document does not belong to it.
+            let root = self.document.root().unwrap_or_default();
+            if let Some(new) = root
+                .get(shown..)
+                .filter(|new| !args.is_written_at_the_end() && !new.is_empty())
+            {
+                self.progress.clear();
+                console.show(new)?;
+                shown = root.len();
+            }
+            {
+                let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                (self.progress.calls, self.progress.percentage) =
+                    (seen.calls(), seen.record.percentage);
+            }
+            self.progress.show(&self.document);
+        }
+        Ok(())
+    }
+
+    /// Writes the contexts of the cut for each call that was made since the last time. None of
+    /// these calls has brought text yet.
+    fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
+        let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
+        let made = std::mem::replace(&mut self.traced, calls)..calls;
+        let Some(trace) = trace.filter(|_| !made.is_empty()) else {
+            return;
+        };
+        // The request has the same options.
+        let options = ContextOptions::default()
+            .budget(self.limits.continuation.context_budget_chars)
+            .max_anchor(self.limits.continuation.max_anchor_chars);
+        let contexts = Contexts::of(&self.document, &self.index, &options);
+        // Contexts can always be serialized.
+        let contexts = serde_json::to_vec_pretty(&contexts).unwrap_or_default();
+        made.for_each(|call| trace.write(call, "contexts.json", &contexts));
+    }
+
+    /// Takes bytes of the answer.
+    fn take(&mut self, mut data: &[u8]) -> Result<(), Failed> {
+        let (mut new, mut begins_again) = (String::new(), false);
+        let unreadable = |error| Failed::Io(format!("the answer is no stream: {error}"));
+        while let Some(event) = self.framed.next_event(&mut data).map_err(unreadable)? {
+            self.reader
+                .read(&event.event, &event.data, &mut |delta| match delta {
+                    Delta::Text { text, .. } => new.push_str(text),
+                    Delta::Restart => begins_again = true,
+                    _ => {}
+                });
+        }
+        // Text that was read can't be taken back.
+        if begins_again && !self.document.text().is_empty() {
+            return Err(Failed::Io(Refusal::Restart.to_string()));
+        }
+        // Text that is not JSON is reported at the end.
+        let _ = self.document.push_with(&new, &mut self.index);
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! Reports an answer's calls and how it ended, read off the record of the answer.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::key::Key;
+use super::{Args, Failed};
+use crate::console::{count, is_zero};
+use crate::{Console, Exit};
+use restitch::Document;
+use restitch::context::Section;
+use restitch::internal::context::sections_of;
+use restitch::internal::record::{AnswerRecord, CallKind, CallRecord};
+use restitch::provider::Finish;
+use restitch::session::{CutCause, Outcome, Status, StopReason};
+
+/// One call, and how it ended.
+#[derive(Debug, Serialize)]
+struct Iteration {
+    call: u32,
+    /// Bytes of the document before it.
+    offset: usize,
+    /// `answered` (the first one), `joined`, why it failed, or how it ended.
+    outcome: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    status: Status,
+    document: &'a str,
+    continuations: u32,
+    failures: u32,
+    ambiguous: u32,
+    early_end: u32,
+    synthesized: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<StopReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CutCause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentage: Option<u8>,
+    repairs: &'a BTreeMap<String, u32>,
+    /// Tokens of all answers together. Left out if the provider counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    /// Tokens of the answer of each call, the first one first.
+    tokens: &'a [Option<u64>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finish: Option<&'a str>,
+    iterations: &'a [Iteration],
+    /// The sections of the document.
+    sections: &'a [Section],
+    #[serde(skip_serializing_if = "is_zero")]
+    removed_bytes: usize,
+}
+
+/// The record of the answer so far.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The key, which is removed from all server messages.
+    pub(super) key: Key,
+    pub(super) record: AnswerRecord,
+}
+
+impl Seen {
+    pub(super) fn new(key: Key) -> Self {
+        Self {
+            key,
+            record: AnswerRecord::default(),
+        }
+    }
+
+    /// Returns the number of calls that the loop has requested: a repeated one counts once.
+    pub(super) fn calls(&self) -> u32 {
+        self.record.calls.last().map_or(1, |call| call.number + 1)
+    }
+
+    /// Returns each call that counts. A call that was repeated is replaced by its repeat.
+    fn iterations(&self) -> Vec<Iteration> {
+        let mut iterations: Vec<Iteration> = Vec::new();
+        for call in &self.record.calls {
+            iterations.retain(|iteration| iteration.call < call.number);
+            iterations.push(self.iteration(call));
+        }
+        iterations
+    }
+
+    fn iteration(&self, call: &CallRecord) -> Iteration {
+        let failure = call.failure.as_ref().filter(|failure| failure.counts);
+        let outcome = match (failure, &call.seam, &call.cut) {
+            (Some(failure), ..) => self.key.out_of(&failure.reason.to_string()),
+            (None, Some(_), _) => "joined".to_owned(),
+            (None, None, _) if call.kind == CallKind::First => "answered".to_owned(),
+            (None, None, Some(cut)) => cut.end.as_str().to_owned(),
+            (None, None, None) => String::new(),
+        };
+        let tally = self.record.outcome.as_ref().map(Outcome::tally);
+        let tokens = tally.and_then(|tally| tally.tokens.get(usize::try_from(call.number).ok()?));
+        let seam = call.seam.as_ref().map(|seam| &seam.seam);
+        Iteration {
+            call: call.number,
+            offset: call.offset,
+            outcome,
+            alignment: seam.map(|seam| seam.alignment.as_str()),
+            overlap: seam.map(|seam| seam.overlap),
+            completion_tokens: tokens.copied().flatten(),
+        }
+    }
+}
+
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Failed> {
+    std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))
+}
+
+/// Reports how the answer ended, and writes the document to a file or as JSON.
+pub(super) fn report(
+    args: &Args,
+    document: &Document,
+    seen: &Seen,
+    removed_bytes: usize,
+    console: &mut Console,
+) -> Result<(), Failed> {
+    let Some(outcome) = &seen.record.outcome else {
+        return Err(Failed::Io("the answer is no stream".to_owned()));
+    };
+    let iterations = seen.iterations();
+    note_calls(&iterations, console);
+    let exit = exit_of(outcome, document);
+    let given_up = given_up(document, seen);
+    let kept = match &given_up {
+        Some(said) => said.complete().unwrap_or_default(),
+        None => document.root().unwrap_or_default().to_owned(),
+    };
+    // The complete part has no synthesized values and no cut number.
+    let (synthesized, cut_value) = match args.is_written_at_the_end() {
+        true => (&[][..], None),
+        false => (outcome.synthesized(), outcome.cut_value()),
+    };
+    note_end(exit, document, outcome, (synthesized, cut_value), console);
+    console.verdict(exit);
+    if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
+        write(file, &kept)?;
+    }
+    if args.json {
+        let tokens = &outcome.tally().tokens;
+        console.answer(&Answer {
+            status: outcome.status(),
+            document: &kept,
+            continuations: outcome.tally().continuations,
+            failures: outcome.tally().failures,
+            ambiguous: outcome.tally().ambiguous,
+            early_end: outcome.tally().early_end,
+            synthesized,
+            stop: outcome.reason(),
+            cause: outcome.cause(),
+            percentage: outcome.tally().percentage,
+            repairs: &outcome.tally().repairs,
+            completion_tokens: tokens
+                .iter()
+                .any(Option::is_some)
+                .then(|| outcome.tally().total_tokens()),
+            tokens,
+            finish: outcome.finish().map(|finish| finish.as_str()),
+            iterations: &iterations,
+            sections: &sections_of(given_up.as_ref().unwrap_or(document)),
+            removed_bytes,
+        })?;
+    }
+    Ok(())
+}
+
+fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
+    match outcome.status() {
+        Status::Complete | Status::PassedThrough if document.is_complete() => Exit::Complete,
+        Status::Closed => Exit::Cut,
+        _ => Exit::Invalid,
+    }
+}
+
+/// Returns the document without its closers. `None` if it was not given up.
+fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
+    let said = document.text().get(..seen.record.given_up_at?)?;
+    let mut given_up = Document::new(usize::MAX);
+    // The same text was taken before.
+    let _ = given_up.push(said);
+    Some(given_up)
+}
+
+/// Reports how each call after the first ended.
+fn note_calls(iterations: &[Iteration], console: &Console) {
+    for Iteration {
+        call,
+        offset,
+        outcome,
+        alignment,
+        overlap,
+        ..
+    } in iterations
+    {
+        if *call > 0 {
+            let overlap = overlap.map(|overlap| count(overlap, "byte"));
+            let how = alignment
+                .zip(overlap)
+                .map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
+            console.note(format_args!(
+                "call {call} at byte {offset}: {outcome}{}",
+                how.unwrap_or_default()
+            ));
+        }
+    }
+}
+
+/// Reports how the answer ended, if it is not complete.
+fn note_end(
+    exit: Exit,
+    document: &Document,
+    outcome: &Outcome,
+    (synthesized, cut_value): (&[String], Option<&str>),
+    console: &Console,
+) {
+    match exit {
+        Exit::Cut => {
+            let why = outcome.reason().map_or("the end", StopReason::as_str);
+            let added = if synthesized.is_empty() {
+                String::new()
+            } else {
+                format!("; synthesized: {}", synthesized.join(", "))
+            };
+            let cut = cut_value
+                .map(|path| format!("; cut in {path}"))
+                .unwrap_or_default();
+            console.note(format_args!(
+                "given up and closed ({why}): elements may be missing{added}{cut}"
+            ));
+        }
+        Exit::Invalid => {
+            let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
+            let what = if begins.is_empty() {
+                "text"
+            } else {
+                "complete JSON document"
+            };
+            let finish = outcome.finish().filter(|finish| **finish != Finish::Stop);
+            let end = finish
+                .map(|finish| format!(" and ended with `{}`", finish.as_str()))
+                .unwrap_or_default();
+            let begins = if begins.is_empty() {
+                begins
+            } else {
+                format!("; it begins: {begins}")
+            };
+            console.note(format_args!("the answer has no {what}{end}{begins}"));
+        }
+        _ => {}
+    }
+}
+
+/// Characters that are shown of an answer that is not a document.
+const BEGINS: usize = 80;

@@ -1,0 +1,89 @@
+//! The target of the calls, its API, and the first request.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+
+use super::{Args, Asked, Failed, providers};
+use restitch::internal::wire::{NewRequest, PlainPrompt};
+use restitch::provider::Dialect;
+use restitch_http::Upstream;
+
+/// The target of the calls.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) upstream: Upstream,
+    pub(super) dialect: Dialect,
+}
+
+impl Target {
+    /// Returns the target that the arguments name, and the key. The key is empty if none is needed.
+    pub(super) fn of(args: &Args) -> Result<(Self, String), Failed> {
+        let provider = args
+            .provider
+            .as_deref()
+            .map(providers::by_name)
+            .transpose()
+            .map_err(Failed::Usage)?;
+        let dialect = args
+            .dialect
+            .or(provider.map(|provider| provider.dialect()))
+            .unwrap_or_default();
+        let known_url = match &provider {
+            None => "",
+            Some(provider) => provider.base_url(dialect).ok_or_else(|| {
+                let (name, spoken) = (provider.name, provider.dialects());
+                Failed::Usage(format!(
+                    "--dialect {dialect}: {name} does not speak it; it speaks {spoken}"
+                ))
+            })?,
+        };
+        // The address is not repeated, since it may have a password.
+        let upstream = Upstream::parse(args.base_url.as_deref().unwrap_or(known_url))
+            .map_err(|error| Failed::Usage(format!("--base-url: {error}")))?;
+        let key = providers::key(
+            args.key_variable.as_deref(),
+            provider,
+            args.base_url.is_none(),
+        );
+        Ok((Self { upstream, dialect }, key.map_err(Failed::Usage)?))
+    }
+
+    /// Returns the first request.
+    pub(super) fn request(
+        &self,
+        args: &Args,
+        asked: &Asked,
+        key: &str,
+    ) -> Result<http::Request<Bytes>, Failed> {
+        let prompt = PlainPrompt {
+            model: &args.model,
+            system: asked.system.as_deref(),
+            text: &asked.prompt,
+            max_tokens: args.max_tokens,
+        };
+        let NewRequest {
+            path,
+            key_header,
+            headers,
+            body,
+        } = self.dialect.wire().new_request(&prompt);
+        let mut request = http::Request::post(path).header(CONTENT_TYPE, "application/json");
+        for (name, value) in headers {
+            request = request.header(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        if !key.is_empty() {
+            let (name, before) = key_header;
+            let mut value = HeaderValue::try_from(format!("{before}{key}")).map_err(|_| {
+                Failed::Usage("the key has characters that no header may have".to_owned())
+            })?;
+            value.set_sensitive(true);
+            request = request.header(HeaderName::from_static(name), value);
+        }
+        request
+            .body(Bytes::from(body))
+            .map_err(|error| Failed::Io(error.to_string()))
+    }
+}

@@ -1,0 +1,2161 @@
+//! The commands as a shell sees them: the program itself, its streams and its exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use restitch_testing::{at_least, grammar_files};
+
+/// What a command did.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// The answers, a line each.
+    pub(crate) fn answers(&self) -> Vec<Value> {
+        self.out
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command
+        .current_dir(folder)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // The tests' own variable is none of the program's.
+    command.env_remove("RESTITCH_CORPUS").spawn().unwrap()
+}
+
+/// Runs a command to its end, which must come within a minute.
+pub(crate) fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
+    let mut child = start(folder, args);
+    let mut input = child.stdin.take().unwrap();
+    let stdin = stdin.to_vec();
+    // A command that reads no input leaves early: then the rest can't be written.
+    thread::spawn(move || drop(input.write_all(&stdin)));
+    let read = |mut from: Box<dyn Read + Send>| {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            sender.send(String::from_utf8(bytes).unwrap())
+        });
+        receiver
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let texts = out
+        .recv_timeout(LONG)
+        .and_then(|out| Ok((out, err.recv_timeout(LONG)?)));
+    let Ok((out, err)) = texts else {
+        child.kill().unwrap();
+        panic!("{args:?} does not end");
+    };
+    Ran {
+        code: child.wait().unwrap().code().unwrap(),
+        out,
+        err,
+    }
+}
+
+/// Far more than any command here needs, on any machine.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A fresh folder with these files.
+pub(crate) fn folder(name: &str, files: &[(&str, &[u8])]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cli")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    folder
+}
+
+/// Texts of all kinds.
+const FILES: [(&str, &[u8]); 8] = [
+    ("good", b" {\"a\": [1, \"\xc3\xa9\"]}\n"),
+    ("number", b"-12.5"),
+    ("cut", b"{\"items\": [1, {\"k\": \"v\\u00"),
+    ("bad", b"{\"a\": [1, 01]}"),
+    ("tail", b"[] x"),
+    ("empty", b""),
+    ("latin", b"[\"caf\xe9\"]"),
+    ("prose", b"Hello."),
+];
+
+fn all_files() -> (PathBuf, [&'static str; 8]) {
+    // Tests run at once, each with its own folder.
+    let name = thread::current().name().unwrap().replace("::", "-");
+    (folder(&name, &FILES), FILES.map(|(name, _)| name))
+}
+
+/// Runs one command on standard input.
+pub(crate) fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
+    let ran = run(Path::new("."), args, stdin.as_bytes());
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (code, out),
+        "{args:?} {stdin:?}: {}",
+        ran.err
+    );
+}
+
+#[test]
+fn check_answers_a_line_a_file() {
+    let (folder, files) = all_files();
+    let ran = run(&folder, &[&["check", "--json"], &files[..]].concat(), b"");
+    assert_eq!(
+        ran.out,
+        r#"{"file":"good","valid":true,"complete":true,"offset":18,"line":2,"column":1,"path":"","error":null}
+{"file":"number","valid":true,"complete":true,"offset":5,"line":1,"column":6,"path":"","error":null}
+{"file":"cut","valid":true,"complete":false,"offset":26,"line":1,"column":27,"path":"/items/1/k","error":null}
+{"file":"bad","valid":false,"complete":false,"offset":11,"line":1,"column":12,"path":"/a/1","error":"invalid number at `1`"}
+{"file":"tail","valid":false,"complete":false,"offset":3,"line":1,"column":4,"path":"","error":"text after the root, at `x`"}
+{"file":"empty","valid":true,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":null}
+{"file":"latin","valid":false,"complete":false,"offset":6,"line":1,"column":7,"path":"/0","error":"invalid UTF-8 at byte 0x22"}
+{"file":"prose","valid":false,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":"unexpected `H`"}
+"#
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (4, ""));
+    // Chunks don't show.
+    for chunk in ["1", "2", "3", "7", "999999999999"] {
+        let again = run(
+            &folder,
+            &[&["check", "--json", "--chunk", chunk], &files[..]].concat(),
+            b"",
+        );
+        assert_eq!(again, ran);
+    }
+    let words = run(&folder, &["check", "good", "cut", "bad"], b"").out;
+    assert_eq!(
+        words,
+        "good: complete, 18 bytes\n\
+         cut: valid, but cut at line 1, column 27 (byte 26), at /items/1/k\n\
+         bad: invalid at line 1, column 12 (byte 11), at /a/1: invalid number at `1`\n"
+    );
+}
+
+#[test]
+fn check_tells_the_place_for_every_chunking() {
+    // The text, and what is told of its last byte: a line, a column, a path.
+    let long = "k".repeat(5000);
+    for (text, line, column, path) in [
+        (
+            "{\"a\":\n {\"\u{e9}\\\"/~\": [0,\n\n  \u{e9}",
+            4,
+            3,
+            "/a/\u{e9}\"~1~0/1".to_owned(),
+        ),
+        (
+            "{\"a\": [{}, {\"b\": {\"c\": 1}, \"d\": []}, {\"e\": 1, \"\": x",
+            1,
+            51,
+            "/a/2/".to_owned(),
+        ),
+        (
+            "[[[[]], {\"k\": {\"l\": 1}, \"m\": [\r\n1], !",
+            2,
+            5,
+            "/0/1".to_owned(),
+        ),
+        ("{\"a\": {\"b\": [1, 2]}}\n\n!", 3, 1, String::new()),
+        (
+            &format!("{{\"{long}\": x"),
+            1,
+            5006,
+            format!("/{}", &long[..4096]),
+        ),
+    ] {
+        for chunk in [1, 2, 3, 5, 8, 13, 64, 65536] {
+            let ran = run(
+                Path::new("."),
+                &["check", "--json", "--chunk", &chunk.to_string()],
+                text.as_bytes(),
+            );
+            let answer = &ran.answers()[0];
+            let place = (&answer["line"], &answer["column"], &answer["path"]);
+            assert_eq!(
+                place,
+                (&json!(line), &json!(column), &json!(path)),
+                "{text} {chunk}"
+            );
+            assert_eq!((ran.code, answer["valid"].as_bool()), (4, Some(false)));
+        }
+    }
+}
+
+#[test]
+fn check_tells_the_time() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["check", "--time", "good", "bad"], b"");
+    assert_eq!((ran.code, ran.out.lines().count()), (4, 2));
+    let words: Vec<_> = ran.err.lines().collect();
+    assert_eq!(words.len(), 2, "{}", ran.err);
+    assert!(
+        words[0].starts_with("restitch: good: 18 bytes in ") && words[0].ends_with(" MB/s"),
+        "{}",
+        ran.err
+    );
+    let ran = run(&folder, &["check", "--time", "--json", "good"], b"");
+    assert!(ran.answers()[0]["seconds"].as_f64().unwrap() >= 0.0);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(run(&folder, &["check", "--time", "--jsonl"], b"").code, 2);
+}
+
+#[test]
+fn of_several_files_the_worst_counts() {
+    let (folder, _) = all_files();
+    for (files, code) in [
+        (&["good", "number"][..], 0),
+        (&["good", "cut", "number"], 3),
+        (&["bad", "cut", "good"], 4),
+        (&["cut", "missing", "bad"], 1),
+        (&["missing"], 1),
+        (&["."], 1),
+        (&["-"], 3),
+        (&["-", "-"], 2),
+    ] {
+        let ran = run(&folder, &[&["check"], files].concat(), b"");
+        assert_eq!(ran.code, code, "{files:?}");
+        assert_eq!(
+            ran.err.is_empty(),
+            matches!(code, 0 | 3 | 4),
+            "{files:?}: {}",
+            ran.err
+        );
+    }
+    // A file that can't be read costs its own line only.
+    let ran = run(&folder, &["check", "--json", "missing", "good"], b"");
+    assert!(ran.err.starts_with("restitch: missing: "));
+    let unread = r#"{"file":"missing","valid":false,"complete":false,"offset":0,"line":1,"column":1,"path":"","error":"can't be read"}"#;
+    assert_eq!(
+        ran.answers()[0],
+        serde_json::from_str::<Value>(unread).unwrap()
+    );
+    assert_eq!((ran.answers().len(), ran.code), (2, 1));
+}
+
+#[test]
+fn check_takes_large_files_in_any_chunks() {
+    let row =
+        br#"{"id": 1234567, "name": "some \u00e9 text", "values": [1.5e3, -0, true, null]}, "#;
+    let mut text = b"[".to_vec();
+    while text.len() < 20 << 20 {
+        text.extend_from_slice(row);
+    }
+    text.extend_from_slice(b"0]");
+    let small = text[..1 << 20].to_vec();
+    let folder = folder("large", &[("large", &text), ("small", &small)]);
+    let ran = run(&folder, &["check", "--json", "large"], b"");
+    let answer = json!({"file": "large", "valid": true, "complete": true, "offset": text.len(), "line": 1, "column": text.len() + 1, "path": "", "error": null});
+    assert_eq!((ran.code, ran.answers()), (0, vec![answer]));
+    let ran = run(&folder, &["check", "--json", "--chunk", "7", "small"], b"");
+    let answer = &ran.answers()[0];
+    assert_eq!(
+        (ran.code, &answer["offset"], &answer["complete"]),
+        (3, &json!(small.len()), &json!(false))
+    );
+}
+
+#[test]
+fn check_knows_the_test_suite() {
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    let is_decided =
+        |file: &PathBuf| name(file).ends_with(".json") && !name(file).starts_with("i_");
+    let files: Vec<PathBuf> = grammar_files().into_iter().filter(is_decided).collect();
+    let args: Vec<&str> = ["check", "--json"]
+        .into_iter()
+        .chain(files.iter().map(|file| file.to_str().unwrap()))
+        .collect();
+    let (mut good, mut bad) = (0, 0);
+    for answer in run(Path::new("."), &args, b"").answers() {
+        let accepted = answer["valid"] == true && answer["complete"] == true;
+        let expected = name(Path::new(answer["file"].as_str().unwrap())).starts_with("y_");
+        assert_eq!(accepted, expected, "{answer}");
+        if expected { good += 1 } else { bad += 1 }
+    }
+    assert!(
+        good >= at_least(30, 125) && bad >= at_least(50, 238),
+        "{good} {bad}"
+    );
+    println!("covered: {good} texts to accept, {bad} to reject");
+}
+
+#[test]
+fn close_writes_the_complete_part_to_the_byte() {
+    check(&["close"], "{\"a\": [1, \"tw", 3, "{\"a\": [1, \"tw\"]}");
+    check(&["close", "-"], " [1]\n", 0, "[1]");
+    check(
+        &["close", "--json"],
+        "{\"a\": tr",
+        3,
+        "{\"complete\":false,\"json\":\"{}\"}\n",
+    );
+    check(
+        &["close", "--json"],
+        "42",
+        0,
+        "{\"complete\":true,\"json\":\"42\"}\n",
+    );
+    check(
+        &["close", "--json"],
+        "```json\n[1, 2]\n```\nDone.",
+        0,
+        "{\"complete\":true,\"json\":\"[1, 2]\"}\n",
+    );
+    let no_json = r#","error":"there is no JSON in the text""#;
+    for (text, code, error) in [
+        ("", 3, ""),
+        (" \n", 3, ""),
+        ("tr", 3, ""),
+        ("-", 3, ""),
+        ("```json\n", 3, ""),
+        ("Hello.", 4, no_json),
+        ("]", 4, no_json),
+    ] {
+        check(&["close"], text, code, "");
+        check(
+            &["close", "--json"],
+            text,
+            code,
+            &format!("{{\"complete\":false,\"json\":\"\"{error}}}\n"),
+        );
+    }
+}
+
+#[test]
+fn close_finds_json_after_a_preamble_and_refuses_text_that_touches_a_root() {
+    for before in [
+        "Here is the plan:\n\n",
+        "**Answer:** ",
+        "json\n",
+        "<answer>",
+        "[1] Smith 2019\n\n",
+        "1. one\n- two\n",
+    ] {
+        check(
+            &["close"],
+            &format!("{before}{{\"a\": 1}}\nBye."),
+            0,
+            "{\"a\": 1}",
+        );
+        check(
+            &["close"],
+            &format!("{before}{{\"a\": [1, 2"),
+            3,
+            "{\"a\": [1]}",
+        );
+    }
+    let trailing =
+        |byte, at| format!(",\"error\":\"text after the root, at `{byte}` (byte {at})\"");
+    for (text, json, error) in [
+        ("1.2.3.4", "", trailing(".", 3)),
+        ("2026-05-01", "", trailing("-", 4)),
+        ("truefalse", "", trailing("f", 4)),
+        ("2026 was good", "", trailing("w", 5)),
+        ("{}}", "{}", trailing("}", 2)),
+    ] {
+        check(
+            &["close", "--json"],
+            text,
+            4,
+            &format!("{{\"complete\":false,\"json\":\"{json}\"{error}}}\n"),
+        );
+    }
+}
+
+/// The first root alone would be taken for the whole answer.
+#[test]
+fn close_calls_no_text_complete_that_is_cut_in_a_later_root() {
+    let first = "{\"type\": \"object\"}";
+    for after in [
+        "\n{\"a\": 2, \"c\": [",
+        "\n{\"a\": 2}\n{\"a\": \"x",
+        "\n\nAnswer:\n{\"summary\": \"Use it\", \"items\": [{\"id\": 1, \"na",
+        "\n\nAll of it:\n```json\n[{\"id\": 1}, {\"id\"",
+    ] {
+        let text = format!("{first}{after}");
+        check(&["close"], &text, 3, first);
+        let error = "\"error\":\"the text is cut in a later root\"";
+        let json = "\"complete\":false,\"json\":\"{\\\"type\\\": \\\"object\\\"}\"";
+        check(
+            &["close", "--json"],
+            &text,
+            3,
+            &format!("{{{json},{error}}}\n"),
+        );
+    }
+    for after in [
+        "\n{\"a\": 2}\n",
+        "\n\nUse {x} or [1, see [the docs",
+        "\n```js\nf({\n",
+    ] {
+        check(&["close"], &format!("{first}{after}"), 0, first);
+    }
+}
+
+#[test]
+fn close_omits_or_includes_a_cut_token() {
+    let (string, literal) = ("[1, \"tw", "{\"a\": fal");
+    check(&["close", "--strings", "omit"], string, 3, "[1]");
+    check(&["close", "--strings", "include"], string, 3, "[1, \"tw\"]");
+    check(
+        &["close", "--literals", "include"],
+        literal,
+        3,
+        "{\"a\": false}",
+    );
+    check(&["close", "--literals", "omit"], literal, 3, "{}");
+    check(&["close", "--literals", "include"], "n", 3, "null");
+    check(&["close", "--strings", "omit"], "\"tw", 3, "");
+    check(
+        &["close", "--strings", "omit", "--literals", "include"],
+        "[true] ",
+        0,
+        "[true]",
+    );
+    check(&["close", "--strings", "drop"], "", 2, "");
+    let line = "{\"id\":1,\"text\":\"[1, nu\"}";
+    check(
+        &["close", "--jsonl", "--literals", "include"],
+        line,
+        3,
+        "{\"id\":1,\"complete\":false,\"json\":\"[1, null]\"}\n",
+    );
+}
+
+#[test]
+fn close_says_where_a_text_is_malformed() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["close", "--json", "bad"], b"");
+    let out =
+        r#"{"complete":false,"json":"{\"a\": [1]}","error":"invalid number at `1` (byte 11)"}"#;
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (4, format!("{out}\n").as_str())
+    );
+    let place = "line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`";
+    assert_eq!(
+        ran.err,
+        format!("restitch: bad: invalid number at `1`, {place}\n")
+    );
+    let ran = run(&folder, &["close", "missing"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+}
+
+/// The three commands keep the same part of a text with a mistake, and none is silent about the
+/// mistake.
+#[test]
+fn a_mistake_is_told_by_all_commands() {
+    for (text, json, words) in [
+        ("[01", "[]", "invalid number at `1`"),
+        ("[1, x]", "[1]", "unexpected `x`"),
+        ("{\"a\": [1, 01]}", "{\"a\": [1]}", "invalid number at `1`"),
+        ("]", "", "there is no JSON in the text"),
+        ("[1}", "[]", "`}` closes nothing that is open here"),
+        ("Hello.", "", "there is no JSON in the text"),
+        (
+            "[1] Smith, J. Harbours. 2019.",
+            "",
+            "there is no JSON in the text",
+        ),
+    ] {
+        for command in ["close", "stitch"] {
+            let ran = run(Path::new("."), &[command], text.as_bytes());
+            assert_eq!(
+                (ran.code, ran.out.as_str()),
+                (4, json),
+                "{command} {text}: {}",
+                ran.err
+            );
+            assert!(
+                ran.err.contains(&format!("restitch: -: {words}")),
+                "{command} {text}: {}",
+                ran.err
+            );
+            for (flags, input) in [("--json", text.to_owned()), ("--jsonl", line(text))] {
+                let ran = run(Path::new("."), &[command, flags], input.as_bytes());
+                let answer = &ran.answers()[0];
+                assert_eq!(
+                    (ran.code, &answer["json"]),
+                    (4, &json!(json)),
+                    "{command} {flags} {text}: {answer}"
+                );
+                assert!(
+                    answer["error"]
+                        .as_str()
+                        .is_some_and(|error| error.starts_with(words)),
+                    "{answer}"
+                );
+            }
+        }
+        let ran = run(Path::new("."), &["inspect", "--json"], text.as_bytes());
+        assert!(
+            ran.code == 4
+                && ran.answers()[0]["error"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with(words),
+            "{text}: {}",
+            ran.out
+        );
+        assert_eq!(
+            run(Path::new("."), &["check"], text.as_bytes()).code,
+            4,
+            "{text}"
+        );
+    }
+    // What is only cut has no mistake.
+    for command in ["close", "stitch", "inspect"] {
+        let ran = run(Path::new("."), &[command, "--json"], b"[0, \"a");
+        assert!(
+            ran.code == 3 && ran.answers()[0].get("error").is_none(),
+            "{command}: {}",
+            ran.out
+        );
+    }
+    // Nothing is joined to a mistake.
+    let folder = folder("mistake", &[("first", b"[1, x"), ("second", b", 2]")]);
+    let ran = run(&folder, &["stitch", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"), "{}", ran.err);
+    assert!(
+        ran.err
+            .ends_with("restitch: the first part has a mistake: closed before it\n"),
+        "{}",
+        ran.err
+    );
+}
+
+/// A line that asks `close` or `stitch` about one text.
+fn line(text: &str) -> String {
+    json!({"text": text, "parts": [text]}).to_string()
+}
+
+/// A text is cut wherever it ends, also before its first byte and inside a character.
+#[test]
+fn an_early_end_has_one_exit_code() {
+    let commands = [
+        &["check"][..],
+        &["close"],
+        &["inspect"],
+        &["stitch"],
+        &["events"],
+        &["paths", "/0"],
+        &["repair"],
+        &["parse"],
+    ];
+    for (text, code) in [
+        (&b""[..], 3),
+        (b" \n", 3),
+        (b"tr", 3),
+        (b"[\"caf\xc3", 3),
+        (b"{\"\xf0\x9f\x98", 3),
+        // No character may follow here.
+        (b"[1, \xc3", 4),
+        (b"\xc3", 4),
+        (b"[\"a\xff\", \"caf\xc3", 4),
+    ] {
+        for args in commands {
+            // The two change texts, and a character that is out of place is one of the changes.
+            if code == 4 && matches!(args[0], "repair" | "parse") {
+                continue;
+            }
+            let ran = run(Path::new("."), args, text);
+            assert_eq!(ran.code, code, "{args:?} {text:?}: {}{}", ran.out, ran.err);
+        }
+    }
+    for command in ["close", "inspect", "stitch", "repair"] {
+        let ran = run(Path::new("."), &[command, "--json"], b"[\"caf\xc3");
+        assert_eq!(
+            (ran.code, &ran.answers()[0]["removed_bytes"]),
+            (3, &json!(1)),
+            "{command}: {}",
+            ran.out
+        );
+        assert!(
+            ran.err
+                .contains("restitch: -: cut inside a character: removed 1 byte\n"),
+            "{command}: {}",
+            ran.err
+        );
+    }
+    // Half a character may be whole with the next part. If it is not, it is never dropped in
+    // silence.
+    let halves = [
+        ("first", &b"[\"caf\xc3"[..]),
+        ("rest", b"\xa9\"]"),
+        ("other", b"\"]"),
+        ("blank", b""),
+    ];
+    let folder = folder("halves", &halves);
+    for (next, code, out) in [
+        ("rest", 0, "[\"café\"]"),
+        ("other", 3, "[\"caf\"]"),
+        ("blank", 3, "[\"caf\"]"),
+    ] {
+        let ran = run(
+            &folder,
+            &["stitch", "--expect", "exact", "first", next],
+            b"",
+        );
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (code, out),
+            "{next}: {}",
+            ran.err
+        );
+    }
+    assert_eq!(run(&folder, &["stitch", "--text", "first"], b"").code, 3);
+    assert_eq!(run(&folder, &["stitch", "--text", "blank"], b"").code, 3);
+}
+
+/// Bytes that are not UTF-8 are removed, but never in silence.
+#[test]
+fn bytes_that_are_not_utf_8_are_reported() {
+    let (folder, _) = all_files();
+    let words = "restitch: latin: not UTF-8: removed 1 byte\n";
+    let ran = run(&folder, &["close", "latin"], b"");
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (4, "[\"caf\"]", words)
+    );
+    let ran = run(&folder, &["close", "--json", "latin"], b"");
+    assert_eq!(
+        (ran.code, ran.answers()),
+        (
+            4,
+            vec![json!({"complete": true, "json": "[\"caf\"]", "removed_bytes": 1})]
+        )
+    );
+    let ran = run(&folder, &["inspect", "--json", "latin"], b"");
+    assert_eq!(
+        (
+            ran.code,
+            &ran.answers()[0]["removed_bytes"],
+            ran.err.as_str()
+        ),
+        (4, &json!(1), words)
+    );
+    assert_eq!(run(&folder, &["inspect", "latin"], b"").err, words);
+    for format in [&[][..], &["--text"]] {
+        let ran = run(
+            &folder,
+            &[&["stitch", "--json", "latin"], format].concat(),
+            b"",
+        );
+        assert_eq!(
+            (
+                ran.code,
+                &ran.answers()[0]["removed_bytes"],
+                ran.err.as_str()
+            ),
+            (4, &json!(1), words)
+        );
+    }
+    // Where nothing was removed there is no such member.
+    let ran = run(&folder, &["inspect", "--json", "good"], b"");
+    assert_eq!(ran.answers()[0].get("removed_bytes"), None);
+}
+
+#[test]
+fn close_and_inspect_take_several_files() {
+    let (folder, _) = all_files();
+    let ran = run(&folder, &["close", "good", "cut"], b"");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (3, "{\"a\": [1, \"é\"]}\n{\"items\": [1, {\"k\": \"v\"}]}\n")
+    );
+    let ran = run(
+        &folder,
+        &["close", "--json", "good", "missing", "number"],
+        b"",
+    );
+    let expected = [
+        json!({"file": "good", "complete": true, "json": "{\"a\": [1, \"é\"]}"}),
+        json!({"file": "missing", "error": "can't be read"}),
+        json!({"file": "number", "complete": true, "json": "-12.5"}),
+    ];
+    assert_eq!((ran.code, ran.answers()), (1, expected.to_vec()));
+    let ran = run(&folder, &["inspect", "--json", "number", "bad"], b"");
+    let files: Vec<Value> = ran
+        .answers()
+        .iter()
+        .map(|answer| answer["file"].clone())
+        .collect();
+    assert_eq!((ran.code, files), (4, vec![json!("number"), json!("bad")]));
+    let ran = run(&folder, &["inspect", "number", "cut"], b"");
+    assert!(
+        ran.out.starts_with("file             number\ncut ")
+            && ran.out.contains("\n\nfile             cut\n")
+    );
+    assert_eq!(run(&folder, &["close", "-", "-"], b"").code, 2);
+}
+
+#[test]
+fn data_goes_to_a_file() {
+    let (folder, _) = all_files();
+    let written = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    for (args, code, text) in [
+        (&["close", "cut"][..], 3, "{\"items\": [1, {\"k\": \"v\"}]}"),
+        (&["stitch", "cut"], 3, "{\"items\": [1, {\"k\": \"v\"}]}"),
+        (&["check", "good"], 0, "good: complete, 18 bytes\n"),
+        (
+            &["paths", "/a/0", "-f", "good"],
+            0,
+            "{\"pattern\":\"/a/0\",\"path\":\"/a/0\",\"value\":1}\n",
+        ),
+        (&["config", "show"], 0, ""),
+    ] {
+        let ran = run(&folder, &[args, &["-o", "out"]].concat(), b"");
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (code, ""),
+            "{args:?}: {}",
+            ran.err
+        );
+        assert!(
+            written("out").starts_with(text),
+            "{args:?}: {}",
+            written("out")
+        );
+    }
+    // A text may be closed in its place; what is read piece by piece may not be written meanwhile.
+    assert_eq!(run(&folder, &["close", "cut", "-o", "cut"], b"").code, 3);
+    assert_eq!(written("cut"), "{\"items\": [1, {\"k\": \"v\"}]}");
+    let ran = run(&folder, &["events", "good", "-o", "./good"], b"");
+    assert_eq!(
+        (ran.code, written("good").as_bytes()),
+        (2, FILES[0].1),
+        "{}",
+        ran.err
+    );
+    // Where nothing is written no file is made.
+    assert_eq!(run(&folder, &["close", "prose", "-o", "none"], b"").code, 4);
+    assert!(!folder.join("none").exists());
+    let ran = run(&folder, &["close", "good", "-o", "no/such/folder"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(
+        ran.err
+            .starts_with("restitch: cannot write the output: no/such/folder: "),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn quiet_reports_failures_only() {
+    let (folder, _) = all_files();
+    for (args, code, is_quiet) in [
+        (&["close", "cut"][..], 3, true),
+        (&["close", "bad"], 4, true),
+        (&["close", "latin"], 4, true),
+        (&["stitch", "--explain", "cut", "prose"], 3, true),
+        (&["check", "missing"], 1, false),
+        (&["stitch", "-", "-"], 2, false),
+    ] {
+        for args in [[&["-q"], args].concat(), [args, &["--quiet"]].concat()] {
+            let ran = run(&folder, &args, b"");
+            assert_eq!(
+                (ran.code, ran.err.is_empty()),
+                (code, is_quiet),
+                "{args:?}: {}",
+                ran.err
+            );
+        }
+    }
+    assert_eq!(run(&folder, &["-q", "-v", "check", "good"], b"").code, 2);
+}
+
+#[test]
+fn one_is_singular() {
+    check(&["check"], "1", 0, "-: complete, 1 byte\n");
+    let folder = folder(
+        "singular",
+        &[
+            ("first", b"[1, 2"),
+            ("prose", b"No."),
+            ("again", b"[1, 2, 3]"),
+        ],
+    );
+    let ran = run(&folder, &["stitch", "first", "prose", "again"], b"");
+    assert!(
+        ran.err.contains("restitch: 1 part failed to merge\n"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn inspect_shows_the_cut() {
+    let check_json = |text: &str, code, wanted: &str| {
+        let ran = run(Path::new("."), &["inspect", "--json"], text.as_bytes());
+        assert_eq!((ran.code, ran.out.lines().count()), (code, 1), "{text:?}");
+        let (found, wanted) = (
+            ran.answers().remove(0),
+            serde_json::from_str::<Value>(wanted).unwrap(),
+        );
+        for (key, wanted) in wanted.as_object().unwrap() {
+            assert_eq!(&found[key], wanted, "{text:?}: {key}");
+        }
+    };
+    check_json(
+        "{\"items\": [1, {\"k~/\": \"v\\u00",
+        3,
+        r#"{"cut":{"offset":28,"path":"/items/1/k~0~1","in":"escape"},"overlap_context":"{\"items\": [1, {\"k~/\": \"v\\u00","ambiguous":false,"complete_part":"{\"items\": [1, {\"k~/\": \"v\"}]}","json_parsing_success":true,"complete":false}"#,
+    );
+    check_json(
+        "[1]",
+        0,
+        r#"{"cut":{"offset":3,"path":"","in":"done"},"overlap_context":"","ambiguous":false,"complete_part":"[1]","json_parsing_success":true,"complete":true}"#,
+    );
+    check_json(
+        "",
+        3,
+        r#"{"cut":{"offset":0,"path":"","in":"start"},"overlap_context":"","ambiguous":false,"complete_part":"","json_parsing_success":false,"complete":false}"#,
+    );
+    check_json(
+        "{\"a\": x}",
+        4,
+        r#"{"cut":{"offset":6,"path":"/a","in":"value"},"overlap_context":"{\"a\":","ambiguous":false,"complete_part":"{}","json_parsing_success":true,"complete":false}"#,
+    );
+    check(
+        &["inspect", "--json", "--budget", "1"],
+        "{\"a\": 7, \"b\": [\"x\", \"tw",
+        3,
+        &r#"{"cut":{"offset":23,"path":"/b/1","in":"string"},"overlap_context":T,"ambiguous":false,"complete_part":"{\"a\": 7, \"b\": [\"x\", \"tw\"]}","json_parsing_success":true,"hierarchy_context":T,"hierarchy_context_for_prompt":"{\"a\": …, \"b\": [<str>, \"…w","delivered_summary":"- a\n- b with 1 b (incomplete)","cut_off_element":"\"tw","element_before_cutoff":"\"x\"","last_raw_json":T,"kpi_question":"Based on the delivered data so far, approximately what percentage (%) of the total required content has been delivered? Respond outside of the JSON, with one line `PROGRESS: n`, where n is an integer between 0-100.","complete":false}
+"#
+        .replace(":T,", r#":"{\"a\": 7, \"b\": [\"x\", \"tw","#),
+    );
+    let zeros = format!("[{}", "0,".repeat(3000));
+    let ran = run(Path::new("."), &["inspect", "--json"], zeros.as_bytes());
+    assert_eq!(
+        (ran.code, &ran.answers()[0]["ambiguous"]),
+        (3, &json!(true))
+    );
+    check(
+        &["inspect"],
+        "[\"a\n",
+        4,
+        "cut              byte 3, in `string`\npath             /0\ncomplete part    5 bytes: [\"a\"]\n\
+         overlap context  [\"a\nambiguous        no\ncomplete         no\n",
+    );
+    // What people read stays on its line and in the terminal, whatever a text holds.
+    let text = format!("{{\"k\\u001b[2J\\n\": \"{}", "é".repeat(500));
+    let ran = run(Path::new("."), &["inspect"], text.as_bytes());
+    assert_eq!((ran.code, ran.out.lines().count()), (3, 6));
+    assert!(
+        ran.out.contains("path             /k\\u{1b}[2J\\n\n")
+            && ran.out.contains("1020 bytes: …éé"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn stitch_joins_parts() {
+    let parts: [(&str, &[u8]); 6] = [
+        ("first", b"{\"title\": \"caf\xc3"),
+        ("second", b"\xa9\", \"list\": [1, 2"),
+        ("refusal", b"I'm sorry, but I can't help with that."),
+        (
+            "fence",
+            b"Sure:\n```json\n{\"title\": \"caf\xc3\xa9\", \"list\": [1, 2, 3]}\n```",
+        ),
+        ("exact", b", 3]}"),
+        ("empty", b""),
+    ];
+    let folder = folder("stitch", &parts);
+    let whole = "{\"title\": \"café\", \"list\": [1, 2, 3]}";
+
+    let ran = run(&folder, &["stitch", "first", "second", "exact"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
+    assert!(
+        ran.err
+            .starts_with("restitch: seam at byte 14: exact, 0 bytes repeated\n"),
+        "{}",
+        ran.err
+    );
+
+    let ran = run(
+        &folder,
+        &["stitch", "--json", "first", "second", "refusal", "exact"],
+        b"",
+    );
+    assert_eq!(
+        without_posteriors(&ran.out),
+        r#"{"status":"closed","json":"{\"title\": \"café\", \"list\": [1]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"}],"failures":2,"failed":[{"part":3,"reason":"the fragment fits nowhere"},{"part":4,"reason":"a part before the fragment was skipped, and no repeated text proves where it belongs"}]}
+"#
+    );
+    let ran = run(
+        &folder,
+        &["stitch", "--json", "first", "second", "refusal", "fence"],
+        b"",
+    );
+    assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
+    assert_eq!(ran.answers()[0]["failed"][0]["part"], 3);
+    // The requested anchor is after a preamble and a fence.
+    let ran = run(
+        &folder,
+        &[
+            "stitch", "--expect", "anchor", "--json", "first", "second", "fence",
+        ],
+        b"",
+    );
+    assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
+    assert_eq!(
+        ran.answers()[0]["seams"][1],
+        json!({"offset": 32, "overlap": 32, "alignment": "anchor", "posterior": 1.0})
+    );
+    // Standard input is a part, too.
+    let ran = run(
+        &folder,
+        &["stitch", "--expect", "exact", "first", "-", "exact"],
+        parts[1].1,
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = run(&folder, &["stitch", "--json"], b"[1, 2");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (
+            3,
+            "{\"status\":\"closed\",\"json\":\"[1]\",\"seams\":[],\"failures\":0}\n"
+        )
+    );
+    for (args, code) in [
+        (&["stitch", "empty"][..], 3),
+        (&["stitch", "refusal"], 4),
+        (&["stitch", "first", "missing"], 1),
+        (&["stitch", "-", "-"], 2),
+        (&["stitch", "--expect", "hope", "first"], 2),
+    ] {
+        let ran = run(&folder, args, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}");
+        assert!(!ran.err.is_empty());
+    }
+}
+
+/// Takes the posteriors of seams out of JSON: each is a probability, whose digits are no contract.
+fn without_posteriors(out: &str) -> String {
+    let mut parts = out.split(",\"posterior\":");
+    let mut text = parts.next().unwrap().to_owned();
+    for part in parts {
+        let end = part.find([',', '}']).unwrap();
+        let posterior: f64 = part[..end].parse().unwrap();
+        assert!((0.0..=1.0).contains(&posterior), "{posterior}");
+        text.push_str(&part[end..]);
+    }
+    text
+}
+
+/// Takes the columns of bits out of the lines of candidates: the figures of the predictor are no
+/// contract.
+fn without_bits(page: &str) -> String {
+    let line = |line: &str| match (line.get(..35), line.get(35..68), line.get(70..)) {
+        (Some(kind), Some(bits), Some(rest)) if rest.contains("; new from byte ") => {
+            let bits: Vec<f64> = bits
+                .split_whitespace()
+                .map(|bits| bits.parse().unwrap())
+                .collect();
+            assert!(matches!(bits.len(), 0 | 4), "{line}");
+            assert!(
+                bits.last()
+                    .is_none_or(|posterior| (0.0..=1.0).contains(posterior)),
+                "{line}"
+            );
+            format!("{}: {rest}\n", kind.trim_end())
+        }
+        _ => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
+
+#[test]
+fn stitch_explains_each_part() {
+    let parts: [(&str, &[u8]); 5] = [
+        ("first", br#"{"a": [1, 2"#),
+        ("refusal", b"I can't help with that."),
+        ("again", br#"{"a": [1, 2, 3], "b": "one "#),
+        ("two", b"two "),
+        ("three", br#"three", "c": [4]}"#),
+    ];
+    let folder = folder("explain", &parts);
+    let names = ["first", "refusal", "again", "two", "three"];
+    let ran = run(
+        &folder,
+        &[&["stitch", "--explain"], &names[..]].concat(),
+        b"",
+    );
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (3, r#"{"a": [1, 2, 3], "b": "one "}"#)
+    );
+    assert_eq!(
+        without_bits(&ran.err),
+        r#"restitch: part 2: skipped: the fragment fits nowhere
+  expected    any
+  cut         byte 11, in `number`, at /a/1
+  anchor      11 bytes, unique
+  candidates                         prior surprise misfit posterior
+              exact, cut: rejected at byte 0: the grammar: invalid number at `I`; repeats nothing; new from byte 0
+  decided     never; 23 bytes pending
+restitch: part 3: joined at byte 11: anchor
+  expected    any
+  cut         byte 11, in `number`, at /a/1
+  anchor      11 bytes, unique
+  after       a gap: the text of a part before this one may be missing
+  candidates                         prior surprise misfit posterior
+              anchor, requested: won; repeats 11 bytes from byte 0, the root; new from byte 11
+                adds `, 3], "b": "one `
+  decided     at byte 14 of the fragment; 14 bytes pending
+restitch: part 4: skipped: the fragment ended before it was certain where it begins
+  expected    any
+  cut         byte 27, in `string`, at /b
+  anchor      26 bytes, unique
+  candidates                         prior surprise misfit posterior
+              exact, cut: open; repeats nothing; new from byte 0
+                adds `two `
+  decided     never; 4 bytes pending
+restitch: part 5: skipped: a part before the fragment was skipped, and no repeated text proves where it belongs
+  expected    any
+  cut         byte 27, in `string`, at /b
+  anchor      26 bytes, unique
+  after       a gap: the text of a part before this one may be missing
+  candidates                         prior surprise misfit posterior
+              exact, cut: open; repeats nothing; new from byte 0
+                adds `three", "c": [4]}`
+  decided     never; 17 bytes pending
+restitch: seam at byte 11: anchor, 11 bytes repeated
+restitch: part 2 failed: the fragment fits nowhere
+restitch: part 4 failed: the fragment ended before it was certain where it begins
+restitch: part 5 failed: a part before the fragment was skipped, and no repeated text proves where it belongs
+restitch: 3 parts failed to merge
+restitch: the parts end before the document does: closed
+"#
+    );
+}
+
+/// A candidate without its bits, each of which is a number.
+fn unscored(candidate: &Value) -> Value {
+    let mut members = candidate.as_object().unwrap().clone();
+    for bits in ["prior", "surprise", "misfit", "posterior"] {
+        assert!(
+            members.remove(bits).is_some_and(|bits| bits.is_number()),
+            "{bits} of {candidate}"
+        );
+    }
+    members.into()
+}
+
+/// Explains both readings of an ambiguous part, and a part that broke off after its seam.
+#[test]
+fn stitch_explains_in_json() {
+    let parts = |first: &str, second: &str| json!({"parts": [first, second]}).to_string() + "\n";
+    let lines = parts(
+        r#"[{"id": 1}, {"id": 2}"#,
+        r#"{"id": 2}, {"name": "a name as long as it takes"}]"#,
+    ) + &parts("[1, 2,", ", 3, x]");
+    let ran = run(
+        Path::new("."),
+        &["stitch", "--explain", "--jsonl"],
+        lines.as_bytes(),
+    );
+    let [ambiguous, broken] = &ran.answers()[..] else {
+        panic!("{}", ran.out)
+    };
+    assert_eq!(ambiguous["seams"], json!([]));
+    assert_eq!(ambiguous["failures"], 1);
+    let failed = &ambiguous["failed"][0];
+    let reason = "the fragment fits in two places, and nothing decides between them";
+    assert_eq!(
+        (&failed["part"], &failed["reason"]),
+        (&json!(2), &json!(reason))
+    );
+    assert_eq!(
+        failed["explain"]["cut"],
+        json!({"offset": 21, "path": "", "in": "after_value"})
+    );
+    let candidates = failed["explain"]["candidates"].as_array().unwrap();
+    let reading = |alignment: &str| {
+        candidates
+            .iter()
+            .find(|candidate| candidate["alignment"] == alignment)
+            .unwrap()
+    };
+    assert_eq!(
+        unscored(reading("exact")),
+        json!({
+            "alignment": "exact", "start": "cut", "from": 21, "path": "", "overlap": 0, "at": 0,
+            "status": "open", "adds": r#"{"id": 2}, {"name": "a name as long as i"#,
+        })
+    );
+    assert_eq!(
+        unscored(reading("reentry")),
+        json!({
+            "alignment": "reentry", "start": "rerooted", "from": 12, "path": "/1", "overlap": 9, "at": 10,
+            "status": "open", "adds": r#" {"name": "a name as long as it takes"}]"#,
+        })
+    );
+
+    let mut seam = broken["seams"][0].clone();
+    let mut explain = seam["explain"].take();
+    assert_eq!(
+        unscored(&explain["candidates"].take()[0]),
+        json!({
+            "alignment": "exact", "start": "cut", "from": 6, "path": "/2", "overlap": 0, "at": 0,
+            "status": "won", "adds": ", 3, x]",
+        })
+    );
+    assert_eq!(
+        explain,
+        json!({
+            "part": 2, "expect": "any", "cut": {"offset": 6, "path": "/2", "in": "value"},
+            "anchor": {"length": 6, "ambiguous": false}, "candidates": null,
+            "pending": 3, "decided": 3, "repairs": [{"rule": "comma_dropped", "offset": 6}],
+        })
+    );
+    assert!(
+        seam["posterior"]
+            .take()
+            .as_f64()
+            .is_some_and(|posterior| posterior > 0.999 && posterior < 1.0)
+    );
+    assert_eq!(
+        seam,
+        json!({"offset": 6, "overlap": 0, "alignment": "exact", "posterior": null, "explain": null})
+    );
+    let reason = "malformed after the seam: unexpected `x` (byte 10)";
+    assert_eq!(broken["failed"], json!([{"part": 2, "reason": reason}]));
+}
+
+/// What the pages show is what the commands say.
+#[test]
+fn the_pages_show_what_is_said() {
+    let pages = [
+        ("seam", include_str!("../../../../docs/seam.md"), 3),
+        ("contexts", include_str!("../../../../docs/contexts.md"), 1),
+        ("shapes", include_str!("../../../../docs/shapes.md"), 3),
+    ];
+    for (name, page, count) in pages {
+        let folder = folder(&format!("{name}-page"), &[]);
+        let mut shown = 0;
+        for block in page.split("```console\n").skip(1) {
+            let (block, _) = block.split_once("\n```").unwrap();
+            for said in block.split("$ ").filter(|said| !said.is_empty()) {
+                let (command, said) = said.split_once('\n').unwrap();
+                if let Some(written) = command.strip_prefix("printf %s '") {
+                    let (text, name) = written.split_once("' > ").unwrap();
+                    fs::write(folder.join(name), text).unwrap();
+                    continue;
+                }
+                let args: Vec<&str> = command
+                    .strip_prefix("restitch ")
+                    .unwrap()
+                    .split(' ')
+                    .collect();
+                let ran = run(&folder, &args, b"");
+                assert_eq!(
+                    (ran.err + &ran.out).trim_end(),
+                    said.trim_end(),
+                    "{command}"
+                );
+                shown += 1;
+            }
+        }
+        assert_eq!(shown, count, "{name}");
+    }
+}
+
+#[test]
+fn stitch_replaces_what_is_contradicted() {
+    let parts: [(&str, &[u8]); 2] = [
+        ("first", b"[{\"a\": 1, \"b\": \"on"),
+        ("second", b"[{\"a\": 1, \"b\": \"two\"}]"),
+    ];
+    let folder = folder("rewind", &parts);
+    let ran = run(&folder, &["stitch", "first", "second"], b"");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (3, "[{\"a\": 1, \"b\": \"on\"}]")
+    );
+    let ran = run(&folder, &["stitch", "--rewind", "first", "second"], b"");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "[{\"a\": 1, \"b\": \"two\"}]")
+    );
+    assert!(
+        ran.err.lines().any(|line| line == "restitch: replaced: /0"),
+        "{}",
+        ran.err
+    );
+    let ran = run(
+        &folder,
+        &["stitch", "--rewind", "--json", "first", "second"],
+        b"",
+    );
+    assert_eq!(
+        (&ran.answers()[0]["rewound"], &ran.answers()[0]["failures"]),
+        (&json!(["/0"]), &json!(0))
+    );
+}
+
+#[test]
+fn stitch_joins_text() {
+    let parts: [(&str, &[u8]); 4] = [
+        ("first", b"# Rain\n\nIt fell in tor"),
+        ("second", b"Sure:\n\n# Rain\n\nIt fell in torrents.\n"),
+        ("refusal", b"I can't help with that."),
+        ("exact", b"rents.\n"),
+    ];
+    let folder = folder("text", &parts);
+    let whole = "# Rain\n\nIt fell in torrents.\n";
+    let ran = run(&folder, &["stitch", "--text", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    assert_eq!(
+        ran.err,
+        "restitch: seam at byte 22: anchor, 22 bytes repeated\n"
+    );
+    let ran = run(
+        &folder,
+        &["stitch", "--text", "--expect", "exact", "first", "exact"],
+        b"",
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = run(
+        &folder,
+        &["stitch", "--text", "first", "refusal", "second"],
+        b"",
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (3, whole));
+    let ran = run(&folder, &["stitch", "--text", "-"], b" ");
+    assert_eq!(ran.code, 3);
+    let ran = run(&folder, &["stitch", "--text", "--rewind", "first"], b"");
+    assert_eq!(ran.code, 2);
+    let line = r#"{"id": 1, "parts": ["One t", "One two"]}"#;
+    let ran = run(&folder, &["stitch", "--text", "--jsonl"], line.as_bytes());
+    assert_eq!(
+        (ran.code, &ran.answers()[0]["text"]),
+        (0, &json!("One two")),
+        "{}",
+        ran.out
+    );
+}
+
+const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
+
+{"text": "\ud83d[\"\ud83d\ude00\ud83d\"]", "id": {"a": [null, "\ud83d", 1.50]}}
+nonsense
+{"id": "x", "txt": ""}
+[1]
+{"text": "[1}"}
+{"id": 2, "text": "[1"#;
+
+#[test]
+fn lines_are_answered_one_by_one() {
+    let id = r#"{"a": [null, "\ud83d", 1.50]}"#;
+    let errors = r#"{"id":null,"error":"line 4: invalid literal at `o` (byte 1)"}
+{"id":"x","error":"line 5: there is no string `text`"}
+{"id":null,"error":"line 6: not a whole JSON object"}
+"#;
+    let last = "{\"id\":null,\"error\":\"line 8: not a whole JSON object\"}\n";
+    let out = format!(
+        "{{\"id\":1,\"file\":null,\"valid\":true,\"complete\":false,\"offset\":5,\"line\":1,\"column\":6,\"path\":\"/1\",\"error\":null}}\n\
+         {{\"id\":{id},\"file\":null,\"valid\":true,\"complete\":true,\"offset\":8,\"line\":1,\"column\":6,\"path\":\"\",\"error\":null}}\n\
+         {errors}\
+         {{\"id\":null,\"file\":null,\"valid\":false,\"complete\":false,\"offset\":2,\"line\":1,\"column\":3,\"path\":\"/0\",\"error\":\"`}}` closes nothing that is open here\"}}\n\
+         {last}"
+    );
+    let lines = LINES.replacen("nonsense", "nonsense\r", 1);
+    check(&["check", "--jsonl"], &lines, 4, &out);
+    let out = format!(
+        "{{\"id\":1,\"complete\":false,\"json\":\"[1]\"}}\n{{\"id\":{id},\"complete\":true,\"json\":\"[\\\"😀\\\"]\"}}\n\
+         {errors}{{\"id\":null,\"complete\":false,\"json\":\"[]\",\"error\":\"`}}` closes nothing that is open here (byte 2)\"}}\n{last}"
+    );
+    check(&["close", "--jsonl", "--json"], LINES, 4, &out);
+    // An id that came as half a character goes back so, and the tests' own reader would refuse it.
+    let ran = run(
+        Path::new("."),
+        &["inspect", "--jsonl"],
+        LINES.replace(id, "0").as_bytes(),
+    );
+    let paths: Vec<Value> = ran
+        .answers()
+        .iter()
+        .map(|answer| answer["cut"]["path"].clone())
+        .collect();
+    assert_eq!(
+        json!(paths),
+        json!(["/1", "", null, null, null, "/0", null])
+    );
+    assert!(
+        ran.err
+            .contains("line 3: removed 2 halves of surrogate pairs"),
+        "{}",
+        ran.err
+    );
+
+    check(&["check", "--jsonl"], "", 0, "");
+    check(
+        &["close", "--jsonl"],
+        "{\"id\":1,\"text\":\"{}\"}",
+        0,
+        "{\"id\":1,\"complete\":true,\"json\":\"{}\"}\n",
+    );
+    let ran = run(
+        Path::new("."),
+        &["check", "--jsonl"],
+        b"{\"text\": \"\xff\"}\n{\"id\":9,\"text\":\"1\"}\n",
+    );
+    assert_eq!(
+        ran.answers()[0],
+        json!({"id": null, "error": "line 1: not UTF-8 (byte 10)"})
+    );
+    assert_eq!((ran.code, &ran.answers()[1]["complete"]), (4, &json!(true)));
+    assert_eq!(
+        run(Path::new("."), &["check", "--jsonl", "file"], b"").code,
+        2
+    );
+}
+
+#[test]
+fn stitch_answers_lines() {
+    let lines = r#"{"id":1,"parts":["[1, 2",", 3]"],"expect":"exact"}
+{"id":2,"parts":["[\"\ud83d","\ude00\"]"]}
+{"id":3,"parts":[],"expect":null}
+{"id":4,"parts":["[",1]}
+{"id":5,"parts":["["],"expect":"luck"}
+{"id":6,"expect":"any"}
+{"id":7,"parts":["["],"expect":1}
+"#;
+    let out = r#"{"id":1,"status":"complete","json":"[1, 2, 3]","seams":[{"offset":5,"overlap":0,"alignment":"exact"}],"failures":0}
+{"id":2,"status":"complete","json":"[\"😀\"]","seams":[{"offset":2,"overlap":0,"alignment":"exact","ambiguous":true}],"failures":0}
+{"id":3,"status":"failed","json":"","seams":[],"failures":0}
+{"id":4,"error":"line 4: not all of `parts` are strings"}
+{"id":5,"error":"line 5: `expect` is anchor, exact or any"}
+{"id":6,"error":"line 6: there is no array `parts`"}
+{"id":7,"error":"line 7: `expect` is no string"}
+"#;
+    let ran = run(Path::new("."), &["stitch", "--jsonl"], lines.as_bytes());
+    assert_eq!(
+        (ran.code, without_posteriors(&ran.out).as_str()),
+        (4, out),
+        "{}",
+        ran.err
+    );
+    // It was asked for.
+    assert_eq!(ran.answers()[0]["seams"][0]["posterior"], json!(1.0));
+}
+
+/// Cut at every character: closed it parses, joined again it is the document.
+#[test]
+fn every_cut_of_a_document() {
+    let document =
+        r#"{"a": "x\n\u00e9é", "b": [1.5e-3, true, null, {}], "c": {"d": [[], ["😀"]]}}"#;
+    let cuts: Vec<_> = document
+        .char_indices()
+        .map(|(at, _)| document.split_at(at))
+        .collect();
+    let lines = |line: &dyn Fn(usize, &str, &str) -> Value| -> String {
+        cuts.iter()
+            .enumerate()
+            .map(|(id, (head, tail))| format!("{}\n", line(id, head, tail)))
+            .collect()
+    };
+    let inspect = lines(&|id, head, _| json!({"id": id, "text": head}));
+    let closed = run(Path::new("."), &["close", "--jsonl"], inspect.as_bytes()).answers();
+    let inspected = run(Path::new("."), &["inspect", "--jsonl"], inspect.as_bytes()).answers();
+    assert_eq!((closed.len(), inspected.len()), (cuts.len(), cuts.len()));
+    for (id, (closed, inspected)) in closed.iter().zip(&inspected).enumerate() {
+        assert_eq!((&closed["id"], &inspected["id"]), (&json!(id), &json!(id)));
+        assert_eq!(closed["json"], inspected["complete_part"]);
+        assert_eq!(inspected["cut"]["offset"], cuts[id].0.len());
+        let part = closed["json"].as_str().unwrap();
+        let parses = serde_json::from_str::<Value>(part).is_ok();
+        assert_eq!(json!(parses), inspected["json_parsing_success"], "{part}");
+        assert_eq!(parses, id > 0);
+    }
+    let parts =
+        lines(&|id, head, tail| json!({"id": id, "parts": [head, tail], "expect": "exact"}));
+    let ran = run(Path::new("."), &["stitch", "--jsonl"], parts.as_bytes());
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.answers()
+            .iter()
+            .all(|answer| answer["json"] == document),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_line_is_answered_before_the_next_one_comes() {
+    let mut child = start(Path::new("."), &["check", "--jsonl"]);
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, answers) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(output)
+            .lines()
+            .try_for_each(|line| sender.send(line.unwrap()))
+    });
+    for id in 0..3 {
+        writeln!(input, "{{\"id\": {id}, \"text\": \"[]\"}}").unwrap();
+        assert!(
+            answers
+                .recv_timeout(LONG)
+                .unwrap()
+                .starts_with(&format!("{{\"id\":{id},"))
+        );
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_command_quietly() {
+    let mut child = start(Path::new("."), &["close", "--jsonl"]);
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    // The first answer meets the closed pipe. The verdict on its line counts.
+    writeln!(input, "{{\"text\": \"[1, 2\"}}").unwrap();
+    let mut words = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut words)
+        .unwrap();
+    assert_eq!(
+        (child.wait().unwrap().code(), words.as_str()),
+        (Some(3), "")
+    );
+    drop(input);
+}
+
+/// An event with a delta of the first answer.
+pub(crate) fn event(members: &str) -> String {
+    format!(
+        "data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,{members}}}]}}\n\n"
+    )
+}
+
+#[test]
+fn decode_reads_a_stream() {
+    let text = event(r#""delta":{"content":"{\"a\": 1"}"#);
+    let stop = event(r#""delta":{"content":"}\n"},"finish_reason":"stop""#);
+    let usage = "data: {\"choices\":[],\"usage\":{\"total_tokens\":3}}\n\n";
+    let body = format!(": hello\n\n{text}{stop}{usage}data: [DONE]");
+    check(&["decode"], &body, 0, "{\"a\": 1}\n");
+    let answer = r#"{"dialect":"openai-chat","text":{"0":"{\"a\": 1}\n"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":"[DONE]"}"#;
+    check(&["decode", "--json"], &body, 0, &format!("{answer}\n"));
+    check(
+        &["decode", "--dialect", "openai-chat", "--json", "-"],
+        &body,
+        0,
+        &format!("{answer}\n"),
+    );
+
+    // Cut: by the limit, before a finish, in an event, with a `[DONE]` that lies.
+    let length = event(r#""delta":{},"finish_reason":"length""#);
+    check(
+        &["decode"],
+        &format!("{text}{length}data: [DONE]\n\n"),
+        3,
+        "{\"a\": 1",
+    );
+    check(&["decode"], &text, 3, "{\"a\": 1");
+    check(
+        &["decode"],
+        &format!("{text}{}", &stop[..stop.len() - 9]),
+        3,
+        "{\"a\": 1",
+    );
+    check(
+        &["decode"],
+        &format!("{text}data: [DONE]\n\n"),
+        3,
+        "{\"a\": 1",
+    );
+    check(&["decode"], "", 3, "");
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let ran = run(
+        Path::new("."),
+        &["decode"],
+        format!("{text}{error}").as_bytes(),
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"a\": 1"));
+    assert!(ran.err.contains("overloaded"));
+
+    let call = event(
+        r#""delta":{"tool_calls":[{"index":1,"id":"c","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
+    );
+    let answer = r#"{"dialect":"openai-chat","text":{},"tool_args":{"0.1":{"id":"c","name":"f","args":"{\"x\":"}},"finish":{},"usage":null,"error":null,"terminal":null}"#;
+    check(&["decode", "--json"], &call, 3, &format!("{answer}\n"));
+    assert!(
+        run(Path::new("."), &["decode"], call.as_bytes())
+            .err
+            .contains("--json")
+    );
+}
+
+#[test]
+fn decode_reads_a_whole_body() {
+    let body = r#"
+{
+  "object": "chat.completion",
+  "choices": [{"index": 0, "message": {"role": "assistant", "content": "[1, \"tw"}, "finish_reason": "stop"}],
+  "usage": {
+    "total_tokens": 3
+  }
+}"#;
+    let answer = r#"{"dialect":"openai-chat","text":{"0":"[1, \"tw"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":null}"#;
+    check(&["decode", "--json"], body, 0, &format!("{answer}\n"));
+    check(&["decode"], &format!("\u{feff}{body}"), 0, "[1, \"tw");
+    // The connection dropped: what is certain counts.
+    let cut = body.find("tw").unwrap();
+    check(&["decode"], &body[..cut], 3, "[1, \"");
+    check(&["decode"], &body[..cut - 1], 3, "[1, ");
+    check(&["decode"], &format!("{}}}", &body[..cut - 9]), 4, "");
+    let lines = "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n{\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n";
+    check(&["decode"], lines, 0, "ab");
+}
+
+#[test]
+fn decode_tells_the_api_by_the_events() {
+    let gemini = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]}\r\n\r\n\
+        data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n\r\n";
+    check(&["decode"], gemini, 0, "[1]");
+    check(&["decode", "--dialect", "gemini"], gemini, 0, "[1]");
+    check(&["decode"], &gemini.replace("STOP", "MAX_TOKENS"), 3, "[1]");
+    check(&["decode"], &gemini.replace("STOP", "SAFETY"), 3, "[1]");
+    // Without `alt=sse` the events are the elements of an array, which may be cut.
+    let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]},\r\n\
+        {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n]";
+    check(&["decode"], array, 0, "[1]");
+    check(&["decode"], &array[..array.len() - 4], 3, "[1");
+    // An error that is in no event.
+    let error = "{\n  \"error\": {\"code\": 499,\n \"message\": \"cancelled\"}\n}\n";
+    let ran = run(
+        Path::new("."),
+        &["decode"],
+        format!("{gemini}{error}").as_bytes(),
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"));
+    assert!(ran.err.contains("cancelled"), "{}", ran.err);
+
+    let line = |text: &str, end: &str| {
+        format!("{{\"model\":\"m\",\"response\":\"{text}\",\"done\":{end}}}\n")
+    };
+    let ollama = line("[1", "false") + &line("]", "true,\"done_reason\":\"stop\",\"eval_count\":2");
+    let answer = r#"{"dialect":"ollama","text":{"0":"[1]"},"tool_args":{},"finish":{"0":"stop"},"usage":{"eval_count":2},"error":null,"terminal":"done:true"}"#;
+    check(&["decode", "--json"], &ollama, 0, &format!("{answer}\n"));
+    check(&["decode"], &ollama[..ollama.len() - 3], 3, "[1");
+    check(
+        &["decode"],
+        &ollama.replace("\"stop\"", "\"length\""),
+        3,
+        "[1]",
+    );
+
+    // Two contents, of which the first is reasoning: a slot is the number of a content here, and
+    // there is one answer.
+    let cohere = "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"thinking\":\"so\"}}}}\n\n\
+        data: {\"type\":\"content-delta\",\"index\":1,\"delta\":{\"message\":{\"content\":{\"text\":\"[1]\"}}}}\n\n\
+        data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\ndata: [DONE]\n\n";
+    check(&["decode"], cohere, 0, "[1]");
+    check(
+        &["decode"],
+        &cohere.replace("COMPLETE", "MAX_TOKENS"),
+        3,
+        "[1]",
+    );
+
+    let completions = "data: {\"choices\":[]}\n\n\
+        data: {\"object\":\"text_completion\",\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    check(&["decode", "--dialect", "auto"], completions, 0, "a");
+    check(
+        &["decode", "--dialect", "openai-completions"],
+        completions,
+        0,
+        "a",
+    );
+    check(&["decode", "--dialect", "openai-chat"], completions, 0, "");
+    // What several APIs have is read as the first of them.
+    let ran = run(
+        Path::new("."),
+        &["decode", "--json"],
+        b"{\"error\":{\"message\":\"overloaded\"}}",
+    );
+    assert!(
+        ran.code == 4
+            && ran.out.contains("\"dialect\":\"openai-chat\"")
+            && ran.out.contains("overloaded")
+    );
+}
+
+#[test]
+fn decode_refuses_what_is_of_no_api() {
+    let pings = "event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(200);
+    for body in [
+        pings.as_str(),
+        "{\"a\": 1}",
+        "[1]",
+        "[{\"a\":1}]",
+        "Hello.",
+        "<html>",
+        "{\"message\":{\"content\":\"x\"}}",
+    ] {
+        let ran = run(Path::new("."), &["decode", "--json"], body.as_bytes());
+        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{body}");
+        assert!(
+            ran.err.contains("openai-chat, openai-completions"),
+            "{}",
+            ran.err
+        );
+    }
+    let (folder, _) = all_files();
+    assert_eq!(run(&folder, &["decode", "missing"], b"").code, 1);
+    assert_eq!(run(&folder, &["decode", "latin"], b"").code, 4);
+    assert_eq!(
+        run(&folder, &["decode", "--dialect", "gopher", "good"], b"").code,
+        2
+    );
+}
+
+#[test]
+fn help_has_examples() {
+    let commands = [
+        "check", "close", "inspect", "stitch", "decode", "events", "paths", "sim",
+    ];
+    for command in commands {
+        let ran = run(Path::new("."), &[command, "--help"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let (_, examples) = ran.out.split_once("Examples:\n").unwrap();
+        assert!(
+            examples.contains(&format!("restitch {command}")),
+            "{command}"
+        );
+        assert!(ran.out.contains("-h, --help"));
+    }
+    let ran = run(Path::new("."), &["--help"], b"");
+    assert!(ran.out.contains("Exit codes:") && ran.out.contains("Examples:"));
+    assert!(ran.out.contains("-q, --quiet") && ran.out.contains("--color <WHEN>"));
+    for args in [
+        &[][..],
+        &["nonsense"],
+        &["check", "--nonsense"],
+        &["check", "--chunk", "0"],
+        &["decode", "a", "b"],
+    ] {
+        let ran = run(Path::new("."), args, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+}
+
+/// Runs a command with environment variables.
+fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command.env_remove("RESTITCH_CORPUS");
+    let ran = command
+        .args(args)
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran {
+        code: ran.status.code().unwrap(),
+        out: text(ran.stdout),
+        err: text(ran.stderr),
+    }
+}
+
+/// Paragraphs of the help fill their lines: none is broken before the next word would be too much.
+#[test]
+fn help_is_wrapped_to_the_terminal() {
+    let commands = [
+        "check",
+        "close",
+        "inspect",
+        "stitch",
+        "decode",
+        "events",
+        "paths",
+        "man",
+        "completions",
+        "run",
+        "proxy",
+        "sim",
+        "demo",
+        "doctor",
+        "health",
+    ];
+    for width in [60, 80, 100] {
+        for command in &commands {
+            let ran = run_with(&[("COLUMNS", &width.to_string())], &[command, "--help"]);
+            let (_, epilogue) = ran.out.split_once("Examples:\n").unwrap();
+            let paragraphs = epilogue
+                .split("\n\n")
+                .filter(|block| !block.contains("\n  ") && !block.starts_with(' '));
+            for paragraph in paragraphs {
+                let lines: Vec<&str> = paragraph.lines().collect();
+                for pair in lines.windows(2) {
+                    let word = pair[1].split(' ').next().unwrap();
+                    let length = pair[0].chars().count();
+                    assert!(length <= width, "{command} at {width}: {}", pair[0]);
+                    assert!(
+                        length + 1 + word.chars().count() > width,
+                        "{command} at {width}: {}",
+                        pair[0]
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_says_what_was_built() {
+    let ran = run(Path::new("."), &["--version"], b"");
+    let (first, features) = ran.out.split_once('\n').unwrap();
+    assert!(
+        first.starts_with(concat!("restitch ", env!("CARGO_PKG_VERSION"))),
+        "{first}"
+    );
+    assert!(
+        features.starts_with("features: ") && features.contains("cli"),
+        "{features}"
+    );
+    let ran = run(Path::new("."), &["-V"], b"");
+    assert_eq!(
+        ran.out,
+        concat!("restitch ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = run(Path::new("."), &["completions", shell], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{shell}");
+        assert!(
+            ran.out.contains("stitch") && ran.out.contains("rewind"),
+            "{shell}"
+        );
+    }
+    let ran = run(Path::new("."), &["man"], b"");
+    assert!(
+        ran.code == 0 && ran.out.contains(".TH restitch 1"),
+        "{}",
+        ran.out
+    );
+    let ran = run(Path::new("."), &["man", "stitch"], b"");
+    assert!(
+        ran.code == 0 && ran.out.contains(".TH restitch-stitch 1"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(run(Path::new("."), &["man", "nonsense"], b"").code, 2);
+    let folder = folder("man", &[]);
+    assert_eq!(run(&folder, &["man", "--dir", "pages"], b"").code, 0);
+    for name in ["restitch.1", "restitch-stitch.1", "restitch-config-show.1"] {
+        assert!(folder.join("pages").join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn the_demo_fits_a_screen() {
+    let ran = run_with(&[], &["demo"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.lines().count() <= 40, "{}", ran.out);
+    assert!(
+        ran.out.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("no JSON, it ends too early") && ran.out.contains("valid JSON"),
+        "{}",
+        ran.out
+    );
+    let ran = run_with(&[], &["demo", "--full"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("\nidentical: "),
+        "{}",
+        ran.out
+    );
+    let ran = run_with(&[], &["demo", "--script", "answer@50!length | refusal"]);
+    assert!(
+        ran.code == 4 && ran.out.contains("is not the document"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn colors_follow_the_environment_and_the_flag() {
+    for (env, flags, has_colors) in [
+        (&[][..], &[][..], false),
+        (&[("CLICOLOR_FORCE", "1")], &[], true),
+        (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], &[], false),
+        (&[("CLICOLOR_FORCE", "1")], &["--color", "never"], false),
+        (&[("NO_COLOR", "1")], &["--color=always"], true),
+    ] {
+        for view in [&["demo"][..], &["demo", "--full"]] {
+            let ran = run_with(env, &[view, flags].concat());
+            assert_eq!(
+                (ran.code, ran.out.contains("\u{1b}[")),
+                (0, has_colors),
+                "{view:?} {env:?} {flags:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sim_refuses_a_document_that_no_model_could_write() {
+    let (folder, _) = all_files();
+    for (file, code, words) in [
+        ("empty", 4, "empty: the document is empty"),
+        ("cut", 3, "cut: the document is cut at byte 26"),
+        ("bad", 4, "bad: invalid number"),
+        ("latin", 4, "latin: not UTF-8: removed 1 byte"),
+        ("missing", 1, "missing: "),
+    ] {
+        let ran = run(
+            &folder,
+            &["sim", "--listen", "127.0.0.1:0", "--document", file],
+            b"",
+        );
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (code, ""),
+            "{file}: {}",
+            ran.err
+        );
+        assert!(ran.err.contains(words), "{file}: {}", ran.err);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn sim_serves_until_it_is_told_to_end() {
+    let folder = folder("sim", &[("document", b"[1, 2, 3]")]);
+    let args = [
+        "sim",
+        "--listen",
+        "127.0.0.1:0",
+        "--document",
+        "document",
+        "--script",
+        "answer@5",
+        "--chunk",
+        "2",
+    ];
+    let mut child = start(&folder, &args);
+    let mut words = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    words.read_line(&mut line).unwrap();
+    let address = line
+        .strip_prefix("restitch: listening on http://")
+        .and_then(|rest| rest.split('/').next())
+        .unwrap();
+
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go"}]}"#;
+    let head =
+        "POST /v1/chat/completions HTTP/1.0\r\nhost: sim\r\ncontent-type: application/json\r\n";
+    write!(socket, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    let (head, stream) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
+    check(&["decode"], stream, 3, "[1, 2");
+
+    // A second one can't have its port.
+    let ran = run(&folder, &["sim", "--listen", address], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(
+        Command::new("kill")
+            .arg(child.id().to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(run(&folder, &["sim", "--document", "missing"], b"").code, 1);
+    assert_eq!(run(&folder, &["sim", "--script", "dance"], b"").code, 2);
+}
+
+/// Runs one command on standard input, and compares its exit code, its answer and its notes.
+fn check_all(args: &[&str], stdin: &str, code: i32, out: &str, err: &str) {
+    let ran = run(Path::new("."), args, stdin.as_bytes());
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (code, out, err),
+        "{args:?} {stdin:?}"
+    );
+}
+
+#[test]
+fn repair_writes_the_json() {
+    check_all(&["repair"], "{\"a\": 1}\n", 0, "{\"a\": 1}", "");
+    check_all(&["repair"], "Here: {\"a\": 1}.", 0, "{\"a\": 1}", "");
+    check_all(&["repair"], "{\"a\": 1},", 0, "{\"a\": 1}", "");
+    check_all(
+        &["repair", "--log"],
+        "{\"a\": 1},",
+        0,
+        "{\"a\": 1}",
+        "restitch: -: line 1, column 9: extra_comma: `,` -> ``\n",
+    );
+    check_all(
+        &["repair"],
+        "[1, [2",
+        3,
+        "[1, [2]]",
+        "restitch: -: the text ends before its root is closed\n",
+    );
+    check_all(
+        &["repair"],
+        "",
+        3,
+        "",
+        "restitch: -: the text ends before its root is closed\n",
+    );
+    check_all(
+        &["repair"],
+        "No.",
+        4,
+        "",
+        "restitch: -: there is no JSON in the text\n",
+    );
+    // Members without brackets: the value of one is not the root.
+    check_all(
+        &["repair"],
+        "\"f\": 1, \"o\": {\"a\": 1}",
+        4,
+        "",
+        "restitch: -: there is no JSON in the text\n",
+    );
+    let ran = run(
+        Path::new("."),
+        &["repair", "--level", "strict", "-q"],
+        b"[1, 01]",
+    );
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (4, "[1, 0]", "")
+    );
+    check_all(
+        &["repair", "--without", "extra_comma", "-q"],
+        "{},",
+        4,
+        "{}",
+        "",
+    );
+    assert_eq!(
+        run(Path::new("."), &["repair", "--without", "commas"], b"").code,
+        2
+    );
+}
+
+#[test]
+fn repair_only_checks() {
+    for (text, code) in [
+        ("{}", 0),
+        ("```\n{}\n```", 0),
+        ("{},", 5),
+        ("[1, 2", 3),
+        ("No.", 4),
+        ("", 3),
+    ] {
+        let ran = run(Path::new("."), &["repair", "--check"], text.as_bytes());
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{text:?}");
+    }
+    let folder = folder("repair-check", &[("a", b"{},"), ("b", b"{}")]);
+    assert_eq!(run(&folder, &["repair", "--check", "a", "b"], b"").code, 5);
+    assert_eq!(run(&folder, &["repair", "a", "b"], b"").out, "{}\n{}\n");
+}
+
+#[test]
+fn repair_answers_in_json() {
+    let row = r#"{"status":"repaired","json":"{}","repairs":[{"rule":"extra_comma","level":"syntax","range":[2,3],"original":",","replacement":"","path":""}],"others":[]}"#;
+    check_all(&["repair", "--json"], "{},", 0, &format!("{row}\n"), "");
+    let lines = "{\"id\":\"a\",\"text\":\"{},\"}\n{\"id\":2,\"text\":\"[1] [2]\"}\n";
+    let second = r#"{"id":2,"status":"valid","json":"[1]","repairs":[],"others":[{"status":"valid","json":"[2]","range":[4,7]}]}"#;
+    check(
+        &["repair", "--jsonl"],
+        lines,
+        0,
+        &format!("{}\n{second}\n", row.replacen('{', "{\"id\":\"a\",", 1)),
+    );
+    check(
+        &["repair", "--json"],
+        "x",
+        4,
+        "{\"status\":\"malformed\",\"json\":\"\",\"repairs\":[],\"others\":[],\"error\":\"unexpected `x` (byte 0)\"}\n",
+    );
+}
+
+#[test]
+fn a_schema_is_checked() {
+    let folder = folder(
+        "schema",
+        &[
+            ("schema", b"{\"type\": \"array\"}"),
+            ("bad", b"{\"type\": 1}"),
+            ("text", b"{\"a\": 1}\n[2]"),
+        ],
+    );
+    for command in ["repair", "parse"] {
+        let ran = run(&folder, &[command, "--schema", "schema", "-q", "text"], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "[2]"), "{command}");
+        let ran = run(
+            &folder,
+            &[command, "--schema", "schema", "--json"],
+            b"{\"a\": 1}",
+        );
+        assert_eq!(
+            (ran.code, &ran.answers()[0]["violations"][0]["path"]),
+            (4, &json!("")),
+            "{command}"
+        );
+        assert_eq!(run(&folder, &[command, "--schema", "bad"], b"[]").code, 2);
+        assert_eq!(run(&folder, &[command, "--schema", "none"], b"[]").code, 1);
+    }
+}
+
+#[test]
+fn parse_gives_the_shape() {
+    check_all(
+        &["parse", "--stage", "extract_prompts"],
+        "{\"a\": 1}",
+        0,
+        "[{\"a\": 1}]",
+        "",
+    );
+    check_all(
+        &["parse", "--stage", "fact-check"],
+        "<p>\"x\"</p>\n",
+        0,
+        "<p>\"x\"</p>",
+        "",
+    );
+    check_all(
+        &["parse"],
+        "{\"data\": [1], \"n\": 2}",
+        0,
+        "[1]",
+        "restitch: -: /n: left out\n",
+    );
+    check_all(
+        &["parse"],
+        "No.",
+        4,
+        "",
+        "restitch: -: there is no JSON in the text\n",
+    );
+    check_all(&["parse", "--or-empty", "-q"], "No.", 4, "[]", "");
+    check_all(&["parse", "--or-empty", "-q"], "", 3, "[]", "");
+    check(
+        &["parse", "--json"],
+        "Here: {\"link_plan\": []}",
+        0,
+        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"[]\",\"shape\":\"link_processing\",\"repairs\":[],\"others\":[]}\n",
+    );
+    let lines = "{\"id\":1,\"text\":\"{}\",\"stage\":\"extract_prompts\"}\n{\"id\":2,\"text\":\"{}\"}\n{\"id\":3,\"text\":\"{}\",\"stage\":\"x\"}\n";
+    let ran = run(Path::new("."), &["parse", "--jsonl"], lines.as_bytes());
+    let answers = ran.answers();
+    assert_eq!(
+        (ran.code, &answers[0]["json"], &answers[1]["json"]),
+        (4, &json!("[{}]"), &json!("{}"))
+    );
+    assert_eq!(
+        (&answers[2]["id"], answers[2]["error"].is_string()),
+        (&json!(3), true)
+    );
+    let ran = run(Path::new("."), &["parse", "--stage", "list"], b"");
+    assert_eq!(
+        (
+            ran.code,
+            ran.out.lines().count(),
+            ran.out.ends_with("fact_check: text\n")
+        ),
+        (0, 5, true)
+    );
+    assert_eq!(
+        run(Path::new("."), &["parse", "--stage", "none"], b"").code,
+        2
+    );
+}
+
+#[test]
+fn parse_knows_shapes_of_the_configuration() {
+    let config = b"[shape.reviews]\nroot = \"array\"\nrequired = [\"score\"]\nunwrap = [\"reviews\"]\nwrap = true\n";
+    let folder = folder("shapes", &[("restitch.toml", config)]);
+    let args = [
+        "parse",
+        "--config",
+        "restitch.toml",
+        "--stage",
+        "reviews",
+        "--json",
+    ];
+    let ran = run(
+        &folder,
+        &args,
+        b"{\"reviews\": {\"score\": 1}, \"data\": 2}",
+    );
+    let answer = &ran.answers()[0];
+    assert_eq!(
+        (ran.code, &answer["json"], &answer["shape"]),
+        (0, &json!("[{\"score\": 1}]"), &json!("reviews"))
+    );
+    assert_eq!(answer["dropped"], json!([{"path": "/data", "json": "2"}]));
+    let shown = run(
+        &folder,
+        &["config", "show", "--config", "restitch.toml"],
+        b"",
+    )
+    .out;
+    assert!(
+        shown.contains(std::str::from_utf8(config).unwrap()),
+        "{shown}"
+    );
+    assert_eq!(
+        run(&folder, &["config", "check", "-"], shown.as_bytes()).code,
+        0
+    );
+    for wrong in [
+        "[shape.extract_prompts]\n",
+        "[shape.a]\nroot = \"arr\"\n",
+        "[shape.a]\nwrap = true\n",
+        "[shape.a]\nroots = 1\n",
+    ] {
+        assert_eq!(
+            run(&folder, &["config", "check", "-"], wrong.as_bytes()).code,
+            4,
+            "{wrong}"
+        );
+    }
+}

@@ -1,0 +1,1397 @@
+//! The admin listener: what the metrics say after an answer, and whether the proxy is ready.
+
+mod exposition;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use exposition::Exposition;
+use restitch::Limits;
+use restitch::provider::capability::{PrefillForm, Row, Table};
+use restitch_http::{Client, Upstream};
+use restitch_proxy::config::Config;
+use restitch_proxy::{Fallback, Listen, Proxy, Server};
+use restitch_sim::Sim;
+use tokio::io::AsyncWriteExt;
+
+use super::listeners::{at, certificate, tcp};
+use super::logged::{Log, listen};
+use super::raw::*;
+use super::{DOCUMENT, Setup, ask, request};
+
+const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Returns a proxy with an admin listener in front of the model server.
+async fn measured(script: &str, max_models: usize) -> Setup {
+    let mut limits = Limits::default();
+    limits.server.max_metric_models = max_models;
+    limits.keep.max_keep_time = Duration::from_secs(1);
+    Setup::of(script, |proxy| {
+        proxy.limits(limits).threads(2).admin(Some(LOOPBACK))
+    })
+    .await
+}
+
+/// Returns the answer of the admin listener to a request.
+async fn get(proxy: &Server, method: &str, path: &str) -> String {
+    exchange(
+        proxy.admin_addr().unwrap(),
+        &format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"),
+    )
+    .await
+}
+
+/// The newest of them still gets its answer afterwards, so the probe has waited for no timeout.
+#[tokio::test]
+async fn a_probe_is_answered_while_others_send_no_head() {
+    let setup = measured("answer", 100).await;
+    let admin = setup.proxy.admin_addr().unwrap();
+    for method in ["GET", "HEAD"] {
+        let mut unfinished = Vec::new();
+        for _ in 0..256 {
+            let mut stream = connect(admin).await;
+            stream
+                .write_all(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-")
+                .await
+                .unwrap();
+            unfinished.push(stream);
+        }
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let answer = get(&setup.proxy, method, path).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 200 OK\r\n"),
+                "{method} {path}: {answer}"
+            );
+        }
+        let mut last = unfinished.pop().unwrap();
+        last.write_all(b"probe: 1\r\n\r\n").await.unwrap();
+        assert!(read_to_end(&mut last).await.ends_with("ready\n"));
+        assert_eq!(
+            read_to_end(&mut unfinished[0]).await,
+            "",
+            "the oldest has left its place"
+        );
+    }
+}
+
+#[tokio::test]
+async fn readers_of_the_older_text_format_get_it() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    metrics(&proxy, 1).await;
+    let old = |accept: &'static str| {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: {accept}\r\n\r\n");
+        let admin = proxy.admin_addr().unwrap();
+        async move { exchange(admin, &request).await }
+    };
+    let both =
+        old("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5").await;
+    let (open, _) = body_of(&both);
+    assert!(open.ends_with("# EOF\n"), "{both}");
+    let answer = old("text/plain;version=0.0.4;q=1,*/*;q=0.1").await;
+    assert!(
+        answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+        "{answer}"
+    );
+    let (text, is_whole) = body_of(&answer);
+    assert!(
+        is_whole && !text.contains("# EOF") && !text.contains("# UNIT"),
+        "{text}"
+    );
+    let samples = |text: &str| {
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(samples(&text), samples(&open));
+    // Each comment names its samples as they are.
+    assert!(
+        text.contains("# TYPE restitch_answers_total counter\nrestitch_answers_total{"),
+        "{text}"
+    );
+    assert!(
+        text.contains("# HELP restitch_answers_total ")
+            && text.contains("# TYPE restitch_running gauge\n"),
+        "{text}"
+    );
+    for family in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+    {
+        assert!(family.ends_with("_total"), "{family}");
+    }
+}
+
+/// Reads the metrics, until nothing is being answered and so many answers have ended. What is
+/// measured of an answer is recorded after its client has it.
+async fn metrics(proxy: &Server, answers: u32) -> Exposition {
+    for _ in 0..1000 {
+        let answer = get(proxy, "GET", "/metrics").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(
+            answer.contains(
+                "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"
+            ),
+            "{answer}"
+        );
+        let (body, is_whole) = body_of(&answer);
+        assert!(is_whole, "{answer}");
+        let read = Exposition::read(&body);
+        if read.sum("restitch_running", &[]) == 0.0
+            && read.sum("restitch_answers_total", &[]) == f64::from(answers)
+        {
+            return read;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!(
+        "{answers} answers are not counted: {}",
+        get(proxy, "GET", "/metrics").await
+    );
+}
+
+const CHAT: (&str, &str) = ("gen_ai_operation_name", "chat");
+const MODEL: (&str, &str) = ("gen_ai_request_model", "sim");
+const HOST: (&str, &str) = ("gen_ai_provider_name", "127.0.0.1");
+
+#[tokio::test]
+async fn a_healthy_answer_is_measured() {
+    let setup = measured("answer", 100).await;
+    setup.stream().await.assert_seamless(DOCUMENT, "answer");
+    let seen = metrics(&setup.proxy, 1).await;
+    let passed = [
+        ("wire", "openai-chat"),
+        ("slot", "text"),
+        ("status", "passed"),
+    ];
+    assert_eq!(seen.sum("restitch_answers_total", &passed), 1.0);
+    for metric in [
+        "gen_ai_client_operation_duration_seconds",
+        "gen_ai_server_request_duration_seconds",
+    ] {
+        let labels = [CHAT, MODEL, HOST, ("error_type", "")];
+        assert_eq!(
+            seen.sum(&format!("{metric}_count"), &labels),
+            1.0,
+            "{metric}"
+        );
+        assert!(
+            seen.sum(&format!("{metric}_sum"), &labels) > 0.0,
+            "{metric}"
+        );
+    }
+    for metric in [
+        "gen_ai_client_operation_time_to_first_chunk_seconds",
+        "gen_ai_server_time_to_first_token_seconds",
+        "gen_ai_server_time_per_output_token_seconds",
+    ] {
+        assert_eq!(
+            seen.sum(&format!("{metric}_count"), &[CHAT, MODEL, HOST]),
+            1.0,
+            "{metric}"
+        );
+    }
+    let usage = |kind: &str| {
+        seen.sum(
+            "gen_ai_client_token_usage_sum",
+            &[MODEL, ("gen_ai_token_type", kind)],
+        )
+    };
+    assert!(usage("input") > 0.0);
+    assert_eq!(
+        seen.sum("restitch_tokens_total", &[("use", "kept")]),
+        usage("output")
+    );
+    for none in [
+        "restitch_cuts_total",
+        "restitch_calls_total",
+        "restitch_gap_seconds_count",
+    ] {
+        assert_eq!(seen.sum(none, &[]), 0.0, "{none}");
+    }
+    // A body that is not streamed has no first bytes of its own.
+    ask(&setup.proxy.url(), &request(false, "x")).await;
+    let seen = metrics(&setup.proxy, 2).await;
+    assert_eq!(seen.sum("restitch_answers_total", &passed), 2.0);
+    assert_eq!(
+        seen.sum("gen_ai_client_operation_duration_seconds_count", &[]),
+        2.0
+    );
+    assert_eq!(
+        seen.sum(
+            "gen_ai_client_operation_time_to_first_chunk_seconds_count",
+            &[]
+        ),
+        1.0
+    );
+    assert_eq!(
+        seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
+        1.0
+    );
+    assert_eq!(seen.sum("gen_ai_client_token_usage_count", &[]), 4.0);
+}
+
+#[tokio::test]
+async fn a_continued_answer_is_measured() {
+    for is_stream in [true, false] {
+        let setup = measured("answer@100!length | refusal anchor@60!drop anchor", 100).await;
+        ask(&setup.proxy.url(), &request(is_stream, "x")).await;
+        let seen = metrics(&setup.proxy, 1).await;
+        assert_eq!(
+            seen.sum("restitch_answers_total", &[("status", "complete")]),
+            1.0
+        );
+        assert_eq!(
+            seen.sum(
+                "restitch_cuts_total",
+                &[("model", "sim"), ("cause", "length")]
+            ),
+            1.0
+        );
+        // A body whose end is lost brings nothing. What brings nothing cuts nothing.
+        let (ok, failed) = if is_stream { (2.0, 1.0) } else { (1.0, 2.0) };
+        let causes = seen.counted("restitch_cuts_total", "cause");
+        assert_eq!(
+            causes,
+            if is_stream {
+                &["drop", "length"][..]
+            } else {
+                &["length"]
+            }
+        );
+        let calls = |outcome: &str| {
+            seen.sum(
+                "restitch_calls_total",
+                &[("way", "reprompt"), ("outcome", outcome)],
+            )
+        };
+        assert_eq!((calls("ok"), calls("failed")), (ok, failed));
+        assert_eq!(seen.sum("restitch_seams_total", &[]), ok);
+        let errors = seen.values(
+            "gen_ai_client_operation_duration_seconds_count",
+            "error_type",
+        );
+        assert_eq!(errors, ["", "drop"]);
+        assert_eq!(
+            seen.sum("restitch_seams_total", &[]),
+            seen.sum("restitch_gap_seconds_count", &[])
+        );
+        assert_eq!(
+            seen.sum("restitch_seams_total", &[]),
+            seen.sum("restitch_pending_bytes_count", &[])
+        );
+        assert!(seen.sum("restitch_tokens_total", &[("use", "kept")]) > 0.0);
+        assert!(seen.sum("restitch_tokens_total", &[("use", "regenerated")]) > 0.0);
+        assert_eq!(
+            seen.sum("gen_ai_client_operation_duration_seconds_count", &[MODEL]),
+            setup.sim.calls().len() as f64
+        );
+    }
+}
+
+/// Returns a proxy with an admin listener in front of a scripted upstream.
+async fn in_front_of(raw: &Raw, with: impl FnOnce(Proxy) -> Proxy) -> Server {
+    let client = Client::new(Upstream::parse(&format!("http://{}", raw.addr)).unwrap()).unwrap();
+    with(Proxy::new(client).admin(Some(LOOPBACK)))
+        .bind(LOOPBACK)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn each_way_of_a_further_call_is_measured() {
+    let mut kept = Row::of("*");
+    kept.keeps_streams = Some(true);
+    let prefill = Row::of("*").prefill(PrefillForm::Turn);
+    let lost = |text: &str| vec![send(format!("{STREAM}{text}")), Piece::Reset];
+    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    for (row, first, further, way, error) in [
+        (Row::of("*"), lost(""), rest("[1, 2]"), "original", "drop"),
+        (prefill, lost(&chunk("[1, 2")), rest("]"), "prefill", "drop"),
+        (kept, lost(&chunk("[1, 2")), rest("]"), "reattach", "lost"),
+    ] {
+        let raw = Raw::new(vec![first, further]).await;
+        let proxy = in_front_of(&raw, |proxy| {
+            proxy.adapt(true).capabilities(Table::default().with([row]))
+        })
+        .await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(body_of(&answer).1, "{way}: {answer}");
+        let seen = metrics(&proxy, 1).await;
+        assert_eq!(
+            seen.sum("restitch_calls_total", &[("way", way), ("outcome", "ok")]),
+            1.0,
+            "{way}: {seen:?}"
+        );
+        assert_eq!(seen.sum("restitch_calls_total", &[]), 1.0, "{way}");
+        let calls = |error: &str| {
+            seen.sum(
+                "gen_ai_client_operation_duration_seconds_count",
+                &[("error_type", error)],
+            )
+        };
+        assert_eq!((calls(error), calls("")), (1.0, 1.0), "{way}: {seen:?}");
+    }
+}
+
+/// Returns the metrics of an answer whose seam may be wrong, since equal elements precede it, and
+/// of one whose rest is refused.
+async fn doubtful() -> Exposition {
+    let begun =
+        r#"[{"id": 1, "n": "Ada Lovelace"}, {"id": 2, "n": "Bob"}, {"id": 2, "n": "Bob"}, {"id""#;
+    let again = r#"[{"id": 1, "n": "Ada Lovelace"}, {"id": 2, "n": "Bob"}, {"id": 2, "n": "Bob"}, {"id": 3, "n": "Eve"}]"#;
+    let ended = |text: &str, reason: &str| stream(&(chunk(text) + &finish(reason)));
+    let refused = vec![send("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")];
+    let answers = vec![
+        ended(begun, "length"),
+        ended(again, "stop"),
+        ended(begun, "length"),
+        refused,
+    ];
+    let raw = Raw::new(answers).await;
+    let limits = Limits::default().with_max_consecutive_failures(1);
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    for told in ["\"ambiguous\":1", "\"stop\":\"failures\""] {
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.contains(told), "{answer}");
+    }
+    metrics(&proxy, 2).await
+}
+
+/// Returns the metrics of a proxy with a certificate, after a handshake has failed.
+async fn with_certificate() -> Exposition {
+    let proxy = Raw::new(Vec::new())
+        .await
+        .unbound(Limits::default())
+        .admin(Some(LOOPBACK));
+    let proxy = proxy
+        .listen(&Listen {
+            tls: Some(certificate()),
+            ..at("127.0.0.1:0")
+        })
+        .await
+        .unwrap();
+    exchange(tcp(&proxy), "no TLS\r\n\r\n").await;
+    for _ in 0..1000 {
+        let request = "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+        let read =
+            Exposition::read(&body_of(&exchange(proxy.admin_addr().unwrap(), request).await).0);
+        if read.sum("restitch_tls_handshake_failures_total", &[]) == 1.0 {
+            return read;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the handshake is not counted");
+}
+
+#[tokio::test]
+async fn seams_that_may_be_wrong_are_counted() {
+    let seen = doubtful().await;
+    assert_eq!(
+        seen.sum(
+            "restitch_flagged_seams_total",
+            &[("model", "m"), ("flag", "ambiguous")]
+        ),
+        1.0
+    );
+    assert_eq!(seen.sum("restitch_flagged_seams_total", &[]), 1.0);
+    assert_eq!(
+        seen.sum(
+            "restitch_given_up_total",
+            &[("model", "m"), ("stop", "failures")]
+        ),
+        1.0
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_given_up_is_measured() {
+    let setup = measured("answer@100!drop | 404", 100).await;
+    setup.stream().await;
+    let seen = metrics(&setup.proxy, 1).await;
+    assert_eq!(
+        seen.sum(
+            "restitch_answers_total",
+            &[("slot", "text"), ("status", "incomplete")]
+        ),
+        1.0
+    );
+    assert_eq!(
+        seen.sum(
+            "restitch_cuts_total",
+            &[("model", "sim"), ("cause", "drop")]
+        ),
+        1.0
+    );
+    assert_eq!(
+        seen.sum(
+            "restitch_given_up_total",
+            &[("model", "sim"), ("stop", "failures")]
+        ),
+        1.0
+    );
+    assert_eq!(
+        seen.sum(
+            "restitch_calls_total",
+            &[("way", "reprompt"), ("outcome", "refused")]
+        ),
+        3.0
+    );
+    let calls = |error: &str| {
+        seen.sum(
+            "gen_ai_client_operation_duration_seconds_count",
+            &[("error_type", error)],
+        )
+    };
+    assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
+    let answers = |error: &str| {
+        seen.sum(
+            "gen_ai_server_request_duration_seconds_count",
+            &[("error_type", error)],
+        )
+    };
+    assert_eq!(
+        (answers("incomplete"), answers("broken"), answers("")),
+        (0.0, 1.0, 0.0)
+    );
+}
+
+/// An answer that passes unread ends with its call.
+#[tokio::test]
+async fn an_answer_that_passes_unread_is_measured() {
+    let setup = measured("404", 100).await;
+    setup.stream().await;
+    let seen = metrics(&setup.proxy, 1).await;
+    assert_eq!(
+        seen.sum(
+            "restitch_answers_total",
+            &[("slot", "unread"), ("status", "refused")]
+        ),
+        1.0
+    );
+    // The upstream has not answered for the model: any name could be here.
+    for metric in [
+        "gen_ai_client_operation_duration_seconds",
+        "gen_ai_server_request_duration_seconds",
+    ] {
+        let labels = [("gen_ai_request_model", "other"), ("error_type", "404")];
+        assert_eq!(
+            seen.sum(&format!("{metric}_count"), &labels),
+            1.0,
+            "{metric}"
+        );
+    }
+    assert_eq!(
+        seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
+        0.0
+    );
+    // What is of no API is not measured.
+    exchange(
+        setup.proxy.addr(),
+        "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    metrics(&setup.proxy, 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_measured() {
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, "[1, 2").await;
+    let (running, _) = body_of(&get(&proxy, "GET", "/metrics").await);
+    assert_eq!(Exposition::read(&running).sum("restitch_running", &[]), 1.0);
+    drop(client);
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!(
+        seen.sum("restitch_answers_total", &[("status", "left")]),
+        1.0
+    );
+    for metric in [
+        "gen_ai_client_operation_duration_seconds",
+        "gen_ai_server_request_duration_seconds",
+    ] {
+        assert_eq!(
+            seen.sum(&format!("{metric}_count"), &[("error_type", "left")]),
+            1.0,
+            "{metric}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn models_have_labels_up_to_a_limit() {
+    let setup = measured("answer@100 | anchor", 2).await;
+    let hostile = "a\"b\\c} 1 é{";
+    for model in [
+        hostile,
+        "two\nlines",
+        "b",
+        "c",
+        &"x".repeat(100_000),
+        hostile,
+        "",
+    ] {
+        let mut request = request(true, "x");
+        request["model"] = model.into();
+        let answer = ask(&setup.proxy.url(), &request).await;
+        answer.assert_seamless(DOCUMENT, model);
+    }
+    let seen = metrics(&setup.proxy, 7).await;
+    for (metric, label) in [
+        ("restitch_cuts_total", "model"),
+        (
+            "gen_ai_server_request_duration_seconds_count",
+            "gen_ai_request_model",
+        ),
+    ] {
+        assert_eq!(seen.values(metric, label), [hostile, "b", "other"]);
+        let count = |model: &str| seen.sum(metric, &[(label, model)]);
+        assert_eq!(
+            [hostile, "b", "other"].map(count),
+            [2.0, 1.0, 4.0],
+            "{metric}"
+        );
+    }
+}
+
+/// An answer is measured as that of the upstream that the client has it from.
+#[tokio::test]
+async fn an_answer_has_the_provider_that_answers() {
+    let error = |status: &str| {
+        vec![send(format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+        ))]
+    };
+    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
+    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    for (first, other, provider) in [
+        // Neither answers: the client gets what the first one said.
+        (
+            vec![error("503 Unavailable")],
+            vec![error("429 Too Many")],
+            "127.0.0.1",
+        ),
+        (vec![error("503 Unavailable")], vec![rest()], "localhost"),
+        // The rest alone is of the other one.
+        (
+            vec![cut(), error("503 Unavailable")],
+            vec![rest()],
+            "127.0.0.1",
+        ),
+    ] {
+        let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
+        let routes = format!(
+            "[[route]]\nfallback = [{{ upstream = \"http://localhost:{}\" }}]\n",
+            fallback.addr.port()
+        );
+        // Without patience a failed call is not repeated.
+        let limits = restitch::Limits::default().with_patience(std::time::Duration::ZERO);
+        let with = |proxy: Proxy| super::routes::with_routes(proxy.limits(limits), &[], &routes);
+        let proxy = in_front_of(&main, with).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        let seen = metrics(&proxy, 1).await;
+        let providers = seen.values(
+            "gen_ai_server_request_duration_seconds_count",
+            "gen_ai_provider_name",
+        );
+        assert_eq!(providers, [provider], "{answer}");
+        assert_eq!(fallback.requests.lock().unwrap().len(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_continuation_that_only_repeats_is_no_success() {
+    let ended = |text: &str, reason: &str| stream(&(chunk(text) + &finish(reason)));
+    let begun = r#"[{"name": "Ada Lovelace", "born": 18"#;
+    let rest = r#"[{"name": "Ada Lovelace", "born": 1815}]"#;
+    let raw = Raw::new(vec![
+        ended(begun, "length"),
+        ended(begun, "length"),
+        ended(rest, "stop"),
+    ])
+    .await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    let calls = |outcome: &str| {
+        seen.sum(
+            "restitch_calls_total",
+            &[("way", "reprompt"), ("outcome", outcome)],
+        )
+    };
+    assert_eq!(
+        (calls("ok"), calls("repeats"), calls("failed")),
+        (1.0, 1.0, 0.0),
+        "{seen:?}"
+    );
+    assert_eq!(
+        seen.sum(
+            "restitch_cuts_total",
+            &[("model", "m"), ("cause", "length")]
+        ),
+        1.0
+    );
+    let told = log.0.lock().unwrap().clone();
+    assert!(
+        told.contains("cuts=1 causes=length continuations=2 "),
+        "{told}"
+    );
+}
+
+/// The slots of an answer are continued in turn: what has cut the first call is not an error of the
+/// calls for the rest.
+#[tokio::test]
+async fn each_call_of_several_choices_has_its_own_error() {
+    let (begun, other) = (
+        r#"[{"name": "Ada Lovelace", "born": 18"#,
+        r#"[{"name": "Grace Hopper", "born": 19"#,
+    );
+    let second = |text: &str| chunk(text).replace("\"index\":0", "\"index\":1");
+    let usage = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"completion_tokens\":30}}\n\n";
+    let first = vec![
+        send(format!("{STREAM}{}{}{usage}", chunk(begun), second(other))),
+        Piece::Reset,
+    ];
+    let rest = |text: &str, end: &str| stream(&(chunk(&format!("{text}{end}")) + &finish("stop")));
+    let raw = Raw::new(vec![first, rest(begun, "15}]"), rest(other, "06}]")]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let two = post(&ASK.replacen('{', "{\"n\":2,", 1));
+    let answer = exchange(
+        proxy.addr(),
+        &two.replace("host: h", "host: h\r\nx-request-id: two"),
+    )
+    .await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    let calls = |error: &str| {
+        seen.sum(
+            "gen_ai_client_operation_duration_seconds_count",
+            &[("error_type", error)],
+        )
+    };
+    assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
+    assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
+    let page = get(&proxy, "GET", "/answers/two?view=report").await;
+    let shown: serde_json::Value = serde_json::from_str(&body_of(&page).0).unwrap();
+    let steps = shown["steps"].as_array().unwrap().iter();
+    let steps: Vec<_> = steps
+        .map(|step| (step["step"].as_str().unwrap(), step["call"].as_u64()))
+        .collect();
+    let of = |call: u64| ["requested", "call", "answered", "joined"].map(|step| (step, Some(call)));
+    let mut expected = vec![("call", Some(0)), ("answered", Some(0)), ("cut", Some(0))];
+    expected.extend(
+        of(1)
+            .into_iter()
+            .chain([("done", None), ("cut", Some(0))])
+            .chain(of(2)),
+    );
+    assert_eq!(steps[..expected.len()], expected, "{steps:?}");
+    let told = log.0.lock().unwrap().clone();
+    assert!(
+        told.contains("cuts=2 causes=drop,drop continuations=2 "),
+        "{told}"
+    );
+}
+
+/// A client that leaves early has cost what its line says.
+#[tokio::test]
+async fn a_client_that_leaves_has_a_line_with_what_was_spent() {
+    let usage = |tokens: u32| {
+        format!(
+            "data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\n"
+        )
+    };
+    let ended = |text: &str, reason: &str, tokens: u32| {
+        let end =
+            finish(reason).replace("data: [DONE]\n\n", "") + &usage(tokens) + "data: [DONE]\n\n";
+        stream(&(chunk(text) + &end))
+    };
+    let held = vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
+    let raw = Raw::new(vec![
+        ended("[1, 2", "length", 30),
+        ended("I can not.", "stop", 5),
+        held,
+    ])
+    .await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, ", 3").await;
+    drop(client);
+    metrics(&proxy, 1).await;
+    let told = log.0.lock().unwrap().clone();
+    let fields =
+        "cuts=1 causes=length continuations=2 failures=1 tokens_kept=30 tokens_regenerated=5 ";
+    assert!(
+        told.contains(fields) && told.contains("end=\"left\""),
+        "{told}"
+    );
+}
+
+/// What breaks off under an answer that passes is an error of its call. What the operator ends is
+/// no success.
+#[tokio::test]
+async fn calls_under_what_is_not_continued_have_their_errors() {
+    let prose = vec![
+        send(format!("{STREAM}{}", chunk("Once upon a time"))),
+        Piece::Reset,
+    ];
+    let raw = Raw::new(vec![prose, vec![Piece::Hold]]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    let calls = |seen: &Exposition, error: &str| {
+        seen.sum(
+            "gen_ai_client_operation_duration_seconds_count",
+            &[("error_type", error)],
+        )
+    };
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!(
+        (calls(&seen, "drop"), calls(&seen, "")),
+        (1.0, 0.0),
+        "{seen:?}"
+    );
+    let addr = proxy.addr();
+    let client = tokio::spawn(async move {
+        exchange(
+            addr,
+            &post(ASK).replace("host: h", "host: h\r\nx-request-id: mine"),
+        )
+        .await
+    });
+    raw.wait(|state| state.requests == 2).await;
+    let stop = "POST /answers/mine/stop HTTP/1.1\r\nhost: 127.0.0.1\r\nx-restitch-page: 1\r\n\r\n";
+    exchange(proxy.admin_addr().unwrap(), stop).await;
+    assert!(client.await.unwrap().starts_with("HTTP/1.1 503 "));
+    let seen = metrics(&proxy, 2).await;
+    assert_eq!(
+        (calls(&seen, "stopped"), calls(&seen, "")),
+        (1.0, 0.0),
+        "{seen:?}"
+    );
+}
+
+/// A model that has answered has a line for each cause: what begins with 1 is no increase.
+#[tokio::test]
+async fn the_cuts_of_a_model_begin_with_none() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    metrics(&proxy, 1).await;
+    let text = get(&proxy, "GET", "/metrics").await;
+    for cause in [
+        "length",
+        "drop",
+        "eof",
+        "idle",
+        "in_band",
+        "premature_stop",
+        "other",
+    ] {
+        let line = format!("restitch_cuts_total{{model=\"m\",cause=\"{cause}\"}} 0\n");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+}
+
+/// A call has the name that the model has where it is made. A head without a byte after it is no
+/// answer.
+#[tokio::test]
+async fn calls_are_those_of_the_model_that_is_asked() {
+    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
+    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let error = || {
+        vec![send(
+            "HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
+        )]
+    };
+    let head_alone = || vec![send(STREAM), Piece::Hold];
+    for (name, first, other, cut_model) in [
+        ("the rest", vec![cut(), error()], vec![rest()], "m"),
+        (
+            "the rest after a head alone",
+            vec![cut(), head_alone()],
+            vec![rest()],
+            "m",
+        ),
+        (
+            "a head alone",
+            vec![head_alone()],
+            vec![cut(), rest()],
+            "other",
+        ),
+    ] {
+        let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
+        let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+        let log = Log::default();
+        let _guard = listen(log.clone());
+        let proxy = in_front_of(&main, |proxy| {
+            super::routes::with_routes(proxy, &[&fallback], routes)
+        })
+        .await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(
+            answer.contains("\"status\":\"complete\""),
+            "{name}: {answer}"
+        );
+        let seen = metrics(&proxy, 1).await;
+        let model = "gen_ai_request_model";
+        let calls = seen.values("gen_ai_client_operation_duration_seconds_count", model);
+        assert!(calls.contains(&"other"), "{name}: {seen:?}");
+        assert_eq!(
+            seen.values("gen_ai_server_request_duration_seconds_count", model),
+            ["m"],
+            "{name}"
+        );
+        assert_eq!(
+            seen.counted("restitch_cuts_total", "model"),
+            [cut_model],
+            "{name}"
+        );
+        let answered = if cut_model == "m" {
+            vec![main.addr, fallback.addr]
+        } else {
+            vec![fallback.addr]
+        };
+        assert_eq!(
+            seen.values("restitch_requests_total", "upstream"),
+            [answered[0].to_string()],
+            "{name}"
+        );
+        let answered = answered
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        let told = log.0.lock().unwrap().clone();
+        assert!(
+            told.contains(&format!("upstream=\"{answered}\" ")),
+            "{name}: {told}"
+        );
+    }
+}
+
+/// Each choice of an answer that a fallback has begun is cut under the name that its model has
+/// there.
+#[tokio::test]
+async fn the_choices_of_a_fallback_are_cut_under_its_name() {
+    let second = |text: &str| chunk(text).replace("\"index\":0", "\"index\":1");
+    let error = vec![send(
+        "HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
+    )];
+    let first = vec![
+        send(format!("{STREAM}{}{}", chunk("[1, 2"), second("[3, 4"))),
+        Piece::Reset,
+    ];
+    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let (main, fallback) = (
+        Raw::new(vec![error]).await,
+        Raw::new(vec![first, rest("[1, 20]"), rest("[3, 40]")]).await,
+    );
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    let proxy = in_front_of(&main, |proxy| {
+        super::routes::with_routes(proxy, &[&fallback], routes)
+    })
+    .await;
+    let answer = exchange(proxy.addr(), &post(&ASK.replacen('{', "{\"n\":2,", 1))).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!(
+        seen.sum(
+            "restitch_cuts_total",
+            &[("model", "other"), ("cause", "drop")]
+        ),
+        2.0,
+        "{seen:?}"
+    );
+    // The upstream has not answered for the name that the client has chosen.
+    assert_eq!(
+        seen.values(
+            "gen_ai_server_request_duration_seconds_count",
+            "gen_ai_request_model"
+        ),
+        ["other"]
+    );
+}
+
+/// What is refused before a request could be read is seen, too.
+#[tokio::test]
+async fn a_head_that_is_not_read_is_counted() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![]).await;
+    let many = format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(30));
+    for (status, request) in [
+        ("431", &many[..]),
+        ("408", "GET / HTTP/1.1\r\n"),
+        ("400", "\u{16}\u{3}\u{1}\r\n\r\n"),
+    ] {
+        let mut limits = Limits::default();
+        limits.server.max_head_fields = 20;
+        if status == "408" {
+            limits.server.head_timeout = Duration::from_millis(50);
+        }
+        let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+        let answer = exchange(proxy.addr(), request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        let id = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("x-request-id: "))
+            .unwrap();
+        let seen = metrics(&proxy, 0).await;
+        let refused = [("route", ""), ("upstream", ""), ("status", status)];
+        assert_eq!(
+            seen.sum("restitch_requests_total", &refused),
+            1.0,
+            "{status}: {seen:?}"
+        );
+        let told = log.0.lock().unwrap().clone();
+        assert!(told.contains(&format!("id={id} ")), "{told}");
+        assert!(
+            told.contains(&format!("message=answered status={status} end=\"whole\"")),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
+    let mut limits = Limits::default();
+    limits.keep.max_keep_time = Duration::from_secs(1);
+    let sim = Sim::new(DOCUMENT, "answer@100 | 500~0 anchor".parse().unwrap())
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
+    let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+    let route = Config::parse("[[route]]\n").unwrap().routes.remove(0);
+    let fallback = Fallback {
+        client: client.clone(),
+        model: None,
+        wire: None,
+        key: None,
+    };
+    let proxy = Proxy::new(client)
+        .limits(limits)
+        .route(route, None, vec![fallback])
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
+    let setup = Setup { sim, proxy };
+    setup
+        .stream()
+        .await
+        .assert_seamless(DOCUMENT, "by a fallback");
+    exchange(
+        setup.proxy.addr(),
+        "GET /streams/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    let mut seen = metrics(&setup.proxy, 1).await;
+    seen.add(doubtful().await);
+    seen.add(with_certificate().await);
+    let (mut metrics, labels) = seen.names();
+    metrics.sort_unstable();
+
+    let page = include_str!("../../../../../docs/operating.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut named = Vec::new();
+    for row in rows.filter(|row| {
+        row.starts_with("restitch_") || row.starts_with("gen_ai_") && row.contains(" | histogram ")
+    }) {
+        let cells: Vec<_> = row.split(" | ").collect();
+        let name = cells[0].trim_end_matches('`');
+        named.push(name.to_owned());
+        let family = name.strip_suffix("_total").unwrap_or(name);
+        assert_eq!(
+            seen.types.get(family).map(String::as_str),
+            Some(cells[1].trim()),
+            "{name}"
+        );
+    }
+    named.sort_unstable();
+    assert_eq!(named, metrics);
+    for label in &labels {
+        assert!(
+            *label == "le" || page.contains(&format!("`{label}`")),
+            "{label} is not on the page"
+        );
+    }
+
+    let dashboard = include_str!("../../../../../contrib/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let targets = dashboard["panels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut queried = 0;
+    for query in targets.map(|target| target["expr"].as_str().unwrap()) {
+        let words = query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let ours: Vec<_> = words
+            .filter(|word| word.starts_with("restitch_") || word.starts_with("gen_ai_"))
+            .collect();
+        assert!(!ours.is_empty(), "{query}");
+        for word in ours {
+            let family = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|suffix| word.strip_suffix(suffix))
+                .unwrap_or(word);
+            let is_metric = metrics.iter().any(|metric| metric == family);
+            queried += usize::from(is_metric);
+            assert!(is_metric || labels.contains(&word), "{word} in {query}");
+        }
+    }
+    assert!(queried >= 10, "{queried}");
+}
+
+#[tokio::test]
+async fn the_listener_answers_what_it_has() {
+    let setup = measured("answer", 100).await;
+    for (method, path, status, body) in [
+        ("GET", "/healthz", "200 OK", "ok\n"),
+        ("HEAD", "/healthz", "200 OK", ""),
+        ("GET", "/readyz", "200 OK", "ready\n"),
+        (
+            "GET",
+            "/page",
+            "404 Not Found",
+            "there is /, /metrics, /healthz, /readyz and /reload\n",
+        ),
+        (
+            "POST",
+            "/v1/chat/completions",
+            "404 Not Found",
+            "there is /, /metrics, /healthz, /readyz and /reload\n",
+        ),
+        (
+            "POST",
+            "/metrics",
+            "405 Method Not Allowed",
+            "allowed: GET, HEAD\n",
+        ),
+        (
+            "DELETE",
+            "/readyz?x",
+            "405 Method Not Allowed",
+            "allowed: GET, HEAD\n",
+        ),
+    ] {
+        let answer = get(&setup.proxy, method, path).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+            "{method} {path}: {answer}"
+        );
+        assert!(
+            answer.contains("content-type: text/plain; charset=utf-8\r\n"),
+            "{method} {path}: {answer}"
+        );
+        assert_eq!(
+            answer.contains("allow: GET, HEAD\r\n"),
+            status.starts_with("405"),
+            "{method} {path}: {answer}"
+        );
+        assert_eq!(
+            answer.split_once("\r\n\r\n").unwrap().1,
+            body,
+            "{method} {path}"
+        );
+    }
+    assert_eq!(setup.sim.calls().len(), 0);
+    // The other listener has none of it.
+    let main = exchange(
+        setup.proxy.addr(),
+        "GET /metrics HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(!main.contains("restitch_running"), "{main}");
+    let main = exchange(
+        setup.proxy.addr(),
+        "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(main.starts_with("HTTP/1.1 200 OK"), "{main}");
+}
+
+/// Clients that send nothing take the places, and give them back.
+#[tokio::test]
+async fn silent_clients_do_not_keep_the_listener() {
+    let mut limits = Limits::default();
+    limits.server.head_timeout = Duration::from_millis(50);
+    let raw = Raw::new(Vec::new()).await;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(connect(proxy.admin_addr().unwrap()).await);
+    }
+    let answer = get(&proxy, "GET", "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_drains_is_not_ready() {
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let (addr, admin) = (proxy.addr(), proxy.admin_addr().unwrap());
+    let ready = || exchange(admin, "GET /readyz HTTP/1.1\r\nhost: h\r\n\r\n");
+    assert!(ready().await.ends_with("\r\n\r\nready\n"));
+    let mut client = connect(addr).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, "[1, 2").await;
+    let stopping = tokio::spawn(proxy.shutdown());
+    let draining = loop {
+        let answer = ready().await;
+        if !answer.ends_with("ready\n") {
+            break answer;
+        }
+    };
+    assert!(
+        draining.starts_with("HTTP/1.1 503 Service Unavailable"),
+        "{draining}"
+    );
+    assert!(
+        draining.ends_with("\r\n\r\ndraining: the proxy was told to stop\n"),
+        "{draining}"
+    );
+    let metrics = exchange(admin, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    assert!(metrics.contains("restitch_running 1\n"), "{metrics}");
+    drop(client);
+    assert!(stopping.await.unwrap());
+    assert!(
+        tokio::net::TcpStream::connect(admin).await.is_err(),
+        "the listener ends with the last answer"
+    );
+}
+
+/// Returns an address that refuses connections: the port was closed before.
+async fn nobody() -> SocketAddr {
+    tokio::net::TcpListener::bind(LOOPBACK)
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_proxy_without_its_upstream_is_ready() {
+    let gone = nobody().await;
+    let client = Client::new(Upstream::parse(&format!("http://{gone}")).unwrap()).unwrap();
+    let proxy = Proxy::new(client)
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
+    let answer = get(&proxy, "GET", "/readyz").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("\r\n\r\nready\n"),
+        "{answer}"
+    );
+    let answer = get(&proxy, "GET", "/readyz?verbose").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(
+        answer.contains(&format!("ready\nupstream {gone}: not reached: ")),
+        "{answer}"
+    );
+    let metrics = get(&proxy, "GET", "/metrics").await;
+    assert!(
+        metrics.contains(&format!("restitch_upstream_up{{upstream=\"{gone}\"}} 0\n")),
+        "{metrics}"
+    );
+}
+
+/// Each upstream of a route or a fallback is tried and named once.
+#[tokio::test]
+async fn the_verbose_readiness_names_each_upstream_once() {
+    let raw = Raw::new(Vec::new()).await;
+    let (gone, fallback) = (nobody().await, nobody().await);
+    let route = |path: &str, upstream: SocketAddr| {
+        format!(
+            "[[route]]\npath = \"{path}\"\nupstream = \"http://{upstream}\"\nfallback = [{{ upstream = \"http://{fallback}\" }}]\n"
+        )
+    };
+    let routes = [route("/0", gone), route("/1", raw.addr), route("/2", gone)].concat();
+    let proxy = in_front_of(&raw, |proxy| {
+        super::routes::with_routes(proxy, &[], &routes)
+    })
+    .await;
+    let answer = get(&proxy, "GET", "/readyz?verbose").await;
+    let lines: Vec<_> = answer.split_once("\r\n\r\n").unwrap().1.lines().collect();
+    assert_eq!(lines.len(), 4, "{answer}");
+    assert_eq!(
+        lines[..2],
+        ["ready", &format!("upstream {}: reached", raw.addr)]
+    );
+    assert!(
+        lines[2].starts_with(&format!("upstream {gone}: not reached: ")),
+        "{answer}"
+    );
+    assert!(
+        lines[3].starts_with(&format!("upstream {fallback}: not reached: ")),
+        "{answer}"
+    );
+}
+
+/// A page whose name was made to point here learns no names of upstreams.
+#[tokio::test]
+async fn the_verbose_readiness_is_for_the_listeners_own_hosts() {
+    let raw = Raw::new(Vec::new()).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    for (query, status) in [
+        ("", "200 OK"),
+        ("?verbose", "403 Forbidden"),
+        ("?a&verbose=1", "403 Forbidden"),
+    ] {
+        let request = format!("GET /readyz{query} HTTP/1.1\r\nhost: rebound.example\r\n\r\n");
+        let answer = exchange(proxy.admin_addr().unwrap(), &request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{query}: {answer}"
+        );
+        assert!(!answer.contains(&raw.addr.to_string()), "{answer}");
+    }
+}
+
+/// A page whose name was made to point here reads no metrics, which name models and upstreams.
+#[tokio::test]
+async fn metrics_are_shown_to_the_listeners_own_hosts() {
+    let raw = Raw::new(Vec::new()).await;
+    let access = restitch_proxy::Access {
+        hosts: vec!["ops.example".to_owned()],
+        ..Default::default()
+    };
+    let proxy = in_front_of(&raw, |proxy| proxy.access(access)).await;
+    let admin = proxy.admin_addr().unwrap();
+    for (headers, status) in [
+        ("host: rebound.example", 403),
+        ("host: 127.0.0.1\r\nsec-fetch-site: cross-site", 403),
+        ("host: 127.0.0.1\r\norigin: http://evil.example", 403),
+        ("host: 127.0.0.1", 200),
+        ("host: ops.example:9", 200),
+    ] {
+        let answer = exchange(
+            admin,
+            &format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n"),
+        )
+        .await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{headers}: {answer}"
+        );
+        assert_eq!(
+            answer.contains("restitch_running"),
+            status == 200,
+            "{headers}: {answer}"
+        );
+        // A probe names the pod as it likes, and learns nothing.
+        let answer = exchange(
+            admin,
+            &format!("GET /healthz HTTP/1.1\r\n{headers}\r\n\r\n"),
+        )
+        .await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{headers}: {answer}");
+    }
+}
+
+/// An address that other machines reach is told.
+#[tokio::test]
+async fn an_open_admin_listener_is_told() {
+    let log = Log::default();
+    let text = Arc::clone(&log.0);
+    let _guard = listen(log);
+    for (addr, is_told) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        text.lock().unwrap().clear();
+        let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
+        let server = Proxy::new(client)
+            .admin(Some(addr.parse().unwrap()))
+            .bind(LOOPBACK)
+            .await
+            .unwrap();
+        server.shutdown().await;
+        let said = text.lock().unwrap().clone();
+        assert_eq!(
+            said.contains("may read the metrics"),
+            is_told,
+            "{addr}: {said}"
+        );
+    }
+    let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
+    let taken = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = taken.local_addr().unwrap();
+    let error = Proxy::new(client)
+        .admin(Some(addr))
+        .bind(LOOPBACK)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with(&format!("the admin listener {addr}: ")),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_command_shows_where_its_listener_is() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::process::{Command, Stdio};
+
+    let args = [
+        "proxy",
+        "--upstream",
+        "http://127.0.0.1:9",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command
+        .args(args)
+        .env_remove("RESTITCH_CORPUS")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut words = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let told = words.find_map(|line| {
+        line.split_once("page, metrics and readiness on http://")
+            .map(|(_, addr)| addr.to_owned())
+    });
+    let mut socket = std::net::TcpStream::connect(told.unwrap()).unwrap();
+    socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+    write!(socket, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(
+        answer.contains("restitch_running 0\n") && answer.ends_with("# EOF\n"),
+        "{answer}"
+    );
+}

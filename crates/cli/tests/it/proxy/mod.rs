@@ -1,0 +1,431 @@
+//! The proxy over sockets, in front of the scripted model server.
+
+mod access;
+mod admin;
+mod certificates;
+mod clients;
+mod content;
+mod content_types;
+mod credentials;
+mod encoded;
+mod fallbacks;
+mod limits;
+mod listeners;
+mod logged;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod outages;
+mod page;
+mod passthrough;
+mod prose;
+mod raw;
+mod reload;
+mod requests;
+mod resume;
+mod routes;
+mod sdks;
+mod seams;
+mod seen;
+mod ways;
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use restitch::Limits;
+use restitch::internal::chat;
+use restitch::internal::chat::Transcript;
+use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::session::GiveUp;
+use restitch::sse::Decoder;
+use restitch_http::{Body, Client, Upstream};
+use restitch_proxy::Proxy;
+use restitch_sim::{Server, Sim};
+use serde_json::{Value, json};
+
+use restitch_testing::Rng;
+
+/// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
+/// similar rows.
+const DOCUMENT: &str = r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "sections": [{"type": "text", "content": "It was a dark and stormy night; the rain fell in torrents, except at occasional intervals."}, {"type": "table", "rows": [[1, -2.5e3, true], [2, 0.125, false], [3, 17, null]]}, {"type": "list", "items": ["один", "два", "三"]}], "done": true}"#;
+
+struct Setup {
+    sim: Server,
+    proxy: restitch_proxy::Server,
+}
+
+impl Setup {
+    async fn new(script: &str) -> Self {
+        Self::with(script, Limits::default()).await
+    }
+
+    async fn with(script: &str, limits: Limits) -> Self {
+        Self::of(script, |proxy| proxy.limits(limits)).await
+    }
+
+    async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
+        logged::watch_the_log();
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap())
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+        let proxy = change(Proxy::new(client))
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        Self { sim, proxy }
+    }
+
+    async fn stream(&self) -> Answer {
+        ask(&self.proxy.url(), &request(true, "A document, please.")).await
+    }
+}
+
+fn request(stream: bool, prompt: &str) -> Value {
+    json!({
+        "model": "sim", "stream": stream, "stream_options": {"include_usage": true},
+        "response_format": {"type": "json_object"}, "messages": [{"role": "user", "content": prompt}],
+    })
+}
+
+/// What a client received.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    body: Vec<u8>,
+    /// Whether the transport ended as announced.
+    whole: bool,
+}
+
+async fn ask(url: &str, request: &Value) -> Answer {
+    let client = Client::new(Upstream::parse(url).unwrap()).unwrap();
+    let uri = client.upstream().uri_for("/v1/chat/completions").unwrap();
+    let request = http::Request::post(uri)
+        .header("content-type", "application/json")
+        .header("authorization", "Bearer sk-test")
+        .body(Body::full(request.to_string()))
+        .unwrap();
+    let response = client.send(request).await.unwrap();
+    let status = response.status().as_u16();
+    let mut frames = response.into_body();
+    let mut body = Vec::new();
+    let whole = loop {
+        match tokio::time::timeout(Duration::from_secs(30), frames.frame())
+            .await
+            .expect("the proxy hangs")
+        {
+            Some(Ok(frame)) => body.extend_from_slice(&frame.into_data().unwrap_or_default()),
+            Some(Err(_)) => break false,
+            None => break true,
+        }
+    };
+    Answer {
+        status,
+        body,
+        whole,
+    }
+}
+
+impl Answer {
+    /// Returns the payloads of all events.
+    fn chunks(&self) -> Vec<Value> {
+        restitch_testing::event_data(&self.body)
+    }
+
+    fn transcript(&self) -> Transcript {
+        let mut decoder = Decoder::new(&Limits::default());
+        let mut reader = chat::Reader::new();
+        let mut transcript = Transcript::default();
+        let mut input = self.body.as_slice();
+        while let Some(event) = decoder.next_event(&mut input).unwrap() {
+            reader.read(&event.event, &event.data, |delta| transcript.push(&delta));
+        }
+        transcript
+    }
+
+    fn text(&self) -> String {
+        self.transcript().text.remove("0").unwrap_or_default()
+    }
+
+    /// Returns the `restitch` member, which only the last chunk may have.
+    fn report(&self) -> Value {
+        let chunks = self.chunks();
+        let data: Vec<_> = chunks.iter().filter(|chunk| !chunk.is_null()).collect();
+        let with: Vec<_> = data
+            .iter()
+            .filter(|chunk| chunk.get("restitch").is_some())
+            .collect();
+        assert_eq!(with.len(), 1, "{}", String::from_utf8_lossy(&self.body));
+        data.last().unwrap()["restitch"].clone()
+    }
+
+    /// Checks that the stream is complete and has one finish, one usage, one `[DONE]` and one
+    /// identity.
+    fn assert_seamless(&self, expected: &str, context: &str) {
+        let shown = || format!("{context}\n{}", String::from_utf8_lossy(&self.body));
+        assert!(self.whole && self.status == 200, "{}", shown());
+        assert_eq!(self.text(), expected, "{}", shown());
+        let chunks = self.chunks();
+        let (done, chunks): (Vec<_>, Vec<_>) = chunks.iter().partition(|chunk| chunk.is_null());
+        assert_eq!(done.len(), 1, "{}", shown());
+        assert!(self.body.ends_with(b"data: [DONE]\n\n"), "{}", shown());
+        let finishes = chunks.iter().filter(|chunk| {
+            chunk
+                .pointer("/choices/0/finish_reason")
+                .is_some_and(|r| !r.is_null())
+        });
+        assert_eq!(finishes.count(), 1, "{}", shown());
+        assert!(
+            chunks
+                .iter()
+                .filter(|chunk| chunk["usage"].is_object())
+                .count()
+                <= 1,
+            "{}",
+            shown()
+        );
+        let roles = chunks
+            .iter()
+            .filter(|chunk| chunk.pointer("/choices/0/delta/role").is_some());
+        assert_eq!(roles.count(), 1, "{}", shown());
+        for member in ["id", "model", "created"] {
+            assert!(
+                chunks
+                    .iter()
+                    .all(|chunk| chunk[member] == chunks[0][member]),
+                "{member}: {}",
+                shown()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_healthy_stream_passes_unchanged() {
+    for script in [
+        "answer",
+        "answer!length",
+        "fence",
+        "prose",
+        "answer@40!filter",
+    ] {
+        let setup = Setup::new(script).await;
+        let through = setup.stream().await;
+        let direct = Setup::new(script).await;
+        let direct = ask(&direct.sim.url(), &request(true, "A document, please.")).await;
+        assert_eq!(
+            String::from_utf8_lossy(&through.body),
+            String::from_utf8_lossy(&direct.body),
+            "{script}"
+        );
+        assert!(through.whole);
+        assert_eq!(setup.sim.calls().len(), 1, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn every_behaviour_first_and_the_anchor_then() {
+    let ends = [
+        "length",
+        "stop",
+        "drop",
+        "eof",
+        "error",
+        "done",
+        "malformed",
+    ];
+    let behaviours = [
+        "anchor@60",
+        "exact",
+        "fence",
+        "fence-open",
+        "preamble",
+        "preamble-fence",
+        "epilogue",
+        "repeat",
+        "refusal",
+        "empty",
+        "garbage",
+        "drop",
+        "no-response",
+        "500~0",
+        "429~0",
+        "404",
+        "anchor@30!drop",
+        "exact@90!eof",
+        "anchor@50!stop",
+        "anchor!length",
+        "fence@40",
+        "anchor@20!error",
+    ];
+    for (n, behaviour) in behaviours.iter().enumerate() {
+        let end = ends[n % ends.len()];
+        let cut = [10, 61, 140, 230][n % 4];
+        let script = format!("answer@{cut}!{end} | {behaviour} anchor");
+        let setup = Setup::new(&script).await;
+        let answer = setup.stream().await;
+        answer.assert_seamless(DOCUMENT, &script);
+        assert_eq!(answer.report()["status"], "complete", "{script}");
+        assert!(
+            setup
+                .sim
+                .calls()
+                .iter()
+                .all(|call| call.status.is_none_or(|status| status != 422)),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn behaviours_that_never_deliver_end_closed_and_flagged() {
+    for behaviour in [
+        "refusal",
+        "empty",
+        "repeat",
+        "drop",
+        "no-response",
+        "500~0",
+        "429~0",
+        "404",
+    ] {
+        // Without patience a lost call is a failure.
+        let limits = Limits::default().with_patience(Duration::ZERO);
+        let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
+        let setup = Setup::of(&format!("answer@100 | {behaviour}"), with).await;
+        let answer = setup.stream().await;
+        let text = answer.text();
+        assert!(text.starts_with(&DOCUMENT[..100]), "{behaviour}: {text}");
+        serde_json::from_str::<Value>(&text).unwrap();
+        answer.assert_seamless(&text, behaviour);
+        let report = answer.report();
+        assert_eq!(report["status"], "closed", "{behaviour}");
+        assert!(report["synthesized"].is_array());
+        assert_eq!(answer.transcript().finish["0"], "length", "{behaviour}");
+        let calls = match behaviour {
+            "repeat" => 3,
+            // A connection that was used before and ends without a byte counts as nothing: that
+            // request is sent again.
+            "no-response" => 5,
+            _ => 4,
+        };
+        assert_eq!(setup.sim.calls().len(), calls, "{behaviour}");
+    }
+}
+
+#[tokio::test]
+async fn resets_at_every_event_edge_and_at_seeded_offsets() {
+    let setup = Setup::new("answer").await;
+    let healthy = ask(&setup.sim.url(), &request(true, "healthy")).await;
+    let length = healthy.body.len();
+    let edges = (0..length).filter(|&at| healthy.body[..at].ends_with(b"\n\n"));
+    let mut rng = Rng::new(7);
+    let seeded = (0..300).map(|_| rng.below(length));
+    let offsets: Vec<usize> = edges.chain(seeded).collect();
+    for (n, at) in offsets.iter().enumerate() {
+        let prompt = format!("{n} [[script: answer!drop={at} answer | anchor]]");
+        let answer = ask(&setup.proxy.url(), &request(true, &prompt)).await;
+        answer.assert_seamless(DOCUMENT, &format!("reset at {at} of {length}"));
+    }
+    println!("{} resets of {length} bytes", offsets.len());
+}
+
+#[tokio::test]
+async fn whole_bodies_are_made_whole() {
+    for script in [
+        "answer@50 | anchor",
+        "answer@120!stop | refusal fence",
+        "drop answer@33 | 500~0 preamble",
+        "fence@70 | exact",
+    ] {
+        let setup = Setup::new(script).await;
+        let answer = ask(&setup.proxy.url(), &request(false, "x")).await;
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        let text = body["choices"][0]["message"]["content"].as_str().unwrap();
+        let expected = if script.starts_with("fence") {
+            format!("```json\n{DOCUMENT}\n```")
+        } else {
+            DOCUMENT.to_owned()
+        };
+        assert_eq!(text, expected, "{script}");
+        assert_eq!(body["restitch"]["status"], "complete", "{script}: {body}");
+        assert_eq!(body["choices"].as_array().unwrap().len(), 1);
+    }
+    let setup = Setup::new("answer").await;
+    let through = ask(&setup.proxy.url(), &request(false, "x")).await;
+    let direct = Setup::new("answer").await;
+    let direct = ask(&direct.sim.url(), &request(false, "x")).await;
+    assert_eq!(through.body, direct.body);
+}
+
+/// Needs no sockets: one upstream response is cut at every byte.
+#[test]
+fn a_reset_at_every_byte_gives_the_identical_document() {
+    let now = Duration::ZERO;
+    let stream = |id: &str, text: &str| {
+        let mut out = String::new();
+        for part in [text] {
+            let mut rest = part;
+            out.push_str(&format!(
+                "data: {}\n\n",
+                json!({"id": id, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+            ));
+            while !rest.is_empty() {
+                let mut end = rest.len().min(9);
+                while !rest.is_char_boundary(end) {
+                    end += 1;
+                }
+                let chunk = json!({"id": id, "choices": [{"index": 0, "delta": {"content": &rest[..end]}, "finish_reason": null}]});
+                out.push_str(&format!("data: {chunk}\n\n"));
+                rest = &rest[end..];
+            }
+        }
+        out.push_str(&format!(
+            "data: {}\n\n",
+            json!({"id": id, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        ));
+        out.push_str("data: [DONE]\n\n");
+        out
+    };
+    let response = stream("first", DOCUMENT);
+    for at in 0..=response.len() {
+        for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
+            let mut relay = Relay::new(Limits::default());
+            relay.handle_bytes(now, response.as_bytes()[..at].to_vec().into());
+            relay.handle_transport_end(now, transport_end);
+            let mut body = Vec::new();
+            let mut ended = None;
+            while let Some(output) = relay.poll_output() {
+                match output {
+                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+                    Output::Call { request, .. } => {
+                        relay.handle_open(now);
+                        let rest = match request.turn {
+                            None => DOCUMENT.to_owned(),
+                            Some(turn) => format!(
+                                "{}{}",
+                                turn.anchor,
+                                &DOCUMENT[turn.delivered.trim_end().len()..]
+                            ),
+                        };
+                        relay.handle_bytes(now, stream("second", &rest).into());
+                        // If `[DONE]` has ended the call, the hangup is ignored.
+                        relay.handle_transport_end(now, TransportEnd::Closed);
+                    }
+                    Output::Done { transport_end, .. } => ended = Some(transport_end),
+                    _ => {}
+                }
+            }
+            assert_eq!(ended, Some(TransportEnd::Closed), "at {at}");
+            let answer = Answer {
+                status: 200,
+                body,
+                whole: true,
+            };
+            assert_eq!(answer.text(), DOCUMENT, "at {at}");
+            if transport_end == TransportEnd::Dropped {
+                answer.assert_seamless(DOCUMENT, &format!("at {at}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,775 @@
+//! Trouble of an upstream on every API, streamed and whole: it goes away and comes back, asks for
+//! patience, falls silent, or refuses the request for the rest.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::internal::wire::{Dialect, SlotKind};
+use restitch_http::{Client, Upstream};
+use restitch_proxy::{Proxy, Server};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::raw::*;
+use super::routes::with_routes;
+use restitch_testing::answers::{answer, whole_body};
+use restitch_testing::wires::{read_body, transcript};
+
+/// Enough answers at a time for the breaker to open.
+const ANSWERS: usize = 12;
+
+const DOCUMENT: &str = "[{\"name\": \"Alma\", \"age\": 41}, {\"name\": \"Berta\", \"age\": 37}, {\"name\": \"Cilli\"}]";
+const CUT: usize = 45;
+
+const PROSE: &str = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
+const PROSE_CUT: usize = 70;
+
+/// One way to ask for an answer.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    dialect: Dialect,
+    stream: bool,
+    prose: bool,
+}
+
+/// Returns each API, streamed and whole.
+fn asks() -> Vec<Ask> {
+    let streams = Dialect::ALL.map(|dialect| Ask {
+        dialect,
+        stream: true,
+        prose: false,
+    });
+    let bodies = Dialect::ALL.map(|dialect| Ask {
+        dialect,
+        stream: false,
+        prose: false,
+    });
+    [streams, bodies].concat()
+}
+
+/// Returns each API whose prose is continued: legacy Completions continue any text as it is.
+fn prose() -> Vec<Ask> {
+    let known = Dialect::ALL
+        .into_iter()
+        .filter(|dialect| *dialect != Dialect::Completions);
+    known
+        .map(|dialect| Ask {
+            dialect,
+            stream: true,
+            prose: true,
+        })
+        .collect()
+}
+
+impl Ask {
+    fn document(self) -> &'static str {
+        if self.prose { PROSE } else { DOCUMENT }
+    }
+
+    fn delivered(self) -> &'static str {
+        if self.prose {
+            &PROSE[..PROSE_CUT]
+        } else {
+            &DOCUMENT[..CUT]
+        }
+    }
+
+    fn request(self) -> String {
+        let turns = json!([{"role": "user", "content": "x"}]);
+        let (path, mut body) = match self.dialect {
+            Dialect::Chat => (
+                "/v1/chat/completions",
+                json!({"model": "m", "messages": turns}),
+            ),
+            Dialect::Completions => ("/v1/completions", json!({"model": "m", "prompt": "x"})),
+            Dialect::Responses => ("/v1/responses", json!({"model": "m", "input": "x"})),
+            Dialect::Messages => (
+                "/v1/messages",
+                json!({"model": "m", "max_tokens": 99, "messages": turns}),
+            ),
+            Dialect::Ollama => ("/api/chat", json!({"model": "m", "messages": turns})),
+            Dialect::Cohere => ("/v2/chat", json!({"model": "m", "messages": turns})),
+            _ => {
+                let path = match self.stream {
+                    true => "/v1beta/models/m:streamGenerateContent?alt=sse",
+                    false => "/v1beta/models/m:generateContent",
+                };
+                (
+                    path,
+                    json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}),
+                )
+            }
+        };
+        if self.dialect != Dialect::Gemini {
+            body["stream"] = self.stream.into();
+        }
+        post(&body.to_string()).replace("/v1/chat/completions", path)
+    }
+
+    fn head(self, more: &str) -> String {
+        let media_type = match (self.stream, self.dialect) {
+            (false, _) => "application/json",
+            (true, Dialect::Ollama) => "application/x-ndjson",
+            (true, _) => "text/event-stream",
+        };
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\nconnection: close\r\n{more}\r\n")
+    }
+
+    /// Returns a response whose text is `text`. `reason`: why it ends, in the words of Chat
+    /// Completions. `None`: a stream stops after its text, and a body in the middle.
+    fn answer(self, text: &str, reason: Option<&str>) -> String {
+        if self.stream {
+            return self.head("") + &answer(self.dialect, SlotKind::Text, text, reason).stream();
+        }
+        let body =
+            whole_body(self.dialect, SlotKind::Text, text, reason.unwrap_or("stop")).to_string();
+        let sent = if reason.is_some() {
+            body.len()
+        } else {
+            body.len() / 2
+        };
+        self.head(&format!("content-length: {}\r\n", body.len())) + &body[..sent]
+    }
+
+    /// Returns a cut answer that ends with other words than those of the limit.
+    fn cut_with(self, limit: &str, end: &str) -> String {
+        let response = self.answer(self.delivered(), Some("length"));
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(body.contains(limit), "{self:?}: {body}");
+        let body = body.replace(limit, end);
+        let length = if self.stream {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
+        };
+        self.head(&length) + &body
+    }
+
+    /// Returns the answer to a call for the rest, or to the request that is made again.
+    fn rest(self, is_of_rest: bool) -> String {
+        let text = match self.dialect {
+            Dialect::Completions if is_of_rest => &self.document()[self.delivered().len()..],
+            _ if self.prose => &PROSE[10..],
+            _ => self.document(),
+        };
+        self.answer(text, Some("stop"))
+    }
+
+    /// Returns the text of an answer, as a client of the API reads it.
+    fn text(self, response: &str) -> String {
+        let (body, _) = body_of(response);
+        let read = match self.stream {
+            true => transcript(self.dialect, body.as_bytes()),
+            false => read_body(self.dialect, &body),
+        };
+        read.text.into_values().collect()
+    }
+
+    /// Returns how often the client of a stream got something that it ignores.
+    fn keep_alives(self, response: &str) -> usize {
+        let sign = match self.dialect {
+            Dialect::Messages => "event: ping\n",
+            Dialect::Gemini => "\"text\":\"\"",
+            Dialect::Ollama => "\"content\":\"\"",
+            _ => "\n: ",
+        };
+        body_of(response).0.matches(sign).count()
+    }
+
+    fn check(self, response: &str, context: &str) {
+        assert!(
+            response.starts_with("HTTP/1.1 200 ") && body_of(response).1,
+            "{self:?}, {context}: {response}"
+        );
+        assert_eq!(
+            self.text(response),
+            self.document(),
+            "{self:?}, {context}: {response}"
+        );
+        // A whole body that was lost is asked for anew, and passes.
+        let is_told = !self.stream || response.contains("\"status\":\"complete\"");
+        assert!(is_told, "{self:?}, {context}: {response}");
+    }
+}
+
+/// What an upstream does with a request. `true`: it asks for the rest of an answer.
+type Script = Arc<dyn Fn(bool) -> Vec<Piece> + Send + Sync>;
+
+/// An upstream that is killed and started again at its address.
+struct Mortal {
+    addr: SocketAddr,
+    life: JoinSet<()>,
+    /// Requests so far, and those of them that ask for the rest.
+    seen: watch::Sender<[usize; 2]>,
+}
+
+impl Mortal {
+    fn new() -> (Self, TcpSocket) {
+        let socket = bound(([127, 0, 0, 1], 0).into());
+        let addr = socket.local_addr().unwrap();
+        (
+            Self {
+                addr,
+                life: JoinSet::new(),
+                seen: watch::channel([0; 2]).0,
+            },
+            socket,
+        )
+    }
+
+    fn live(&mut self, socket: TcpSocket, script: Script) {
+        let (listener, seen) = (socket.listen(256).unwrap(), self.seen.clone());
+        self.life.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, Arc::clone(&script), seen.clone()));
+            }
+        });
+    }
+
+    /// Ends as a process that is killed: all its connections are reset, and further ones refused,
+    /// while the socket that this returns does not listen.
+    async fn die(&mut self) -> TcpSocket {
+        self.life.shutdown().await;
+        bound(self.addr)
+    }
+
+    async fn has_seen(&self, until: impl Fn(&[usize; 2]) -> bool) {
+        let mut seen = self.seen.subscribe();
+        tokio::time::timeout(HANGS, seen.wait_for(|seen| until(seen)))
+            .await
+            .expect("too few calls")
+            .unwrap();
+    }
+}
+
+/// Returns a socket that keeps its address and refuses connections.
+fn bound(addr: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(addr).unwrap();
+    socket
+}
+
+async fn serve(mut stream: TcpStream, script: Script, seen: watch::Sender<[usize; 2]>) {
+    #[expect(deprecated, reason = "a linger of zero does not block")]
+    stream.set_linger(Some(Duration::ZERO)).unwrap();
+    let mut bytes = Vec::new();
+    while !is_whole(&bytes) {
+        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+            return;
+        }
+    }
+    let request = String::from_utf8_lossy(&bytes).into_owned();
+    let is_of_rest = request.contains("overlap_context") || request.contains("Alma");
+    let pieces = script(is_of_rest);
+    seen.send_modify(|[all, rests]| (*all, *rests) = (*all + 1, *rests + usize::from(is_of_rest)));
+    for piece in pieces {
+        match piece {
+            Piece::Send(bytes) => {
+                let _ = stream.write_all(&bytes).await;
+            }
+            Piece::Hold => {
+                let _ = stream.read(&mut [0; 64]).await;
+            }
+            _ => return,
+        }
+    }
+    #[expect(deprecated, reason = "what was written is to arrive")]
+    stream.set_linger(None).unwrap();
+    let _ = stream.shutdown().await;
+    // The peer closes first.
+    let _ = stream.read(&mut [0; 64]).await;
+}
+
+async fn proxy_of(addr: SocketAddr, limits: Limits, prose: bool) -> Server {
+    super::logged::watch_the_log();
+    let proxy =
+        Proxy::new(Client::new(Upstream::parse(&format!("http://{addr}")).unwrap()).unwrap())
+            .limits(limits);
+    let proxy = if prose {
+        with_routes(proxy, &[], "[[route]]\nprose = \"anchor\"\n")
+    } else {
+        proxy
+    };
+    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+/// Asks for as many answers as there are, at a time.
+async fn ask_together(addr: SocketAddr, request: &str) -> Vec<String> {
+    let client = || {
+        let request = request.to_owned();
+        async move { exchange(addr, &request).await }
+    };
+    (0..ANSWERS)
+        .map(|_| client())
+        .collect::<JoinSet<_>>()
+        .join_all()
+        .await
+}
+
+/// When an upstream is killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Killed {
+    /// Each answer has some text, or half of its body.
+    InTheMiddle,
+    /// Each call for the rest is open.
+    InTheRest,
+    /// No answer has a head.
+    BeforeHead,
+}
+
+/// Asks for answers, kills the upstream, starts it again, and checks that all answers are whole.
+async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
+    let (mut upstream, socket) = Mortal::new();
+    let first: Script = Arc::new(move |is_of_rest| match killed {
+        Killed::BeforeHead => vec![Piece::Hold],
+        Killed::InTheMiddle => vec![send(ask.answer(ask.delivered(), None)), Piece::Hold],
+        Killed::InTheRest if is_of_rest => vec![Piece::Hold],
+        Killed::InTheRest => vec![send(ask.answer(ask.delivered(), Some("length")))],
+    });
+    upstream.live(socket, first);
+    let proxy = proxy_of(upstream.addr, limits, ask.prose).await;
+    let (addr, request) = (proxy.addr(), ask.request());
+    let answers = ask_together(addr, &request);
+    let outage = async {
+        let at = if killed == Killed::InTheRest { 1 } else { 0 };
+        upstream.has_seen(|seen| seen[at] >= ANSWERS).await;
+        if killed == Killed::BeforeHead {
+            // Too late for a connection that the upstream had closed before the request.
+            sleep(Duration::from_millis(1200)).await;
+        }
+        let socket = upstream.die().await;
+        sleep(down).await;
+        upstream.live(
+            socket,
+            Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
+        );
+    };
+    let (answers, ()) = tokio::join!(answers, outage);
+    for answer in answers {
+        let context = format!("{killed:?}, down for {down:?}");
+        // One for each second. The answer of an API has at most two of its own.
+        let least = if ask.stream && killed == Killed::InTheMiddle {
+            down.as_secs()
+        } else {
+            0
+        };
+        assert!(
+            ask.keep_alives(&answer) as u64 >= least,
+            "{ask:?}, {context}: {answer}"
+        );
+        if killed == Killed::BeforeHead {
+            assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}, {context}: {answer}");
+        } else {
+            ask.check(&answer, &context);
+        }
+    }
+}
+
+/// Runs a few at a time, since each has many connections.
+async fn outlive_all(asks: Vec<Ask>, killed: Killed, down: Duration, limits: &Limits) {
+    for few in asks.chunks(7) {
+        let runs: JoinSet<()> = few
+            .iter()
+            .map(|ask| outlive(*ask, killed, down, limits.clone()))
+            .collect();
+        runs.join_all().await;
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn answers_outlive_a_restart_of_the_upstream() {
+    outlive_all(
+        [asks(), prose()].concat(),
+        Killed::InTheMiddle,
+        SHORT,
+        &Limits::default(),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
+    outlive_all(asks(), Killed::InTheRest, SHORT, &Limits::default()).await;
+}
+
+/// The outage is two thirds of the time that an answer waits, as 20 seconds are of the default.
+#[tokio::test]
+async fn answers_outlive_an_outage_within_patience() {
+    let limits = Limits::default()
+        .with_patience(Duration::from_secs(6))
+        .with_max_backoff(Duration::from_secs(2));
+    let limits = limits.with_keep_alive_interval(Duration::from_millis(400));
+    for killed in [Killed::InTheMiddle, Killed::InTheRest] {
+        outlive_all(asks(), killed, Duration::from_secs(4), &limits).await;
+    }
+}
+
+/// An upstream that refuses connections after a call was lost is not working on it any more.
+#[tokio::test]
+async fn first_calls_outlive_a_restart_of_the_upstream() {
+    outlive_all(asks(), Killed::BeforeHead, SHORT, &Limits::default()).await;
+}
+
+/// The last of the calls is made when the time for them ends.
+#[tokio::test]
+async fn first_calls_use_all_of_their_time() {
+    let limits = Limits::default().with_patience(Duration::from_millis(1200));
+    for ask in asks() {
+        let (mut upstream, socket) = Mortal::new();
+        let proxy = proxy_of(upstream.addr, limits.clone(), false).await;
+        let back = async {
+            sleep(Duration::from_millis(900)).await;
+            upstream.live(
+                socket,
+                Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
+            );
+        };
+        let request = ask.request();
+        let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
+        assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}: {answer}");
+    }
+}
+
+/// An upstream that is there may have finished the answer and billed it. The client's SDK decides,
+/// as without a proxy.
+#[tokio::test]
+async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
+    for ask in [ASK, ASK_WHOLE] {
+        let base = Raw::new(vec![
+            vec![
+                Piece::Wait(Duration::from_millis(1200)),
+                Piece::Reset
+            ];
+            2
+        ])
+        .await;
+        let proxy = base.proxy(Limits::default()).await;
+        let answer = exchange(proxy.addr(), &post(ask)).await;
+        assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
+        check_retry(&answer, "502", None, "a lost call");
+    }
+}
+
+/// A client that has waited long for a body waits no longer for a second one. A fallback may be
+/// faster.
+#[tokio::test]
+async fn a_body_that_was_silent_for_long_is_not_requested_again() {
+    let chat = Ask {
+        dialect: Dialect::Chat,
+        stream: false,
+        prose: false,
+    };
+    let lost = |after: u64| {
+        vec![
+            send(chat.answer(DOCUMENT, None)),
+            Piece::Wait(Duration::from_millis(after)),
+            Piece::Reset,
+        ]
+    };
+    let whole = || vec![send(chat.answer(DOCUMENT, Some("stop")))];
+    let limits = || Limits::default().with_patience(Duration::from_secs(1));
+    for (after, calls, status) in [(0, 2, "200"), (700, 1, "502")] {
+        let base = Raw::new(vec![lost(after), whole()]).await;
+        let proxy = base.proxy(limits()).await;
+        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert_eq!(base.requests.lock().unwrap().len(), calls, "{answer}");
+        assert!(
+            status == "200" || answer.contains("x-restitch-calls: 1\r\n"),
+            "{answer}"
+        );
+
+        let (base, other) = (
+            Raw::new(vec![lost(after)]).await,
+            Raw::new(vec![whole()]).await,
+        );
+        let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }]\n";
+        let proxy = with_routes(base.unbound(limits()), &[&other], routes);
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        chat.check(
+            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+            "a fallback",
+        );
+        assert_eq!(
+            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+            [1, 1]
+        );
+    }
+}
+
+/// The words of an API for an end by the limit, for ends that are neither a limit nor a refusal,
+/// and for refusals.
+fn ends(
+    dialect: Dialect,
+) -> (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+) {
+    match dialect {
+        Dialect::Responses => (
+            "{\"reason\":\"max_output_tokens\"}",
+            &["null", "{\"reason\":\"timeout\"}"],
+            &["{\"reason\":\"content_filter\"}"],
+        ),
+        Dialect::Messages => (
+            "\"max_tokens\"",
+            &["\"network_error\"", "\"unknown\""],
+            &["\"refusal\"", "\"content_filtered\""],
+        ),
+        Dialect::Gemini => (
+            "\"MAX_TOKENS\"",
+            &["\"OTHER\"", "\"LENGTH\""],
+            &["\"SAFETY\"", "\"MODEL_ARMOR\""],
+        ),
+        Dialect::Cohere => (
+            "\"MAX_TOKENS\"",
+            &["\"ERROR\"", "\"TIMEOUT\""],
+            &["\"ERROR_TOXIC\"", "\"USER_CANCEL\""],
+        ),
+        _ => (
+            "\"length\"",
+            &[
+                "\"insufficient_system_resource\"",
+                "\"network_error\"",
+                "\"eos\"",
+                "\"LENGTH\"",
+                "\"error\"",
+            ],
+            &["\"content_filter\"", "\"CONTENT-FILTER\""],
+        ),
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_end_is_continued_on_each_api_and_a_refusal_passes() {
+    for ask in asks() {
+        let (limit, unknown, refusals) = ends(ask.dialect);
+        let cut = |end: &str| ask.cut_with(limit, end);
+        for end in unknown {
+            let base = Raw::new(vec![vec![send(cut(end))], vec![send(ask.rest(true))]]).await;
+            let proxy = base.proxy(Limits::default()).await;
+            ask.check(&exchange(proxy.addr(), &ask.request()).await, end);
+            assert_eq!(base.requests.lock().unwrap().len(), 2, "{ask:?}, {end}");
+        }
+        for end in refusals {
+            let base = Raw::new(vec![vec![send(cut(end))]]).await;
+            let proxy = base.proxy(Limits::default()).await;
+            let answer = exchange(proxy.addr(), &ask.request()).await;
+            assert_eq!(
+                body_of(&answer).0,
+                cut(end).split_once("\r\n\r\n").unwrap().1,
+                "{ask:?}, {end}"
+            );
+            assert_eq!(base.requests.lock().unwrap().len(), 1, "{ask:?}, {end}");
+        }
+    }
+}
+
+/// `true` if nothing was tried yet, `false` if restitch has made calls, or has waited, in place of
+/// the client's SDK.
+#[tokio::test]
+async fn sdks_are_told_whether_to_send_a_request_again() {
+    let brief = || Limits::default().with_patience(Duration::from_millis(400));
+    let busy =
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{";
+    for (name, limits, pieces, status, told) in [
+        (
+            "a lost call",
+            brief(),
+            vec![Piece::Reset],
+            "502",
+            Some("false"),
+        ),
+        (
+            "a lost body",
+            brief(),
+            vec![send(half), Piece::Reset],
+            "502",
+            Some("false"),
+        ),
+        (
+            "silence",
+            brief()
+                .with_first_byte_timeout(SHORT)
+                .with_idle_timeout(SHORT),
+            vec![Piece::Hold],
+            "504",
+            Some("false"),
+        ),
+        (
+            "busy, repeated",
+            brief(),
+            vec![send(busy)],
+            "503",
+            Some("false"),
+        ),
+        (
+            "busy, not repeated",
+            Limits::default().with_patience(Duration::ZERO),
+            vec![send(busy)],
+            "503",
+            None,
+        ),
+    ] {
+        let base = Raw::new(vec![pieces; 20]).await;
+        let proxy = base.proxy(limits).await;
+        check_retry(
+            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+            status,
+            told,
+            name,
+        );
+    }
+    let (refusing, _socket) = Mortal::new();
+    let proxy = proxy_of(refusing.addr, brief(), false).await;
+    check_retry(
+        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+        "502",
+        Some("false"),
+        "refused connections",
+    );
+
+    let base = Raw::new(vec![]).await;
+    let mut limits = Limits::default();
+    limits.server.max_connections = 1;
+    let proxy = base.proxy(limits).await;
+    let _first = connect(proxy.addr()).await;
+    check_retry(
+        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+        "503",
+        Some("true"),
+        "no room",
+    );
+    let proxy = base.proxy(Limits::default()).await;
+    let odd = post(ASK_WHOLE).replace(
+        "connection: close",
+        "connection: close\r\nx-restitch: maybe",
+    );
+    check_retry(
+        &exchange(proxy.addr(), &odd).await,
+        "400",
+        Some("false"),
+        "a mistake",
+    );
+}
+
+fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {
+    let head = answer.split_once("\r\n\r\n").unwrap().0;
+    assert!(
+        head.starts_with(&format!("HTTP/1.1 {status} ")),
+        "{name}: {answer}"
+    );
+    let found = head
+        .lines()
+        .find_map(|line| line.strip_prefix("x-should-retry: "));
+    assert_eq!(found, told, "{name}: {answer}");
+}
+
+#[tokio::test]
+async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
+    let wait = |ask: Ask| async move {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let script: Script = Arc::new(move |is_of_rest| match is_of_rest {
+            false => vec![send(ask.answer(ask.delivered(), Some("length")))],
+            true if refused.fetch_add(1, Ordering::Relaxed) < 2 * ANSWERS => vec![send(BUSY)],
+            true => vec![send(ask.rest(true))],
+        });
+        let (mut upstream, socket) = Mortal::new();
+        upstream.live(socket, script);
+        let proxy = proxy_of(upstream.addr, Limits::default(), false).await;
+        let request = ask.request();
+        for answer in ask_together(proxy.addr(), &request).await {
+            ask.check(&answer, "429");
+            assert!(
+                answer.contains("\"continuations\":1,\"failures\":0"),
+                "{ask:?}: {answer}"
+            );
+        }
+    };
+    for few in asks().chunks(7) {
+        few.iter()
+            .map(|ask| wait(*ask))
+            .collect::<JoinSet<()>>()
+            .join_all()
+            .await;
+    }
+}
+
+const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+
+/// Returns a proxy whose route has a fallback.
+async fn with_fallback(base: &Raw, other: &Raw) -> Server {
+    let limits = Limits::default().with_idle_timeout(Duration::from_millis(400));
+    let limits = limits.with_first_byte_timeout(Duration::from_millis(400));
+    let routes =
+        "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    let proxy = with_routes(base.unbound(limits), &[other], routes);
+    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+#[tokio::test]
+async fn silence_moves_each_api_to_the_fallback() {
+    for ask in [asks(), prose()].concat() {
+        for silence in [Piece::Hold, Piece::Wait(Duration::from_millis(250))] {
+            let begun = send(ask.answer(ask.delivered(), None));
+            let base = Raw::new(vec![vec![begun, silence.clone(), Piece::Reset]]).await;
+            // A whole body that was lost is asked for anew.
+            let other = Raw::new(vec![vec![send(ask.rest(ask.stream))]]).await;
+            let proxy = with_fallback(&base, &other).await;
+            let answer = exchange(proxy.addr(), &ask.request()).await;
+            ask.check(&answer, "silence");
+            assert_eq!(
+                [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+                [1, 1],
+                "{ask:?}: {answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rest_that_is_too_long_moves_each_api_to_the_fallback() {
+    let body = "{\"error\":{\"message\":\"prompt is too long: 9 tokens > 8 maximum\"}}";
+    let too_long = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for ask in asks() {
+        let cut = send(ask.answer(ask.delivered(), Some("length")));
+        let base = Raw::new(vec![vec![cut.clone()], vec![send(too_long.clone())]]).await;
+        let other = Raw::new(vec![vec![send(ask.rest(true))]]).await;
+        let proxy = with_fallback(&base, &other).await;
+        let answer = exchange(proxy.addr(), &ask.request()).await;
+        ask.check(&answer, "too long");
+        assert_eq!(
+            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+            [2, 1],
+            "{ask:?}: {answer}"
+        );
+        // Without a fallback the answer ends, and the same request is not made again.
+        let base = Raw::new(vec![vec![cut], vec![send(too_long.clone())]]).await;
+        let proxy = base.proxy(Limits::default()).await;
+        let answer = exchange(proxy.addr(), &ask.request()).await;
+        assert!(
+            answer.contains("\"stop\":\"too_long\""),
+            "{ask:?}: {answer}"
+        );
+        assert_eq!(base.requests.lock().unwrap().len(), 2, "{ask:?}: {answer}");
+    }
+}

@@ -1,0 +1,647 @@
+//! The operator's page: what it shows of answers, to whom, how much it keeps, and how it stops an
+//! answer.
+
+mod browser;
+pub(super) mod driver;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use restitch::Limits;
+use restitch_proxy::{Proxy, Server};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
+
+use super::raw::*;
+
+pub(super) const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// Returns a proxy that keeps the texts of its last answers.
+async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
+    in_front_of(raw, limits, |proxy| proxy.page_answers(keeps)).await
+}
+
+async fn in_front_of(raw: &Raw, limits: Limits, with: impl FnOnce(Proxy) -> Proxy) -> Server {
+    with(raw.unbound(limits).admin(Some(LOOPBACK)))
+        .bind(LOOPBACK)
+        .await
+        .unwrap()
+}
+
+/// Returns the answer of the listener to a request with these lines.
+async fn sent(proxy: &Server, line: &str, headers: &str) -> String {
+    exchange(
+        proxy.admin_addr().unwrap(),
+        &format!("{line} HTTP/1.1\r\n{headers}\r\n"),
+    )
+    .await
+}
+
+async fn get(proxy: &Server, path: &str) -> String {
+    sent(proxy, &format!("GET {path}"), "host: 127.0.0.1\r\n").await
+}
+
+pub(super) async fn json_of(proxy: &Server, path: &str) -> Value {
+    let answer = get(proxy, path).await;
+    serde_json::from_str(&body_of(&answer).0)
+        .unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+}
+
+/// Reads the list until an answer is as it should be.
+pub(super) async fn wait_for(proxy: &Server, is: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..1000 {
+        let list = json_of(proxy, "/answers").await;
+        if let Some(answer) = list["answers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|answer| is(answer))
+        {
+            return answer.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("no such answer: {}", json_of(proxy, "/answers").await);
+}
+
+fn asked_as(id: &str, body: &str) -> String {
+    post(body).replace("host: h", &format!("host: h\r\nx-request-id: {id}"))
+}
+
+/// The answer `[1, 2` is cut, and continued by repeating all of it.
+async fn cut_and_joined() -> Raw {
+    Raw::new(vec![
+        stream(&(chunk("[1, 2") + &finish("length"))),
+        stream(&(chunk("[1, 20, \"é\"]") + &finish("stop"))),
+    ])
+    .await
+}
+
+#[tokio::test]
+async fn facts_are_shown_and_no_text_by_default() {
+    let raw = Raw::new(vec![
+        stream(&(chunk("{\"secret key\": \"secret") + &finish("length"))),
+        stream(&(chunk("{\"secret key\": \"secret value\"}") + &finish("stop"))),
+    ])
+    .await;
+    let proxy = proxy(&raw, 0, Limits::default()).await;
+    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+    let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+    for (name, value) in [
+        ("id", json!("mine")),
+        ("request_id", json!("mine")),
+        ("model", json!("m")),
+        ("wire", json!("openai-chat")),
+        ("stream", json!(true)),
+        ("outcome", json!("complete")),
+        ("end", json!("whole")),
+        ("status", json!(200)),
+        ("calls", json!(2)),
+        ("causes", json!(["length"])),
+        ("failures", json!(0)),
+        ("keeps_text", json!(false)),
+    ] {
+        assert_eq!(shown[name], value, "{name}: {shown}");
+    }
+    let report = json_of(&proxy, "/answers/mine?view=report").await;
+    let steps: Vec<_> = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["step"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "call",
+        "answered",
+        "cut",
+        "requested",
+        "call",
+        "answered",
+        "joined",
+        "done",
+    ];
+    assert_eq!(steps, expected, "{report}");
+    assert!(!report.to_string().contains("secret"), "{report}");
+    for view in ["text", "closed", "patch", "live"] {
+        let answer = get(&proxy, &format!("/answers/mine?view={view}")).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 404") && answer.contains("--page-answers N"),
+            "{view}: {answer}"
+        );
+    }
+}
+
+/// What an upstream calls the end of an answer is its own text, and a byte that the grammar refuses
+/// is the model's.
+#[tokio::test]
+async fn words_of_an_upstream_are_no_facts() {
+    let calls = || {
+        vec![
+            stream(&(chunk("{\"a\": [1, 2") + &finish("length"))),
+            stream(&(chunk("§ no JSON §") + &finish("length"))),
+            stream(&(chunk("```json\n{\"a\": [1, 2, 3") + &finish("a secret refusal"))),
+        ]
+    };
+    for keeps in [0, 1] {
+        let raw = Raw::new(calls()).await;
+        let proxy = proxy(&raw, keeps, Limits::default()).await;
+        exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+        wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+        let report = json_of(&proxy, "/answers/mine?view=report").await;
+        let steps = report["steps"].as_array().unwrap();
+        let last = steps.iter().rfind(|step| step["step"] == "cut").unwrap();
+        assert_eq!(
+            last["end"],
+            if keeps > 0 {
+                "a secret refusal"
+            } else {
+                "other"
+            },
+            "{report}"
+        );
+        let reasons: Vec<_> = steps
+            .iter()
+            .filter_map(|step| step["candidates"].as_array())
+            .flatten()
+            .filter_map(|candidate| candidate["reason"].as_str())
+            .collect();
+        assert!(!reasons.is_empty(), "{report}");
+        let quotes = |reason: &str| reason.contains('`') || reason.contains("0x");
+        assert_eq!(
+            reasons.iter().any(|reason| quotes(reason)),
+            keeps > 0,
+            "{reasons:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_text_is_shown_with_its_seams_and_scores() {
+    let raw = cut_and_joined().await;
+    let proxy = proxy(&raw, 1, Limits::default()).await;
+    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+    wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+    let text = get(&proxy, "/answers/mine?view=text").await;
+    assert!(
+        text.contains("content-type: text/plain; charset=utf-8\r\n"),
+        "{text}"
+    );
+    assert_eq!(body_of(&text).0, "[1, 20, \"é\"]");
+    assert_eq!(
+        json_of(&proxy, "/answers/mine?view=closed").await,
+        json!([1, 20, "é"])
+    );
+    let report = json_of(&proxy, "/answers/mine?view=report").await;
+    let joined = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|step| step["step"] == "joined")
+        .unwrap();
+    assert_eq!(
+        (&joined["path"], &joined["offset"], &joined["call"]),
+        (&json!("/1"), &json!(5), &json!(1))
+    );
+    let candidates = joined["candidates"].as_array().unwrap();
+    assert_eq!(candidates[0]["status"], "won", "{joined}");
+    assert!(
+        candidates
+            .iter()
+            .all(|one| one["score"].is_number() && one["posterior"].is_number()),
+        "{joined}"
+    );
+    assert_eq!(report["report"]["status"], "complete");
+    let (patches, is_whole) = body_of(&get(&proxy, "/answers/mine?view=patch").await);
+    assert!(is_whole);
+    let expected = "event: patch\ndata: [\
+        {\"op\":\"add\",\"path\":\"\",\"value\":[]},\
+        {\"op\":\"add\",\"path\":\"/0\",\"value\":1},\
+        {\"op\":\"add\",\"path\":\"/1\",\"value\":20},\
+        {\"op\":\"add\",\"path\":\"/2\",\"value\":\"é\"}]\n\n\
+        event: end\ndata: {\"complete\":true,\"missing\":null}\n\n";
+    assert_eq!(patches, expected);
+    let (live, is_whole) = body_of(&get(&proxy, "/answers/mine?view=live").await);
+    assert!(is_whole);
+    let names: Vec<_> = live
+        .lines()
+        .filter_map(|line| line.strip_prefix("event: "))
+        .collect();
+    assert_eq!(
+        names,
+        ["slot", "text", "seam", "text", "place", "facts", "end"],
+        "{live}"
+    );
+    assert!(
+        live.contains("data: {\"call\":1,\"offset\":5,\"slot\":0}\n"),
+        "{live}"
+    );
+    for (query, status) in [
+        ("view=text&slot=1", 404),
+        ("view=text&slot=x", 400),
+        ("view=x", 400),
+    ] {
+        let answer = get(&proxy, &format!("/answers/mine?{query}")).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{query}: {answer}"
+        );
+    }
+    assert!(
+        get(&proxy, "/answers/other")
+            .await
+            .starts_with("HTTP/1.1 404")
+    );
+    let closed = get(&proxy, "/answers/mine?view=closed").await;
+    assert_eq!(
+        body_of(&get(&proxy, "/answers/mine").await),
+        body_of(&closed),
+        "the closed JSON is what there is first"
+    );
+}
+
+/// A reader gets what is added while it comes, and no more.
+#[tokio::test]
+async fn patches_follow_an_answer() {
+    let (more, rest) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("{\"a\": [true, \"x"))),
+        Piece::Await(Arc::clone(&more)),
+        send(chunk("y\\ud83d")),
+        Piece::Await(Arc::clone(&rest)),
+        send(chunk("\\ude00\"], \"b\": {}}") + &finish("stop")),
+    ]])
+    .await;
+    let proxy = proxy(&raw, 1, Limits::default()).await;
+    let asked = tokio::spawn({
+        let addr = proxy.addr();
+        async move { exchange(addr, &asked_as("mine", ASK)).await }
+    });
+    wait_for(&proxy, |answer| answer["phase"] == "running").await;
+    let mut reader = connect(proxy.admin_addr().unwrap()).await;
+    reader
+        .write_all(b"GET /answers/mine?view=patch HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        .await
+        .unwrap();
+    let first = read_until(&mut reader, "\"value\":\"x\"}]\n\n").await;
+    let operations = r#"[{"op":"add","path":"","value":{}},{"op":"add","path":"/a","value":[]},{"op":"add","path":"/a/0","value":true},{"op":"add","path":"/a/1","value":"x"}]"#;
+    assert!(first.contains(operations), "{first}");
+    more.notify_one();
+    let second = read_until(&mut reader, "]\n\n").await;
+    assert!(
+        second.contains(r#"[{"op":"append","path":"/a/1","value":"y"}]"#),
+        "{second}"
+    );
+    rest.notify_one();
+    let third = read_to_end(&mut reader).await;
+    assert!(
+        third.contains(
+            r#"[{"op":"append","path":"/a/1","value":"😀"},{"op":"add","path":"/b","value":{}}]"#
+        ),
+        "{third}"
+    );
+    assert!(
+        third.contains("event: end\ndata: {\"complete\":true,\"missing\":null}"),
+        "{third}"
+    );
+    asked.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_page_is_shown_to_its_own_readers() {
+    let raw = cut_and_joined().await;
+    let proxy = in_front_of(&raw, Limits::default(), |proxy| {
+        let hosts = vec!["ops.example".to_owned()];
+        proxy.page_answers(1).access(restitch_proxy::Access {
+            hosts,
+            ..Default::default()
+        })
+    })
+    .await;
+    let asked = asked_as("mine", ASK).replace("host: h", "host: ops.example");
+    exchange(proxy.addr(), &asked).await;
+    let port = proxy.admin_addr().unwrap().port();
+    let own = format!("host: 127.0.0.1:{port}\r\n");
+    for headers in [
+        own.clone(),
+        "host: localhost\r\n".to_owned(),
+        "host: ops.example\r\n".to_owned(),
+        format!("{own}sec-fetch-site: none\r\n"),
+        format!("{own}sec-fetch-site: same-origin\r\norigin: http://127.0.0.1:{port}\r\n"),
+    ] {
+        for path in ["/", "/page.js", "/answers", "/answers/mine?view=text"] {
+            let answer = sent(&proxy, &format!("GET {path}"), &headers).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 200"),
+                "{path} {headers}: {answer}"
+            );
+            for header in [
+                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                 base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
+                "x-content-type-options: nosniff\r\n",
+                "cross-origin-resource-policy: same-origin\r\n",
+                "cache-control: no-store\r\n",
+            ] {
+                assert!(answer.contains(header), "{header}: {answer}");
+            }
+        }
+    }
+    for headers in [
+        String::new(),
+        "host: rebound.example\r\n".to_owned(),
+        format!("host: rebound.example:{port}\r\norigin: http://rebound.example:{port}\r\n"),
+        format!("{own}host: 127.0.0.1\r\n"),
+        format!("{own}sec-fetch-site: cross-site\r\n"),
+        format!("{own}sec-fetch-site: same-site\r\n"),
+        format!("{own}origin: http://127.0.0.1:1\r\n"),
+        format!("{own}origin: null\r\n"),
+    ] {
+        for line in [
+            "GET /",
+            "GET /answers",
+            "GET /answers/mine?view=text",
+            "POST /answers/mine/stop",
+        ] {
+            let answer = sent(&proxy, line, &format!("{headers}x-restitch-page: 1\r\n")).await;
+            // Without a host it is no request.
+            let status = answer.get(9..12).unwrap_or_default();
+            assert!(
+                matches!(status, "403" | "400"),
+                "{line} {headers}: {answer}"
+            );
+            assert!(!answer.contains("[1, 20"), "{answer}");
+        }
+    }
+    for (line, status) in [
+        ("POST /answers/mine/stop", 403),
+        ("GET /answers/mine/stop", 405),
+        ("POST /answers", 403),
+        ("DELETE /", 405),
+    ] {
+        let answer = sent(&proxy, line, &own).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{line}: {answer}"
+        );
+    }
+}
+
+pub(super) async fn stop(proxy: &Server, id: &str) -> String {
+    sent(
+        proxy,
+        &format!("POST /answers/{id}/stop"),
+        "host: 127.0.0.1\r\nx-restitch-page: 1\r\n",
+    )
+    .await
+}
+
+/// A stopped answer ends as one that is given up, and its call ends.
+#[tokio::test]
+async fn an_answer_is_stopped() {
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
+    let proxy = in_front_of(&raw, Limits::default(), |proxy| {
+        proxy.give_up(restitch::session::GiveUp::Close)
+    })
+    .await;
+    let mut client = connect(proxy.addr()).await;
+    client
+        .write_all(asked_as("urn:mine", ASK).as_bytes())
+        .await
+        .unwrap();
+    read_until(&mut client, "[1, 2").await;
+    // As a browser writes it.
+    let stopped = stop(&proxy, "urn%3Amine").await;
+    assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
+    let rest = read_to_end(&mut client).await;
+    for part in [
+        "\"status\":\"closed\"",
+        "\"stop\":\"stopped\"",
+        "data: [DONE]",
+    ] {
+        assert!(rest.contains(part), "{part}: {rest}");
+    }
+    assert!(!rest.contains("\"cause\""), "nothing has cut it: {rest}");
+    raw.wait(|state| state.left == 1).await;
+    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
+    assert_eq!(
+        (&shown["outcome"], &shown["stop"]),
+        (&json!("closed"), &json!("stopped"))
+    );
+    assert_eq!(
+        (&shown["id"], &shown["causes"]),
+        (&json!("urn:mine"), &json!([])),
+        "the upstream has cut nothing"
+    );
+    let metrics = get(&proxy, "/metrics").await;
+    let has_cuts = metrics
+        .lines()
+        .any(|line| line.starts_with("restitch_cuts_total{") && !line.ends_with(" 0"));
+    assert!(
+        !has_cuts && metrics.contains("error_type=\"stopped\""),
+        "{metrics}"
+    );
+    let again = stop(&proxy, "urn:mine").await;
+    assert!(again.starts_with("HTTP/1.1 409"), "{again}");
+    assert!(stop(&proxy, "other").await.starts_with("HTTP/1.1 404"));
+}
+
+/// Wherever an answer waits, it is stopped at once.
+#[tokio::test]
+async fn an_answer_is_stopped_wherever_it_waits() {
+    let cut = stream(&(chunk("[1, 2") + &finish("length")));
+    let whole =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+    let passed = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
+    for (name, ask, calls, ends_with) in [
+        (
+            "no head",
+            ASK,
+            vec![vec![Piece::Hold]],
+            "\"code\":\"stopped\"",
+        ),
+        (
+            "a continuation without a head",
+            ASK,
+            vec![cut.clone(), vec![Piece::Hold]],
+            "\"stop\":\"stopped\"",
+        ),
+        (
+            "a continuation",
+            ASK,
+            vec![cut, vec![send(STREAM), Piece::Hold]],
+            "\"stop\":\"stopped\"",
+        ),
+        (
+            "a whole body",
+            ASK_WHOLE,
+            vec![vec![send(whole), Piece::Hold]],
+            "the operator has stopped the answer",
+        ),
+        (
+            "an answer that passes",
+            ASK,
+            vec![vec![send(passed), Piece::Hold]],
+            "<p>",
+        ),
+    ] {
+        let count = calls.len();
+        let raw = Raw::new(calls).await;
+        let proxy = proxy(&raw, 0, Limits::default()).await;
+        let client = tokio::spawn({
+            let (addr, request) = (proxy.addr(), asked_as("mine", ask));
+            async move { exchange(addr, &request).await }
+        });
+        raw.wait(|state| state.requests == count).await;
+        if name == "an answer that passes" {
+            wait_for(&proxy, |answer| !answer["first_byte_ms"].is_null()).await;
+        }
+        let stopped = stop(&proxy, "mine").await;
+        assert!(stopped.starts_with("HTTP/1.1 202"), "{name}: {stopped}");
+        let answer = client.await.unwrap();
+        assert!(answer.contains(ends_with), "{name}: {answer}");
+        assert!(
+            !answer.contains("\"cause\":\"drop\"") && !answer.starts_with("HTTP/1.1 502"),
+            "{name}: {answer}"
+        );
+        raw.wait(|state| state.left == 1).await;
+        assert_eq!(raw.requests.lock().unwrap().len(), count, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn texts_are_bounded() {
+    let answer = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let long = format!("[\"{}\"]", "x".repeat(60));
+    let mut answers = [&long[..], "[1]", "[2]", "[3]"].map(answer).to_vec();
+    // More comes after the text is no longer kept.
+    answers.push(stream(&(chunk(&long) + &chunk("more") + &finish("stop"))));
+    let raw = Raw::new(answers).await;
+    let mut limits = Limits::default();
+    (
+        limits.server.max_page_answer_bytes,
+        limits.server.max_page_bytes,
+    ) = (40, 6);
+    let proxy = proxy(&raw, 3, limits).await;
+    for id in ["long", "one", "two", "three", "long2"] {
+        exchange(proxy.addr(), &asked_as(id, ASK)).await;
+        wait_for(&proxy, |answer| {
+            answer["id"] == id && answer["phase"] == "ended"
+        })
+        .await;
+    }
+    let mut kept = Vec::new();
+    for id in ["long", "one", "two", "three", "long2"] {
+        let answer = get(&proxy, &format!("/answers/{id}?view=text")).await;
+        let limit = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("x-restitch-limit: "))
+            .unwrap_or_default();
+        kept.push((id, body_of(&answer).0.starts_with('['), limit.to_owned()));
+    }
+    // Two are longer than may be kept, and take no room from others. One text was dropped for a
+    // fourth, and one for room.
+    let expected = [
+        ("long", false),
+        ("one", false),
+        ("two", true),
+        ("three", true),
+        ("long2", false),
+    ];
+    assert_eq!(
+        kept.iter()
+            .map(|(id, has, _)| (*id, *has))
+            .collect::<Vec<_>>(),
+        expected,
+        "{kept:?}"
+    );
+    let limits: Vec<_> = kept.iter().map(|(_, _, limit)| &limit[..]).collect();
+    assert_eq!(
+        limits,
+        [
+            "page_answers",
+            "max_page_bytes",
+            "",
+            "",
+            "max_page_answer_bytes"
+        ]
+    );
+    for (id, has) in [("long", false), ("one", false), ("two", true)] {
+        assert_eq!(
+            json_of(&proxy, &format!("/answers/{id}?view=report")).await["keeps_text"],
+            has,
+            "{id}"
+        );
+    }
+}
+
+/// Two answers may have one id.
+#[tokio::test]
+async fn each_answer_has_a_name_of_its_own() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop"))); 3]).await;
+    let proxy = proxy(&raw, 3, Limits::default()).await;
+    for id in ["same", "same", ".."] {
+        exchange(proxy.addr(), &asked_as(id, ASK)).await;
+    }
+    wait_for(&proxy, |answer| {
+        answer["request_id"] == ".." && answer["phase"] == "ended"
+    })
+    .await;
+    let list = json_of(&proxy, "/answers").await;
+    let list = list["answers"].as_array().unwrap();
+    let ids: std::collections::BTreeSet<_> = list
+        .iter()
+        .map(|answer| answer["id"].as_str().unwrap())
+        .collect();
+    assert!(
+        ids.len() == 3 && ids.contains("same") && !ids.contains(".."),
+        "{ids:?}"
+    );
+    for id in ids {
+        assert_eq!(
+            json_of(&proxy, &format!("/answers/{id}?view=report")).await["outcome"],
+            "passed"
+        );
+    }
+}
+
+#[tokio::test]
+async fn readers_that_follow_are_bounded() {
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
+    let proxy = proxy(&raw, 1, Limits::default()).await;
+    let mut client = connect(proxy.addr()).await;
+    client
+        .write_all(asked_as("mine", ASK).as_bytes())
+        .await
+        .unwrap();
+    read_until(&mut client, "[1, 2").await;
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        let mut reader = connect(proxy.admin_addr().unwrap()).await;
+        reader
+            .write_all(b"GET /answers/mine?view=live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            .await
+            .unwrap();
+        read_until(&mut reader, "[1, 2").await;
+        readers.push(reader);
+    }
+    let refused = get(&proxy, "/answers/mine?view=live").await;
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("max_followers"),
+        "{refused}"
+    );
+    // Facts are still shown.
+    assert_eq!(
+        json_of(&proxy, "/answers/mine?view=report").await["phase"],
+        "running"
+    );
+}

@@ -1,0 +1,251 @@
+//! Reading the configuration again: what changes for whom, and what is wrong.
+
+use std::sync::{Arc, Mutex};
+
+use restitch::Limits;
+use restitch_proxy::config::Config;
+use restitch_proxy::{Loaded, Loader, Server};
+use tokio::sync::Notify;
+
+use super::logged::{Log, listen};
+use super::raw::*;
+use super::routes::{named, with_routes};
+
+const LOOPBACK: std::net::SocketAddr =
+    std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// A configuration that a test changes. `{0}` stands for the other upstream.
+#[derive(Clone, Default)]
+struct File(Arc<Mutex<String>>);
+
+impl File {
+    fn write(&self, text: &str) {
+        text.clone_into(&mut self.0.lock().unwrap());
+    }
+
+    fn loader(&self, base: &Arc<Raw>, other: &Arc<Raw>) -> Loader {
+        let (file, base, other) = (self.clone(), Arc::clone(base), Arc::clone(other));
+        Arc::new(move || {
+            let text = file
+                .0
+                .lock()
+                .unwrap()
+                .replace("{0}", &format!("http://{}", other.addr));
+            let config =
+                Config::parse_checked(&text).map_err(|error| format!("the file: {error}"))?;
+            let threads = config.proxy.threads.unwrap_or(2);
+            let proxy = base
+                .unbound(config.limits)
+                .threads(threads)
+                .admin(Some(LOOPBACK));
+            let fixed = if config.proxy.listen.is_some() {
+                vec!["listen"]
+            } else {
+                Vec::new()
+            };
+            Ok(Loaded {
+                proxy: with_routes(proxy, &[&other], &text),
+                fixed,
+                certificate: None,
+                used: Box::new(|| ()),
+            })
+        })
+    }
+}
+
+async fn started(base: &Arc<Raw>, other: &Arc<Raw>, file: &File) -> Server {
+    let loader = file.loader(base, other);
+    loader()
+        .unwrap_or_else(|error| panic!("{error}"))
+        .proxy
+        .loader(loader)
+        .bind(LOOPBACK)
+        .await
+        .unwrap()
+}
+
+async fn admin(proxy: &Server, method: &str, path: &str, line: &str) -> String {
+    exchange(
+        proxy.admin_addr().unwrap(),
+        &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{line}\r\n"),
+    )
+    .await
+}
+
+async fn upstream_of(proxy: &Server) -> String {
+    body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await).0
+}
+
+#[tokio::test]
+async fn the_next_request_is_answered_by_the_new_routes() {
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    let proxy = started(&base, &other, &file).await;
+    assert_eq!(upstream_of(&proxy).await, "base");
+    file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
+    assert_eq!(upstream_of(&proxy).await, "base", "nobody has said so");
+    assert!(
+        admin(&proxy, "POST", "/reload", "")
+            .await
+            .ends_with("\r\n\r\nreloaded\n")
+    );
+    // Connections are divided among both threads.
+    for _ in 0..4 {
+        assert_eq!(upstream_of(&proxy).await, "other");
+    }
+    file.write("");
+    assert_eq!(proxy.reloader().reload().await, Ok(vec![]));
+    assert_eq!(upstream_of(&proxy).await, "base");
+    // What was measured before counts on.
+    let counted = |route: &str, upstream: &Raw, count: u32| {
+        format!(
+            "route=\"{route}\",upstream=\"{}\",status=\"200\"}} {count}\n",
+            upstream.addr
+        )
+    };
+    let mut seen = String::new();
+    for _ in 0..1000 {
+        seen = admin(&proxy, "GET", "/metrics", "").await;
+        if seen.contains(&counted("default", &base, 3)) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(seen.contains(&counted("default", &base, 3)), "{seen}");
+    assert!(seen.contains(&counted("route-1", &other, 4)), "{seen}");
+}
+
+#[tokio::test]
+async fn a_wrong_file_changes_nothing() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
+    let proxy = started(&base, &other, &file).await;
+    for (text, mistake) in [
+        (
+            "[limits]\n\nidel = 1\n",
+            "the file: line 3, column 1: unknown field `idel`",
+        ),
+        (
+            "[[route]]\nupstream = \"ftp://x\"\n",
+            "the file: line 2, column 12: an upstream starts with",
+        ),
+    ] {
+        file.write(text);
+        let answer = admin(&proxy, "POST", "/reload", "content-type: text/plain\r\n").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 422 ") && answer.contains(mistake),
+            "{answer}"
+        );
+        assert_eq!(upstream_of(&proxy).await, "other");
+        let told = log.0.lock().unwrap().clone();
+        assert!(
+            told.contains("the configuration stays as it was") && told.contains(mistake),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_told() {
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    let proxy = started(&base, &other, &file).await;
+    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_hint_age = 7\nmax_continuations = 3\n");
+    for _ in 0..2 {
+        let answer = admin(&proxy, "POST", "/reload", "").await;
+        let told =
+            "reloaded; these differ and hold only after a restart: listen, threads, max_hint_age\n";
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(told),
+            "{answer}"
+        );
+    }
+}
+
+/// A page in a browser can make the browser send a POST without a preflight.
+#[tokio::test]
+async fn pages_and_other_methods_reload_nothing() {
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    let proxy = started(&base, &other, &file).await;
+    file.write("[[route]]\nupstream = \"{0}\"\n");
+    for (method, line, status) in [
+        ("POST", "origin: https://evil.example\r\n", "403"),
+        ("POST", "origin: null\r\n", "403"),
+        (
+            "POST",
+            "origin: http://h\r\nsec-fetch-site: same-origin\r\n",
+            "403",
+        ),
+        (
+            "POST",
+            "sec-fetch-site: cross-site\r\ncontent-type: text/plain\r\n",
+            "403",
+        ),
+        ("GET", "", "405"),
+        ("HEAD", "", "405"),
+        ("PUT", "", "405"),
+    ] {
+        let answer = admin(&proxy, method, "/reload", line).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{method} {line}: {answer}"
+        );
+    }
+    assert_eq!(upstream_of(&proxy).await, "base");
+    // The main listener knows nothing of it.
+    let answer = exchange(
+        proxy.addr(),
+        "POST /reload HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    assert_eq!(body_of(&answer).0, "base", "{answer}");
+    // Without a file there is nothing to read.
+    let proxy = base
+        .unbound(Limits::default())
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
+    let answer = admin(&proxy, "POST", "/reload", "").await;
+    assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
+}
+
+#[tokio::test]
+async fn an_answer_keeps_what_it_began_with() {
+    let go = Arc::new(Notify::new());
+    let head = send(format!("{STREAM}{}", chunk("[1, 2")));
+    let cut = vec![head, Piece::Await(Arc::clone(&go)), send(finish("length"))];
+    let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let base = Arc::new(Raw::new(vec![cut, rest]).await);
+    let other = Arc::new(named("other").await);
+    let file = File::default();
+    let proxy = started(&base, &other, &file).await;
+    let mut client = connect(proxy.addr()).await;
+    tokio::io::AsyncWriteExt::write_all(&mut client, post(ASK).as_bytes())
+        .await
+        .unwrap();
+    read_until(&mut client, "[1, 2").await;
+    file.write("[[route]]\nupstream = \"{0}\"\nmax_continuations = 0\n");
+    assert_eq!(proxy.reloader().reload().await, Ok(vec![]));
+    assert_eq!(upstream_of(&proxy).await, "other");
+    go.notify_one();
+    let answer = read_to_end(&mut client).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    assert_eq!(base.requests.lock().unwrap().len(), 2);
+}

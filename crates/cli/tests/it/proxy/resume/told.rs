@@ -1,0 +1,128 @@
+//! What a client is told of an answer that is not kept, and limits that are read again.
+
+use restitch_proxy::Loaded;
+use tokio::time::timeout;
+
+use super::super::page::LOOPBACK;
+use super::super::raw::*;
+use super::super::routes::with_routes;
+use super::*;
+
+#[tokio::test]
+async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
+    let off = "[[route]]\nmodel = \"m\"\ncontinuation = \"off\"\n";
+    let fallback = "[[route.fallback]]\nupstream = \"{0}\"\n";
+    let many = ASK.replace("\"stream\"", "\"n\":129,\"stream\"");
+    let large = ASK.replace("\"x\"", &format!("\"{}\"", "x".repeat(3000)));
+    for (routes, body, header_line) in [
+        (String::new(), ASK, "x-restitch: off"),
+        (off.to_owned(), ASK, "x-none: 1"),
+        (off.to_owned() + fallback, ASK, "x-none: 1"),
+        (String::new(), &many, "x-none: 1"),
+        (String::new(), &large, "x-none: 1"),
+    ] {
+        for (allowed, reason) in [(60, "unread"), (0, "off")] {
+            let mut limits = keeping().with_max_body_bytes(2000);
+            limits.keep.max_keep_time = Duration::from_secs(allowed);
+            let raw = Raw::new(vec![stream(&five().concat())]).await;
+            let other = Raw::new(Vec::new()).await;
+            let proxy = with_routes(raw.unbound(limits), &[&other], &routes)
+                .bind(LOOPBACK)
+                .await
+                .unwrap();
+            let response = exchange(
+                proxy.addr(),
+                &with(
+                    &post(body),
+                    &format!("x-restitch-keep: 30\r\n{header_line}"),
+                ),
+            )
+            .await;
+            let expected = format!("0; reason=\"{reason}\"");
+            assert_eq!(
+                header(&response, "x-restitch-keep"),
+                expected,
+                "{routes}{header_line}: {}",
+                body.len()
+            );
+            assert_eq!(body_of(&response), (five().concat(), true));
+            proxy.shutdown().await;
+        }
+    }
+}
+
+/// The request decides, else its route, else the proxy. What the operator sets is allowed, whatever
+/// requests may ask for.
+#[tokio::test]
+async fn a_route_says_how_long_its_answers_are_kept() {
+    let routes = "[[route]]\nmodel = \"m\"\nkeep = 90\n[[route]]\nmodel = \"none\"\nkeep = 0\n";
+    for (model, asked, expected) in [
+        ("m", "", Some("90")),
+        ("m", "x-restitch-keep: 30\r\n", Some("30")),
+        ("m", "x-restitch-keep: 200\r\n", Some("90")),
+        ("none", "", None),
+        ("none", "x-restitch-keep: 30\r\n", Some("30")),
+        ("other", "", Some("20")),
+    ] {
+        let mut limits = keeping();
+        limits.keep.max_keep_time = Duration::ZERO;
+        let raw = Raw::new(vec![stream(&five().concat())]).await;
+        let proxy = with_routes(
+            raw.unbound(limits).keep_answers(Duration::from_secs(20)),
+            &[],
+            routes,
+        );
+        let proxy = proxy.bind(LOOPBACK).await.unwrap();
+        let body = ASK.replace("\"m\"", &format!("\"{model}\""));
+        let response = exchange(
+            proxy.addr(),
+            &with(&post(&body), &format!("{asked}x-none: 1")),
+        )
+        .await;
+        let found = response
+            .lines()
+            .find_map(|line| line.strip_prefix("x-restitch-keep: "));
+        assert_eq!(found, expected, "{model} {asked}: {response}");
+        proxy.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn limits_of_kept_answers_are_read_again() {
+    let (raw, _, go) = waiting(2, keeping()).await;
+    let raw = Arc::new(raw);
+    let loaded = Arc::clone(&raw);
+    let loader = Arc::new(move || {
+        let limits = keeping()
+            .with_keep_alive_interval(Duration::from_millis(50))
+            .with_max_line_bytes(100);
+        Ok(Loaded {
+            proxy: loaded.unbound(limits),
+            fixed: Vec::new(),
+            certificate: None,
+            used: Box::new(|| ()),
+        })
+    });
+    let proxy = raw
+        .unbound(keeping())
+        .loader(loader)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
+    let id = ask_and_leave(&proxy, &ask_kept()).await;
+    assert_eq!(proxy.reloader().reload().await, Ok(Vec::new()));
+    let mut reader = connect(proxy.addr()).await;
+    reader
+        .write_all(about("GET", &id, &after("1-2")).as_bytes())
+        .await
+        .unwrap();
+    let told = timeout(
+        Duration::from_secs(5),
+        read_until(&mut reader, ": keep-alive\n\n"),
+    );
+    told.await.expect("the old interval holds");
+    go.notify_one();
+    // An answer that has begun keeps its limits.
+    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    proxy.shutdown().await;
+}

@@ -1,0 +1,649 @@
+//! Routes: which upstream answers a request, and within which limits.
+
+use restitch::Limits;
+use restitch_http::{Client, Upstream};
+use restitch_proxy::config::Config;
+use restitch_proxy::{Fallback, Proxy, Server};
+use serde_json::Value;
+
+use super::logged::{Log, listen};
+use super::raw::*;
+
+/// Returns a proxy in front of `base` with the routes of a configuration, in which `{0}` stands for
+/// the first other upstream.
+async fn routed(base: &Raw, others: &[&Raw], routes: &str) -> Server {
+    with_routes(base.unbound(Limits::default()), others, routes)
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap()
+}
+
+pub(super) fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy {
+    let text = others
+        .iter()
+        .enumerate()
+        .fold(routes.to_owned(), |text, (n, other)| {
+            text.replace(&format!("{{{n}}}"), &format!("http://{}", other.addr))
+        });
+    let config = Config::parse_checked(&text).unwrap();
+    config.routes.into_iter().fold(proxy, |proxy, route| {
+        let upstream = route
+            .upstream
+            .as_deref()
+            .map(|upstream| Upstream::parse(upstream).unwrap());
+        let fallbacks = route.fallback.iter().map(|fallback| Fallback {
+            client: Client::new(Upstream::parse(&fallback.upstream).unwrap()).unwrap(),
+            model: fallback.model.clone(),
+            wire: fallback.wire,
+            key: fallback
+                .key_variable
+                .as_ref()
+                .map(|variable| format!("key-of-{variable}")),
+        });
+        let fallbacks = fallbacks.collect();
+        proxy.route(
+            route,
+            upstream.map(|upstream| Client::new(upstream).unwrap()),
+            fallbacks,
+        )
+    })
+}
+
+pub(super) fn plain(body: &str) -> Vec<Piece> {
+    vec![send(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))]
+}
+
+/// Returns an upstream that answers every request with its name.
+pub(super) async fn named(name: &str) -> Raw {
+    Raw::new(vec![plain(name); 40]).await
+}
+
+/// Returns a request with a line of its head and a body.
+fn request(path: &str, line: &str, body: &str) -> String {
+    let line = if line.is_empty() {
+        String::new()
+    } else {
+        format!("{line}\r\n")
+    };
+    post(body).replace("/v1/chat/completions", path).replace(
+        "connection: close\r\n",
+        &format!("connection: close\r\n{line}"),
+    )
+}
+
+#[tokio::test]
+async fn the_first_route_that_matches_answers() {
+    let (base, a, b) = (named("base").await, named("a").await, named("b").await);
+    let proxy = routed(
+        &base,
+        &[&a, &b],
+        r#"
+        [[route]]
+        path = "/v1/files*"
+        upstream = "{0}"
+        [[route]]
+        header = { X-Team = "batch-*" }
+        model = "gpt-*"
+        upstream = "{1}"
+        [[route]]
+        response_format = "json_schema"
+        upstream = "{0}"
+        [[route]]
+        header = { x-restitch-tier = "b" }
+        upstream = "{1}"
+        [[route]]
+        model = "claude-*"
+        upstream = "{0}"
+        "#,
+    )
+    .await;
+    let chat = "/v1/chat/completions";
+    let model = |model: &str, more: &str| format!(r#"{{"model":"{model}","messages":[]{more}}}"#);
+    let schema = r#","response_format":{"type":"json_schema","json_schema":{}}"#;
+    let gemini = r#"{"contents":[],"generationConfig":{"responseSchema":{}}}"#;
+    for (path, line, body, expected) in [
+        (chat, "", model("other", ""), "base"),
+        (chat, "", model("claude-3", ""), "a"),
+        (chat, "", model("Claude.3", ""), "a"),
+        (chat, "x-team: batch-1", model("gpt-5", ""), "b"),
+        (chat, "x-team: Batch-1", model("gpt-5", ""), "base"),
+        (chat, "x-team: batch-1", model("claude-3", ""), "a"),
+        (
+            chat,
+            "x-team: none\r\nx-team: batch-2",
+            model("gpt-5", ""),
+            "b",
+        ),
+        (chat, "", model("gpt-5", schema), "a"),
+        (chat, "x-team: batch-1", model("gpt-5", schema), "b"),
+        (
+            chat,
+            "",
+            model("gpt-5", r#","response_format":{"type":"json_object"}"#),
+            "base",
+        ),
+        (chat, "x-restitch-tier: b", model("claude-3", ""), "b"),
+        // An answer that passes by the client's wish goes the same way.
+        (chat, "x-restitch: off", model("claude-3", ""), "a"),
+        (chat, "x-restitch: off", model("other", ""), "base"),
+        ("/v1/messages", "", model("claude-3", ""), "a"),
+        (
+            "/v1beta/models/claude-x:generateContent",
+            "",
+            r#"{"contents":[]}"#.to_owned(),
+            "a",
+        ),
+        (
+            "/v1beta/models/gemini:generateContent",
+            "",
+            gemini.to_owned(),
+            "a",
+        ),
+        // No API's: the body is not read.
+        ("/v1/files", "", "not json".to_owned(), "a"),
+        ("/v1/files/1?x", "x-restitch-tier: b", String::new(), "a"),
+        ("/v1/embeddings", "", model("claude-3", ""), "base"),
+        (
+            "/v1/embeddings",
+            "x-restitch-tier: b",
+            model("claude-3", ""),
+            "b",
+        ),
+        // No request of the API: nobody knows its model.
+        (chat, "", "not json".to_owned(), "base"),
+    ] {
+        let answer = exchange(proxy.addr(), &request(path, line, &body)).await;
+        assert_eq!(
+            body_of(&answer).0,
+            expected,
+            "{path} {line} {body}: {answer}"
+        );
+    }
+    // The path is below each upstream's own, and what is for the proxy stays there.
+    assert!(
+        base.request(0)
+            .starts_with("POST /prefix/v1/chat/completions HTTP/1.1\r\n"),
+        "{}",
+        base.request(0)
+    );
+    assert!(
+        a.request(0)
+            .starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
+        "{}",
+        a.request(0)
+    );
+    assert!(
+        b.requests
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|request| !request.contains("x-restitch"))
+    );
+    let get = "GET /v1/files/2 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    assert_eq!(body_of(&exchange(proxy.addr(), get).await).0, "a");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_has_no_model() {
+    let (base, a) = (named("base").await, named("a").await);
+    let limits = Limits::default().with_max_body_bytes(40);
+    let proxy = with_routes(
+        base.unbound(limits),
+        &[&a],
+        "[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n",
+    );
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let small = exchange(proxy.addr(), &post(r#"{"model":"m","messages":[]}"#)).await;
+    assert_eq!(body_of(&small).0, "a");
+    let large = exchange(proxy.addr(), &post(ASK)).await;
+    assert_eq!(body_of(&large).0, "base");
+    assert!(
+        large.contains("x-restitch-limit: max_body_bytes=40"),
+        "{large}"
+    );
+}
+
+/// Returns a stream that is cut by the limit of its tokens.
+fn cut(text: &str, tokens: u32) -> Vec<Piece> {
+    let usage = format!(
+        "data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\ndata: [DONE]\n\n"
+    );
+    stream(&(chunk(text) + &finish("length").replace("data: [DONE]\n\n", &usage)))
+}
+
+#[tokio::test]
+async fn a_route_has_limits_of_its_own() {
+    let answers = || {
+        vec![
+            cut("[1, 2", 20),
+            cut("[1, 2, 3", 8),
+            cut("[1, 2, 3, 4", 8),
+            cut("[1, 2, 3, 4, 5]", 8),
+        ]
+    };
+    for (setting, header, calls, stop) in [
+        ("continuation = \"auto\"", "", 4, None),
+        ("continuation = \"off\"", "", 1, None),
+        ("max_continuations = 0", "", 1, Some("continuations")),
+        ("max_continuations = 1", "", 2, Some("continuations")),
+        // A client can only ask for less.
+        (
+            "max_continuations = 1",
+            "x-restitch-continuations: 5",
+            2,
+            Some("continuations"),
+        ),
+        (
+            "max_continuations = 2",
+            "x-restitch-continuations: 1",
+            2,
+            Some("continuations"),
+        ),
+        // 8 of 20 tokens are less than a half, 16 are not.
+        ("max_extra_share = 0.5", "", 3, Some("extra_share")),
+        ("max_extra_share = 0.4", "", 2, Some("extra_share")),
+        ("max_extra_share = 0", "", 4, None),
+    ] {
+        let base = Raw::new(answers()).await;
+        let proxy = routed(
+            &base,
+            &[],
+            &format!("[[route]]\nmodel = \"m\"\n{setting}\n"),
+        )
+        .await;
+        let answer = exchange(proxy.addr(), &request("/v1/chat/completions", header, ASK)).await;
+        assert_eq!(
+            base.requests.lock().unwrap().len(),
+            calls,
+            "{setting} {header}: {answer}"
+        );
+        match stop {
+            Some(stop) => assert!(
+                answer.contains(&format!("\"stop\":\"{stop}\"")),
+                "{setting}: {answer}"
+            ),
+            None => assert!(!answer.contains("\"stop\":"), "{setting}: {answer}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_route_says_what_is_joined_repaired_and_waited_for() {
+    let row = |n: usize| {
+        format!(
+            "{{\"id\": {n}, \"name\": \"{}\"}}",
+            ["Alma", "Berta", "Cicero"][n % 3].repeat(n + 2)
+        )
+    };
+    let whole = format!(
+        "{{\"rows\": [{}]}}",
+        (0..9).map(row).collect::<Vec<_>>().join(", ")
+    );
+    let begun = &whole[..whole.len() - 20];
+    let again = || stream(&(chunk(&whole) + &finish("stop")));
+    let repaired = || vec![stream(&(chunk("[1, 2,]") + &finish("stop")))];
+    let silent = || vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
+    for (setting, answers, text, told) in [
+        // The document begins again, which is not what was asked for.
+        (
+            "",
+            vec![cut(begun, 20), again()],
+            whole.as_str(),
+            "\"status\":\"complete\"",
+        ),
+        (
+            "max_risk = 0",
+            vec![cut(begun, 20), again(), again(), again(), again()],
+            begun,
+            "\"stop\":\"failures\"",
+        ),
+        ("repair = \"strict\"", repaired(), "[1, 2,]", "[DONE]"),
+        (
+            "repair = \"syntax\"",
+            repaired(),
+            "[1, 2]",
+            "\"status\":\"complete\"",
+        ),
+        // The second call says nothing more.
+        (
+            "max_total_time = 0.3",
+            vec![cut("[1, 2", 20), silent()],
+            "[1, 2, 3",
+            "{\"name\":\"max_total_time\",",
+        ),
+    ] {
+        let base = Raw::new(answers).await;
+        let proxy = routed(
+            &base,
+            &[],
+            &format!("[[route]]\nmodel = \"m\"\n{setting}\n"),
+        )
+        .await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        let data = answer
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: {"));
+        let events = data.map(|data| serde_json::from_str::<Value>(&format!("{{{data}")).unwrap());
+        let seen: String = events
+            .filter_map(|event| {
+                event["choices"][0]["delta"]["content"]
+                    .as_str()
+                    .map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(seen, text, "{setting}: {answer}");
+        assert!(answer.contains(told), "{setting}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_nobody_tells_are_estimated() {
+    // Both bring 8 bytes of text, which count as two tokens.
+    let answers = vec![
+        stream(&chunk("[1, 2, 3")),
+        stream(&chunk("3, 4, 50")),
+        stream(&chunk("50]")),
+    ];
+    let base = Raw::new(answers).await;
+    let proxy = routed(
+        &base,
+        &[],
+        "[[route]]\nmax_extra_share = 1\ncontinuation = \"prefill\"\n",
+    )
+    .await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"stop\":\"extra_share\""), "{answer}");
+    assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
+}
+
+/// A call for the rest may be as long as its share leaves, and is ended where its text is longer.
+#[tokio::test]
+async fn a_share_bounds_the_call_for_the_rest() {
+    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":40,");
+    let routes = "[[route]]\nmax_extra_share = 1\n";
+    let base = Raw::new(vec![
+        cut("[1, 2", 40),
+        cut("[1, 2, 3", 30),
+        cut("[1, 2, 3, 4", 8),
+        cut("[1, 2, 3, 4, 5]", 1),
+    ]);
+    let base = base.await;
+    let proxy = routed(&base, &[], routes).await;
+    let answer = exchange(proxy.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    // 40, then 10, then 2 tokens are left.
+    for (number, most) in [40, 40, 10, 2].into_iter().enumerate() {
+        let request = base.request(number);
+        assert!(
+            request.contains(&format!("\"max_tokens\":{most},")),
+            "{number}: {request}"
+        );
+    }
+    // A request without a limit gets none.
+    let base = Raw::new(vec![cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
+    exchange(routed(&base, &[], routes).await.addr(), &post(ASK)).await;
+    assert!(
+        !base.request(1).contains("max_tokens"),
+        "{}",
+        base.request(1)
+    );
+
+    // 25 tokens are 100 bytes: after that nothing more is read.
+    let more = format!("[1, 2, \"{}", "x".repeat(150));
+    let base = Raw::new(vec![
+        cut("[1, 2", 25),
+        vec![send(format!("{STREAM}{}", chunk(&more))), Piece::Hold],
+    ])
+    .await;
+    let proxy = routed(&base, &[], routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(
+        answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"),
+        "{answer}"
+    );
+    base.wait(|state| state.left == 1).await;
+}
+
+/// What a provider tells while its answer runs is not what the answer costs: the text of a call
+/// that breaks off counts.
+#[tokio::test]
+async fn a_call_that_breaks_off_counts_by_its_text() {
+    let routes = "[[route]]\nmax_extra_share = 1\n";
+    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let has_limits = |base: &Raw, limits: [u64; 3]| {
+        for (number, most) in limits.into_iter().enumerate() {
+            let request = base.request(number);
+            assert!(
+                request.contains(&format!("\"max_tokens\":{most},")),
+                "{number}, {most}: {request}"
+            );
+        }
+    };
+    let told = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\n";
+    let broken = |text: &str| stream(&format!("{told}{}", chunk(text)));
+
+    // 160 bytes of the first call are 40 tokens, 80 of the second one are 20.
+    let (first, second) = (
+        format!("[1, \"{}", "x".repeat(155)),
+        format!("[1, \"{}", "x".repeat(75)),
+    );
+    let whole = format!("{first}\"]");
+    let base = Raw::new(vec![broken(&first), broken(&second), cut(&whole, 20)]).await;
+    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"continuations\":2"), "{answer}");
+    has_limits(&base, [60, 40, 20]);
+
+    // A call that brought nothing is no measure, and the whole request again is not for the rest.
+    let base = Raw::new(vec![stream(told), cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
+    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    has_limits(&base, [60, 60, 40]);
+}
+
+/// On the Messages wire, `message_start` tells of one token.
+#[tokio::test]
+async fn the_first_event_of_messages_is_no_measure() {
+    let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"a\",\"type\":\"message\",\
+                 \"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\
+                 \"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n\
+                 event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\
+                 \"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
+    let text = format!("[1, \\\"{}", "x".repeat(155));
+    let delta = format!(
+        "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+         \"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
+    );
+    let broken = || stream(&format!("{start}{delta}"));
+    let base = Raw::new(vec![broken(), broken()]).await;
+    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
+    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
+    assert!(
+        answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"),
+        "{answer}"
+    );
+    let further = base.request(1);
+    assert!(further.contains("\"max_tokens\":40,"), "{further}");
+}
+
+/// The same before any text: what the reasoning cost is not known.
+#[tokio::test]
+async fn a_call_that_breaks_off_in_its_reasoning_is_no_measure() {
+    let event = |data: serde_json::Value| {
+        format!(
+            "event: {}\ndata: {data}\n\n",
+            data["type"].as_str().unwrap()
+        )
+    };
+    let start = || {
+        let message = serde_json::json!({"id": "a", "type": "message", "role": "assistant", "model": "m",
+            "content": [], "stop_reason": null, "usage": {"input_tokens": 9, "output_tokens": 1}});
+        event(serde_json::json!({"type": "message_start", "message": message}))
+    };
+    let block = |block: serde_json::Value, delta: serde_json::Value| {
+        event(
+            serde_json::json!({"type": "content_block_start", "index": 0, "content_block": block}),
+        ) + &event(serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+    };
+    let reasoning = block(
+        serde_json::json!({"type": "thinking", "thinking": ""}),
+        serde_json::json!({"type": "thinking_delta", "thinking": "Let me see."}),
+    );
+    let text = |text: &str, tokens: u32| {
+        let stop = serde_json::json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"},
+            "usage": {"output_tokens": tokens}});
+        let text = serde_json::json!({"type": "text_delta", "text": text});
+        let block = block(serde_json::json!({"type": "text", "text": ""}), text);
+        let ends = event(serde_json::json!({"type": "content_block_stop", "index": 0}))
+            + &event(stop)
+            + &event(serde_json::json!({"type": "message_stop"}));
+        stream(&(start() + &block + &ends))
+    };
+    let broken = stream(&(start() + &reasoning));
+    let base = Raw::new(vec![broken, text("[1, 2", 40), text("[1, 2, 3]", 3)]).await;
+    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
+    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
+    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    for (number, most) in [60, 60, 40].into_iter().enumerate() {
+        let request = base.request(number);
+        assert!(
+            request.contains(&format!("\"max_tokens\":{most},")),
+            "{number}, {most}: {request}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_route_says_how_the_rest_is_asked_for() {
+    for (model, way, is_prefill) in [
+        ("m", "auto", false),
+        ("m", "prefill", true),
+        ("m", "reprompt", false),
+        ("claude-sonnet-4-5", "auto", true),
+        ("claude-sonnet-4-5", "reprompt", false),
+    ] {
+        let base = Raw::new(vec![
+            stream(&chunk("[1, 2")),
+            stream(&(chunk(", 3]") + &finish("stop"))),
+        ])
+        .await;
+        let proxy = routed(
+            &base,
+            &[],
+            &format!("[[route]]\ncontinuation = \"{way}\"\n"),
+        )
+        .await;
+        exchange(
+            proxy.addr(),
+            &post(&ASK.replace("\"m\"", &format!("\"{model}\""))),
+        )
+        .await;
+        let further = base.request(1);
+        let last = further
+            .rfind("\"role\":")
+            .map(|at| &further[at + 8..])
+            .unwrap_or_default();
+        assert_eq!(
+            last.starts_with("assistant"),
+            is_prefill,
+            "{model} {way}: {further}"
+        );
+    }
+    // A refusal of the prefill wins over the route.
+    let refused = "HTTP/1.1 400 Bad Request\r\ncontent-length: 104\r\nconnection: close\r\n\r\n";
+    let body = r#"{"error":{"message":"This model does not support assistant message prefill. The last must be a user's."}}"#;
+    let refused = vec![send(format!(
+        "{}{body}",
+        refused.replace("104", &body.len().to_string())
+    ))];
+    let base = Raw::new(vec![
+        stream(&chunk("[1, 2")),
+        refused,
+        stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
+    ])
+    .await;
+    let proxy = routed(&base, &[], "[[route]]\ncontinuation = \"prefill\"\n").await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    assert!(
+        base.request(2).contains("overlap_context"),
+        "{}",
+        base.request(2)
+    );
+}
+
+#[tokio::test]
+async fn a_route_says_what_becomes_of_an_answer() {
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), stream(&chunk("[1, 2"))]).await;
+    let routes = "[[route]]\nmodel = \"m\"\nmax_continuations = 0\non_give_up = \"close\"\n\
+        [[route]]\nmax_continuations = 0\non_give_up = \"error\"\n";
+    let proxy = routed(&base, &[], routes).await;
+    let closed = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(closed.contains("\"status\":\"closed\""), "{closed}");
+    let failed = exchange(proxy.addr(), &post(&ASK.replace("\"m\"", "\"n\""))).await;
+    assert!(
+        failed.contains("\"error\"") && failed.contains("\"status\":\"failed\""),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn the_log_and_the_metrics_name_the_route() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let (base, a) = (named("base").await, named("a").await);
+    let routes = "[[route]]\nname = \"team.a\"\nmodel = \"m\"\nheader = { x-team = \"hidden-value\" }\nupstream = \"{0}\"\n";
+    let proxy = with_routes(base.unbound(Limits::default()), &[&a], routes)
+        .admin(Some(([127, 0, 0, 1], 0).into()));
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    exchange(
+        proxy.addr(),
+        &request("/v1/chat/completions", "x-team: hidden-value", ASK_WHOLE),
+    )
+    .await;
+    exchange(
+        proxy.addr(),
+        "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    exchange(
+        proxy.addr(),
+        "GET /..%2fx HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    let wanted = [
+        format!(
+            "restitch_requests_total{{route=\"team.a\",upstream=\"{}\",status=\"200\"}} 1\n",
+            a.addr
+        ),
+        format!(
+            "restitch_requests_total{{route=\"default\",upstream=\"{}\",status=\"200\"}} 1\n",
+            base.addr
+        ),
+        "restitch_requests_total{route=\"\",upstream=\"\",status=\"400\"} 1\n".to_owned(),
+    ];
+    let mut seen = String::new();
+    for _ in 0..1000 {
+        seen = exchange(
+            proxy.admin_addr().unwrap(),
+            "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        )
+        .await;
+        if wanted.iter().all(|wanted| seen.contains(wanted)) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(wanted.iter().all(|wanted| seen.contains(wanted)), "{seen}");
+    let told = log.0.lock().unwrap().clone();
+    assert!(
+        told.contains(&format!("route=\"team.a\" upstream=\"{}\"", a.addr)),
+        "{told}"
+    );
+    assert!(told.contains("route=\"default\""), "{told}");
+    assert!(!told.contains("hidden-value"), "{told}");
+}

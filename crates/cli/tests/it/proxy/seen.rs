@@ -1,0 +1,502 @@
+//! What an operator sees of each request: one line with what happened, and an id on every line.
+
+use restitch::Limits;
+use tokio::io::AsyncWriteExt;
+
+use super::logged::{Log, listen};
+use super::raw::*;
+
+/// A request with an id and a trace of its own.
+fn named(id: &str) -> String {
+    let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    post(ASK).replace(
+        "host: h",
+        &format!("host: h\r\nx-request-id: {id}\r\n{trace}"),
+    )
+}
+
+/// Waits until the log has a text, and returns all of it.
+async fn logged(log: &Log, text: &str) -> String {
+    for _ in 0..1000 {
+        let seen = log.0.lock().unwrap().clone();
+        if seen.contains(text) {
+            return seen;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("no {text} in {}", log.0.lock().unwrap());
+}
+
+#[tokio::test]
+async fn each_request_has_a_line() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let usage = |tokens: u32| {
+        format!(
+            "data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\n"
+        )
+    };
+    let cut = chunk("[1, 2")
+        + &finish("length").replace("data: [DONE]\n\n", "")
+        + &usage(30)
+        + "data: [DONE]\n\n";
+    let rest = chunk("[1, 20]")
+        + &finish("stop").replace("data: [DONE]\n\n", "")
+        + &usage(7)
+        + "data: [DONE]\n\n";
+    let raw = Raw::new(vec![stream(&cut), stream(&rest)]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let seen = exchange(proxy.addr(), &named("req-1")).await;
+    assert!(seen.contains("\"status\":\"complete\""), "{seen}");
+    let told = logged(&log, "message=answered").await;
+    for fact in [
+        "id=req-1 ",
+        "trace=4bf92f3577b34da6a3ce929d0e0e4736 ",
+        "method=POST ",
+        "path=\"/v1/chat/completions\" ",
+        "wire=openai-chat ",
+        "model=\"m\" ",
+        " status=200 ",
+        "upstream_status=200 ",
+        "outcome=\"complete\" ",
+        "cuts=1 ",
+        "causes=length ",
+        "continuations=1 ",
+        "tokens_kept=30 ",
+        "tokens_regenerated=7 ",
+        "first_byte_ms=",
+        "longest_silence_ms=",
+        "duration_ms=",
+        "end=\"whole\" ",
+    ] {
+        assert!(told.contains(fact), "{fact}: {told}");
+    }
+    // Both calls carry what names the request and its trace.
+    for call in [raw.request(0), raw.request(1)] {
+        assert!(
+            call.contains("x-request-id: req-1\r\n") && call.contains("traceparent: 00-4bf92f"),
+            "{call}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let error =
+        "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    let raw = Raw::new(vec![vec![send(error.to_owned())]]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let id_in = |response: &str| {
+        let head = response.split("\r\n\r\n").next().unwrap().to_owned();
+        head.lines()
+            .find_map(|line| line.strip_prefix("x-request-id: ").map(str::to_owned))
+    };
+    let websocket =
+        "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close, upgrade\r\nupgrade: websocket\r\n";
+    let refused = exchange(
+        proxy.addr(),
+        &format!("{websocket}x-request-id: mine\r\n\r\n"),
+    )
+    .await;
+    assert_eq!(id_in(&refused).as_deref(), Some("mine"), "{refused}");
+    let refused = exchange(proxy.addr(), &format!("{websocket}\r\n")).await;
+    let made = id_in(&refused).unwrap_or_else(|| panic!("{refused}"));
+    logged(&log, &format!("id={made} ")).await;
+    // A HEAD has no body to wait for.
+    let refused = exchange(
+        proxy.addr(),
+        &format!("{}\r\n", websocket.replacen("GET", "HEAD", 1)),
+    )
+    .await;
+    assert!(refused.starts_with("HTTP/1.1 501"), "{refused}");
+    let told = logged(&log, "method=HEAD").await;
+    assert!(
+        told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""),
+        "{told}"
+    );
+    // What the upstream says stays as it is.
+    let passed = exchange(
+        proxy.addr(),
+        "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(
+        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_none(),
+        "{passed}"
+    );
+}
+
+#[tokio::test]
+async fn a_line_says_how_the_answer_ended() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    let prose = chunk("Hello");
+    let open = send(format!("{head}{:x}\r\n{prose}\r\n", prose.len()));
+    let (broken, held) = (vec![open.clone()], vec![open, Piece::Hold]);
+    let models = vec![send(
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
+    )];
+    let raw = Raw::new(vec![models, broken, held]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+
+    exchange(
+        proxy.addr(),
+        "GET /v1/models?key=hidden HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    let told = logged(&log, "message=answered").await;
+    let route = format!("route=\"default\" upstream=\"{}\"", raw.addr);
+    assert!(
+        told.contains(&format!(
+            "path=\"/v1/models\" {route} status=404 upstream_status=404 bytes=2 "
+        )),
+        "{told}"
+    );
+    assert!(
+        told.contains("end=\"whole\"") && !told.contains("hidden"),
+        "{told}"
+    );
+
+    exchange(proxy.addr(), &named("bro ken")).await;
+    let told = logged(&log, "end=\"broken\"").await;
+    assert!(
+        !told.contains("bro ken"),
+        "an id that is not plain is replaced: {told}"
+    );
+
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(named("c").as_bytes()).await.unwrap();
+    read_until(&mut client, "Hello").await;
+    drop(client);
+    logged(&log, "end=\"left\"").await;
+
+    // Nothing is said of a probe, and a refusal has a line, too.
+    exchange(
+        proxy.addr(),
+        "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    exchange(
+        proxy.addr(),
+        "GET /..%2fx HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    let told = logged(&log, " status=400 ").await;
+    assert!(
+        told.contains("path=\"/..%2fx\"") && !told.contains("healthz"),
+        "{told}"
+    );
+}
+
+mod command {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpStream;
+    use std::process::{Child, Command, Stdio};
+
+    use serde_json::Value;
+
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Starts the proxy with these arguments, asks it for a path with an id, and returns the lines
+    /// after its start up to the one about the answer.
+    fn lines(args: &[&str]) -> Vec<String> {
+        lines_until(args, |line| line.contains("answered"))
+    }
+
+    /// Starts the proxy. Returns the lines that follow its first one, and its address.
+    fn started(
+        args: &[&str],
+        upstream: &str,
+    ) -> (impl Iterator<Item = String> + use<>, String, Running) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+        command.args([
+            "proxy",
+            "--upstream",
+            upstream,
+            "--listen",
+            "127.0.0.1:0",
+            "--threads",
+            "1",
+        ]);
+        command
+            .args(args)
+            .env_remove("RESTITCH_CORPUS")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = Running(command.spawn().unwrap());
+        let mut words = BufReader::new(child.0.stderr.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let listening = words
+            .find(|line| line.contains("listening on http://"))
+            .unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(&listening).is_ok(),
+            args.contains(&"json"),
+            "{listening}"
+        );
+        let address = listening
+            .split("http://")
+            .nth(1)
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap()
+            .to_owned();
+        (words, address, child)
+    }
+
+    /// The same up to another line.
+    fn lines_until(args: &[&str], is_last: impl Fn(&str) -> bool) -> Vec<String> {
+        let (words, address, _running) = started(args, "http://127.0.0.1:9");
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
+        write!(
+            socket,
+            "GET /v1/models HTTP/1.0\r\nhost: h\r\nx-request-id: req-7\r\n\r\n"
+        )
+        .unwrap();
+        socket.read_to_string(&mut String::new()).unwrap();
+        let mut lines = Vec::new();
+        for line in words {
+            let is_last = is_last(&line);
+            lines.push(line);
+            if is_last {
+                return lines;
+            }
+        }
+        panic!("no line about the answer: {lines:?}");
+    }
+
+    /// Also the lines about what happens while an answer is on its way.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_line_of_a_cut_answer_has_its_id() {
+        use super::*;
+        let cut = stream(&(chunk("[1, 2") + &finish("length")));
+        let junk = stream(&(chunk("I can not.") + &finish("stop")));
+        let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+        let passes = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
+        let raw = Raw::new(vec![cut, junk, rest, vec![send(passes), Piece::Hold]]).await;
+        let folder = crate::cli::folder(
+            "seen",
+            &[(
+                "c.toml",
+                b"[limits]\nfirst_byte_timeout = 0.3\nidle_timeout = 0.3\n",
+            )],
+        );
+        let file = folder.join("c.toml");
+        let settings = [
+            "--log-format",
+            "json",
+            "--log",
+            "restitch=debug",
+            "--config",
+            file.to_str().unwrap(),
+        ];
+        let (mut words, address, _running) = started(&settings, &format!("http://{}", raw.addr));
+        for _ in 0..2 {
+            exchange(address.parse().unwrap(), &named("req-7")).await;
+        }
+        let mut told = Vec::new();
+        while !told.iter().any(|line: &Value| line["end"] == "broken") {
+            told.push(serde_json::from_str(&words.next().unwrap()).unwrap());
+        }
+        for message in [
+            "cut",
+            "asking for the rest",
+            "a call failed",
+            "joined",
+            "done",
+            "a body stopped",
+        ] {
+            let lines: Vec<_> = told
+                .iter()
+                .filter(|line| line["message"] == message)
+                .collect();
+            assert!(
+                !lines.is_empty() && lines.iter().all(|line| line["span"]["id"] == "req-7"),
+                "{message}: {told:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_line_has_the_id_of_its_request() {
+        let text = lines(&[]);
+        assert!(
+            text.len() == 2 && text.iter().all(|line| line.contains("request{id=req-7}")),
+            "{text:#?}"
+        );
+
+        // Whatever level the lines have.
+        for filter in [
+            "warn",
+            "warn,restitch::access=info",
+            "restitch::access=info",
+            "error,restitch=info",
+        ] {
+            let filtered = lines_until(&["--log", filter], |line| {
+                filter == "warn" || line.contains("answered")
+            });
+            assert!(
+                !filtered.is_empty() && filtered.iter().all(|line| line.contains("{id=req-7}")),
+                "{filtered:#?}"
+            );
+        }
+
+        let json = lines(&["--log-format", "json"]);
+        let json: Vec<Value> = json
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let texts = json
+            .iter()
+            .flat_map(|line| line.as_object().unwrap().values().filter_map(Value::as_str));
+        assert!(
+            texts.clone().all(|text| !text.contains('"')),
+            "a text is quoted once: {json:#?}"
+        );
+        assert_eq!(json[1]["path"], "/v1/models");
+        assert!(
+            json.iter().all(|line| line["span"]["id"] == "req-7"),
+            "{json:#?}"
+        );
+        let last = &json[1];
+        assert_eq!(
+            (&last["message"], &last["level"]),
+            (&"answered".into(), &"INFO".into())
+        );
+        assert_eq!(
+            (&last["status"], &last["target"]),
+            (&502.into(), &"restitch::access".into())
+        );
+
+        // By module: the warning that the upstream can't be reached is left out.
+        let access = lines(&["--log", "off,restitch::access=info"]);
+        assert_eq!(access.len(), 1, "{access:#?}");
+    }
+}
+
+/// Every field of a request's line is documented, and every documented field is one.
+#[test]
+fn the_page_names_the_fields_that_a_line_has() {
+    let code = include_str!("../../../../../crates/proxy/src/exchange/line.rs");
+    let (_, line) = code.split_once("target: \"restitch::access\",").unwrap();
+    let (line, _) = line.split_once("\"answered\"").unwrap();
+    let field = |line: &str| {
+        line.trim()
+            .split([' ', ','])
+            .next()
+            .unwrap()
+            .trim_start_matches(['%', '?'])
+            .to_owned()
+    };
+    let mut fields: Vec<_> = line
+        .lines()
+        .map(field)
+        .filter(|field| !field.is_empty())
+        .collect();
+    fields.sort_unstable();
+    let page = include_str!("../../../../../docs/configuration.md");
+    let (_, table) = page.split_once("the target `restitch::access`").unwrap();
+    let (table, _) = table.split_once("Requests for `/healthz`").unwrap();
+    let cells = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let names = cells
+        .flat_map(|cell| cell.split(", "))
+        .map(|name| name.trim_matches('`').to_owned());
+    let mut named: Vec<_> = names.collect();
+    named.sort_unstable();
+    assert_eq!(named, fields);
+    assert!(fields.len() > 15, "{fields:?}");
+}
+
+/// Returns the arguments of a macro, whose text begins after the opening bracket.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut is_text, mut list) = (0, 0, false, Vec::new());
+    let mut bytes = text.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' if is_text => drop(bytes.next()),
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth > 0 => depth -= 1,
+            b')' | b',' if depth == 0 => {
+                list.push(text[start..at].trim());
+                start = at + 1;
+                if byte == b')' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    list
+}
+
+/// Every field of every line of the proxy is documented.
+#[test]
+fn the_pages_name_the_fields_of_all_lines() {
+    let pages = concat!(
+        include_str!("../../../../../docs/operating.md"),
+        include_str!("../../../../../docs/configuration.md")
+    );
+    let source = restitch_testing::root().join("crates/proxy/src");
+    let (mut folders, mut count) = (
+        vec![source, restitch_testing::root().join("crates/http/src")],
+        0,
+    );
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let code = std::fs::read_to_string(&entry).unwrap();
+            for line in code.split("tracing::").skip(1) {
+                let macros = ["debug!(", "info!(", "warn!(", "error!(", "info_span!("];
+                let Some(line) = macros.into_iter().find_map(|name| line.strip_prefix(name)) else {
+                    continue;
+                };
+                let fields = arguments(line)
+                    .into_iter()
+                    .filter(|part| !part.starts_with(['"']) && !part.is_empty());
+                for part in fields.filter(|part| !part.starts_with("target:")) {
+                    let field = part
+                        .split('=')
+                        .next()
+                        .unwrap()
+                        .trim()
+                        .trim_start_matches(['%', '?']);
+                    count += 1;
+                    assert!(
+                        pages.contains(&format!("`{field}`")),
+                        "{}: {part}",
+                        entry.display()
+                    );
+                }
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
+    assert_eq!(
+        arguments("a = f(1, \"x, )\"), %b, \"c, d\") e"),
+        ["a = f(1, \"x, )\")", "%b", "\"c, d\""]
+    );
+}

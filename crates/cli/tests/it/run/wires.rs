@@ -1,0 +1,856 @@
+//! `restitch run` in each API: the requests as the server saw them, and what becomes of whole, cut
+//! and refused answers.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::mpsc::channel;
+
+use restitch_sim::{self, Call, ProviderProfile, Sim};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::{TURN, response, scripted, scripted_and_seen};
+use crate::cli::{Ran, folder, run};
+
+const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Größe \"7\" 😀"}, {"id": 3, "name": "Cilli\n\u0041"}, {"id": 4, "name": "Dora"}]}"#;
+
+/// An API, and what a server sees of a first request to it.
+struct Expected {
+    dialect: &'static str,
+    /// The path below `/v1`.
+    path: &'static str,
+    /// The header that has the key `sk-1`.
+    key: &'static str,
+    /// The body of a request with a system message and a limit.
+    full: &'static str,
+    /// The body of a request with a prompt alone.
+    plain: &'static str,
+    /// The tokens of an answer of 60 bytes, as the server counts them.
+    tokens: Option<u64>,
+}
+
+const ALL: [Expected; 7] = [
+    Expected {
+        dialect: "openai-chat",
+        path: "/chat/completions",
+        key: "authorization: Bearer sk-1",
+        full: r#"{"model":"m","stream":true,"messages":[{"role":"system","content":"Be \"brief\"."},{"role":"user","content":"Rows!"}],"max_tokens":100}"#,
+        plain: r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Rows!"}]}"#,
+        // Usage comes only if it is asked for.
+        tokens: None,
+    },
+    Expected {
+        dialect: "openai-completions",
+        path: "/completions",
+        key: "authorization: Bearer sk-1",
+        full: r#"{"model":"m","stream":true,"max_tokens":100,"prompt":"Be \"brief\".\n\nRows!"}"#,
+        plain: r#"{"model":"m","stream":true,"max_tokens":1024,"prompt":"Rows!"}"#,
+        tokens: None,
+    },
+    Expected {
+        dialect: "openai-responses",
+        path: "/responses",
+        key: "authorization: Bearer sk-1",
+        full: r#"{"model":"m","stream":true,"instructions":"Be \"brief\".","input":"Rows!","max_output_tokens":100}"#,
+        plain: r#"{"model":"m","stream":true,"input":"Rows!"}"#,
+        tokens: Some(15),
+    },
+    Expected {
+        dialect: "anthropic",
+        path: "/messages",
+        key: "x-api-key: sk-1",
+        full: r#"{"model":"m","stream":true,"max_tokens":100,"system":"Be \"brief\".","messages":[{"role":"user","content":"Rows!"}]}"#,
+        plain: r#"{"model":"m","stream":true,"max_tokens":8192,"messages":[{"role":"user","content":"Rows!"}]}"#,
+        tokens: Some(15),
+    },
+    Expected {
+        dialect: "gemini",
+        path: "/models/m:streamGenerateContent?alt=sse",
+        key: "x-goog-api-key: sk-1",
+        full: r#"{"systemInstruction":{"parts":[{"text":"Be \"brief\"."}]},"contents":[{"role":"user","parts":[{"text":"Rows!"}]}],"generationConfig":{"maxOutputTokens":100}}"#,
+        plain: r#"{"contents":[{"role":"user","parts":[{"text":"Rows!"}]}]}"#,
+        tokens: Some(15),
+    },
+    Expected {
+        dialect: "ollama",
+        path: "/api/chat",
+        key: "authorization: Bearer sk-1",
+        full: r#"{"model":"m","stream":true,"messages":[{"role":"system","content":"Be \"brief\"."},{"role":"user","content":"Rows!"}],"options":{"num_predict":100}}"#,
+        plain: r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Rows!"}]}"#,
+        tokens: Some(15),
+    },
+    Expected {
+        dialect: "cohere-v2",
+        path: "/v2/chat",
+        key: "authorization: Bearer sk-1",
+        full: r#"{"model":"m","stream":true,"messages":[{"role":"system","content":"Be \"brief\"."},{"role":"user","content":"Rows!"}],"max_tokens":100}"#,
+        plain: r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Rows!"}]}"#,
+        tokens: Some(15),
+    },
+];
+
+/// A model server with this script.
+struct Server {
+    runtime: Runtime,
+    running: restitch_sim::Server,
+}
+
+impl Server {
+    fn new(script: &str) -> Self {
+        Self::of(Sim::new(DOCUMENT, script.parse().unwrap()))
+    }
+
+    fn of(sim: Sim) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let running = runtime
+            .block_on(sim.chunk(7).bind(([127, 0, 0, 1], 0).into()))
+            .unwrap();
+        Self { runtime, running }
+    }
+
+    /// Runs the command with an API and a prompt.
+    fn ask(&self, folder: &Path, dialect: &str, more: &[&str]) -> Ran {
+        let url = format!("{}/v1", self.running.url());
+        let common = [
+            "run",
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--model",
+            "m",
+            "--prompt",
+            "Rows!",
+        ];
+        run(folder, &[&common[..], more].concat(), b"")
+    }
+
+    /// Ends the server: all calls.
+    fn end(self) -> Vec<Call> {
+        let calls = self.running.calls();
+        self.runtime.block_on(self.running.shutdown());
+        calls
+    }
+}
+
+/// Runs the command with these variables, and without those of the caller that have keys.
+fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
+    command
+        .current_dir(folder)
+        .arg("run")
+        .args(["--model", "m"])
+        .args(arguments)
+        .env_remove("RESTITCH_CORPUS");
+    for name in [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "CO_API_KEY",
+        "COHERE_API_KEY",
+    ] {
+        command.env_remove(name);
+    }
+    command.envs(keys.iter().copied()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_first_request_is_that_of_the_api() {
+    let folder = folder("run-wire-request", &[("system.txt", b"Be \"brief\".")]);
+    for Expected {
+        dialect,
+        path,
+        key,
+        full,
+        plain,
+        ..
+    } in ALL
+    {
+        for (more, body) in [
+            (
+                &["--system-file", "system.txt", "--max-tokens", "100"][..],
+                full,
+            ),
+            (&[], plain),
+        ] {
+            let (seen, requests) = channel();
+            let refusal = response("401 Unauthorized", "application/json", "{}");
+            let url = scripted_and_seen(vec![refusal], seen);
+            let common = [
+                "--base-url",
+                &url,
+                "--dialect",
+                dialect,
+                "--prompt",
+                "Rows!",
+                "--key-variable",
+                "KEY_OF_TEST",
+            ];
+            with_keys(
+                &folder,
+                &[&common[..], more].concat(),
+                &[("KEY_OF_TEST", "sk-1")],
+            );
+            let request = requests.recv().unwrap();
+            let (head, sent) = request.split_once("\r\n\r\n").unwrap();
+            assert_eq!(sent, body, "{dialect}");
+            let mut lines = head.lines();
+            assert_eq!(
+                lines.next(),
+                Some(format!("POST /v1{path} HTTP/1.1").as_str()),
+                "{dialect}"
+            );
+            let mut headers: Vec<&str> = lines.filter(|line| !line.starts_with("host: ")).collect();
+            headers.sort_unstable();
+            let length = format!("content-length: {}", body.len());
+            let mut expected = vec![
+                "accept-encoding: identity",
+                &length,
+                "content-type: application/json",
+                key,
+            ];
+            expected.extend((dialect == "anthropic").then_some("anthropic-version: 2023-06-01"));
+            expected.sort_unstable();
+            assert_eq!(headers, expected, "{dialect}");
+        }
+    }
+}
+
+#[test]
+fn a_document_is_the_same_in_every_api() {
+    let folder = folder("run-wire-document", &[]);
+    for Expected {
+        dialect,
+        path,
+        tokens,
+        ..
+    } in ALL
+    {
+        for (script, calls) in [
+            ("answer", 1),
+            ("fence", 1),
+            ("answer@60!length | anchor", 2),
+            // A model that completes text does not refuse.
+            ("answer@60!length | empty anchor@30!length anchor", 4),
+            ("answer@60!drop | anchor", 2),
+            ("answer@60!eof | anchor@20!drop anchor", 3),
+            ("answer@60!error | anchor", 2),
+            ("drop answer | anchor", 2),
+            ("503~0 429~0 answer", 3),
+            ("reasoning+answer@60!length | anchor", 2),
+        ] {
+            let server = Server::new(script);
+            let ran = server.ask(&folder, dialect, &[]);
+            assert_eq!(
+                (ran.code, ran.out.as_str()),
+                (0, DOCUMENT),
+                "{dialect}, {script}: {}",
+                ran.err
+            );
+            let seen = server.end();
+            let posted: Vec<_> = seen.iter().filter(|call| call.method == "POST").collect();
+            assert_eq!(posted.len(), calls, "{dialect}, {script}: {}", ran.err);
+            assert!(
+                posted.iter().all(|call| call.path == format!("/v1{path}")),
+                "{dialect}, {script}"
+            );
+        }
+        let server = Server::new("answer@60!length | anchor");
+        let ran = server.ask(&folder, dialect, &["--json", "-o", "out.json"]);
+        let answer = &ran.answers()[0];
+        assert_eq!(
+            (&answer["document"], &answer["status"]),
+            (&json!(DOCUMENT), &json!("complete")),
+            "{dialect}"
+        );
+        assert_eq!(
+            (&answer["finish"], &answer["continuations"]),
+            (&json!("stop"), &json!(1)),
+            "{dialect}"
+        );
+        assert_eq!(answer["tokens"][0].as_u64(), tokens, "{dialect}: {answer}");
+        assert_eq!(
+            fs::read_to_string(folder.join("out.json")).unwrap(),
+            DOCUMENT,
+            "{dialect}"
+        );
+    }
+}
+
+#[test]
+fn what_is_given_up_is_closed_in_every_api() {
+    let folder = folder("run-wire-closed", &[]);
+    for Expected { dialect, .. } in ALL {
+        let server = Server::new("answer@60!length | empty");
+        let ran = server.ask(&folder, dialect, &["--json"]);
+        let answer = &ran.answers()[0];
+        assert_eq!(
+            (ran.code, &answer["status"]),
+            (3, &json!("closed")),
+            "{dialect}: {}",
+            ran.err
+        );
+        assert_eq!(
+            answer["document"], r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {}]}"#,
+            "{dialect}"
+        );
+        let ran = server.ask(&folder, dialect, &["--max-continuations", "0"]);
+        assert_eq!(ran.code, 3, "{dialect}: {}", ran.err);
+        assert!(
+            ran.out.starts_with(&DOCUMENT[..60]),
+            "{dialect}: {}",
+            ran.out
+        );
+        assert!(
+            serde_json::from_str::<Value>(&ran.out).is_ok(),
+            "{dialect}: {}",
+            ran.out
+        );
+        server.end();
+        for (script, words) in [
+            (
+                "refusal",
+                "the answer has no complete JSON document; it begins: I'm sorry, but I can't help with that.",
+            ),
+            ("empty", "the answer has no text"),
+            (
+                "reasoning",
+                "the answer has no text and ended with `length`",
+            ),
+        ] {
+            // Of a text completion, reasoning is nothing, and an end by the limit is continued.
+            if (dialect, script) != ("openai-completions", "reasoning") {
+                let ran = Server::new(script).ask(&folder, dialect, &[]);
+                let words = format!("restitch: {words}\n");
+                assert_eq!(
+                    (ran.code, ran.out.as_str(), ran.err.as_str()),
+                    (4, "", words.as_str()),
+                    "{dialect}"
+                );
+            }
+        }
+    }
+}
+
+/// The rest is asked for at the place that each API has for it.
+#[test]
+fn the_delivered_text_comes_back_in_every_api() {
+    let folder = folder("run-wire-rest", &[("turn.toml", TURN.as_bytes())]);
+    let delivered = &DOCUMENT[..60];
+    for (dialect, pointer) in [
+        ("openai-chat", "/messages/1/content"),
+        ("openai-responses", "/input/1/content"),
+        ("anthropic", "/messages/1/content"),
+        ("gemini", "/contents/1/parts/0/text"),
+        ("ollama", "/messages/1/content"),
+        ("cohere-v2", "/messages/1/content"),
+    ] {
+        let server = Server::new("answer@60!length | anchor");
+        server.ask(&folder, dialect, &[]);
+        let body: Value = serde_json::from_str(&server.end()[1].body).unwrap();
+        assert_eq!(
+            body.pointer(pointer),
+            Some(&json!(delivered)),
+            "{dialect}: {body}"
+        );
+    }
+    let server = Server::new("answer@60!length | exact");
+    server.ask(&folder, "openai-completions", &[]);
+    let body: Value = serde_json::from_str(&server.end()[1].body).unwrap();
+    assert_eq!(body["prompt"], format!("Rows!{delivered}"));
+
+    // A model that continues its own message is given it.
+    let sim = Sim::new(DOCUMENT, "answer@60!length | exact".parse().unwrap())
+        .profile(ProviderProfile::Anthropic);
+    let server = Server::of(sim);
+    let ran = server.ask(&folder, "anthropic", &["--config", "turn.toml"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
+    let body: Value = serde_json::from_str(&server.end()[1].body).unwrap();
+    assert_eq!(
+        body["messages"],
+        json!([{"role": "user", "content": "Rows!"}, {"role": "assistant", "content": delivered.trim_end()}])
+    );
+}
+
+#[test]
+fn a_refusal_is_told_in_the_words_of_the_server() {
+    let folder = folder("run-wire-refusal", &[]);
+    for Expected { dialect, .. } in ALL {
+        let server = Server::new("401");
+        let ran = server.ask(&folder, dialect, &[]);
+        let words = "restitch: the server answered 401 Unauthorized: The script says 401.\n";
+        assert_eq!(
+            (ran.code, ran.out.as_str(), ran.err.as_str()),
+            (1, "", words),
+            "{dialect}"
+        );
+        assert_eq!(server.end().len(), 1, "{dialect}");
+    }
+    let openai = r#"{"error":{"message":"Incorrect API key provided: sk-1.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#;
+    let openai_said = "Incorrect API key provided: [key].";
+    let google = r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"x"}]}}"#;
+    for (dialect, body, said) in [
+        ("openai-chat", openai, openai_said),
+        ("openai-completions", openai, openai_said),
+        ("openai-responses", openai, openai_said),
+        (
+            "anthropic",
+            r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},"request_id":"r"}"#,
+            "invalid x-api-key",
+        ),
+        ("gemini", google, "API key not valid."),
+        // Without `alt=sse`, or before it is read.
+        ("gemini", &format!("[{google}\n]\n"), "API key not valid."),
+        (
+            "ollama",
+            r#"{"error":"model 'm' not found"}"#,
+            "model 'm' not found",
+        ),
+        (
+            "cohere-v2",
+            r#"{"id":"7","message":"invalid api token"}"#,
+            "invalid api token",
+        ),
+        // Of a server in front of the API, or of another one that speaks it.
+        (
+            "openai-chat",
+            r#"{"object":"error","message":"no such model","code":404}"#,
+            "no such model",
+        ),
+        ("openai-chat", r#"{"detail":"Not Found"}"#, "Not Found"),
+        (
+            "anthropic",
+            r#"{"message":"no Route matched"}"#,
+            "no Route matched",
+        ),
+        (
+            "gemini",
+            r#"{"message":"no Route matched"}"#,
+            "no Route matched",
+        ),
+        ("ollama", r#"{"error":{"message":"nested"}}"#, "nested"),
+        ("openai-responses", r#"{"detail":"Not Found"}"#, "Not Found"),
+        (
+            "openai-completions",
+            "<html>404</html>\n",
+            "<html>404</html>",
+        ),
+        ("cohere-v2", "", ""),
+    ] {
+        let url = scripted(vec![response("400 Bad Request", "application/json", body)]);
+        let arguments = [
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+            "--key-variable",
+            "KEY_OF_TEST",
+        ];
+        let ran = with_keys(&folder, &arguments, &[("KEY_OF_TEST", "sk-1")]);
+        let words = format!("restitch: the server answered 400 Bad Request: {said}");
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr).trim_end()),
+            (Some(1), words.trim_end()),
+            "{dialect}: {body}"
+        );
+    }
+}
+
+/// Some servers report an error with the status of a success, and some do not stream.
+#[test]
+fn an_answer_that_is_no_stream_is_told() {
+    let folder = folder("run-wire-whole", &[]);
+    for (dialect, media_type, body, said) in [
+        (
+            "openai-chat",
+            "application/json",
+            r#"{"error":{"message":"no credit"}}"#,
+            "no credit",
+        ),
+        (
+            "ollama",
+            "application/json",
+            r#"{"error":"no memory"}"#,
+            "no memory",
+        ),
+        (
+            "gemini",
+            "text/html",
+            "<html>Sign in</html>",
+            "<html>Sign in</html>",
+        ),
+        // The media type of another API's streams.
+        (
+            "ollama",
+            "text/event-stream",
+            "data: [DONE]\n\n",
+            "data: [DONE]",
+        ),
+    ] {
+        let url = scripted(vec![response("200 OK", media_type, body)]);
+        let ran = with_keys(
+            &folder,
+            &["--base-url", &url, "--dialect", dialect, "--prompt", "x"],
+            &[],
+        );
+        let words = format!("restitch: the server answered 200 OK without a stream: {said}\n")
+            .replace("]\n\n\n", "]\n");
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr)),
+            (Some(1), words.as_str()),
+            "{dialect}: {body}"
+        );
+    }
+}
+
+/// A key that is quoted by a server, in any API, does not reach the output or the trace.
+#[test]
+fn the_key_is_nowhere_in_any_api() {
+    for Expected { dialect, .. } in ALL {
+        let folder = folder(&format!("run-wire-key-{dialect}"), &[]);
+        let refusal = r#"{"error": {"message": "not a key: sk-1"}}"#;
+        let url = scripted(vec![response("403 Forbidden", "application/json", refusal)]);
+        let common = [
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+            "--key-variable",
+            "KEY_OF_TEST",
+        ];
+        let ran = with_keys(
+            &folder,
+            &[&common[..], &["--trace", "trace", "--json"]].concat(),
+            &[("KEY_OF_TEST", "sk-1")],
+        );
+        assert!(
+            text(&ran.stderr).contains("not a key: [key]"),
+            "{dialect}: {}",
+            text(&ran.stderr)
+        );
+        let mut written = text(&ran.stderr).to_owned() + text(&ran.stdout);
+        for file in fs::read_dir(folder.join("trace")).unwrap() {
+            written += &fs::read_to_string(file.unwrap().path()).unwrap();
+        }
+        assert!(
+            written.contains("\"x\"") && !written.contains("sk-1"),
+            "{dialect}: {written}"
+        );
+    }
+}
+
+#[test]
+fn the_trace_has_lines_of_json_as_they_came() {
+    let folder = folder("run-wire-trace", &[]);
+    let server = Server::new("answer@60!length | anchor");
+    let ran = server.ask(&folder, "ollama", &["--trace", "trace"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let read = |name: &str| fs::read_to_string(folder.join("trace").join(name)).unwrap();
+    assert_eq!(read("000-request.json"), ALL[5].plain);
+    let lines: Vec<Value> = read("000-response.txt")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let said: String = lines
+        .iter()
+        .map(|line| line["message"]["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (said.as_str(), &lines.last().unwrap()["done_reason"]),
+        (&DOCUMENT[..60], &json!("length"))
+    );
+    let contexts: Value = serde_json::from_str(&read("001-contexts.json")).unwrap();
+    assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
+    assert_eq!(read("001-request.json"), server.end()[1].body);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_asked() {
+    let folder = folder(
+        "run-wire-mistakes",
+        &[("empty.txt", b""), ("blank.txt", b" \n\t")],
+    );
+    for Expected { dialect, .. } in ALL {
+        let server = Server::new("answer");
+        let url = format!("{}/v1", server.running.url());
+        let common = ["--base-url", &url, "--dialect", dialect];
+        let key = ["--prompt", "x", "--key-variable", "KEY_OF_TEST"];
+        let ran = with_keys(
+            &folder,
+            &[&common[..], &key].concat(),
+            &[("KEY_OF_TEST", "sk-\u{7f}1")],
+        );
+        let words = "restitch: the key has characters that no header may have\n";
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr)),
+            (Some(2), words),
+            "{dialect}"
+        );
+        for prompt in [
+            ["--prompt", ""],
+            ["--prompt-file", "empty.txt"],
+            ["--prompt-file", "blank.txt"],
+        ] {
+            let ran = with_keys(&folder, &[&common[..], &prompt].concat(), &[]);
+            let words = "restitch: the prompt is empty\n";
+            assert_eq!(
+                (ran.status.code(), text(&ran.stderr)),
+                (Some(2), words),
+                "{dialect}"
+            );
+        }
+        assert_eq!(server.end().len(), 0, "{dialect}");
+    }
+    for (arguments, words) in [
+        (
+            &["--provider", "nobody"][..],
+            "--provider nobody: not known; known are openai, ",
+        ),
+        (
+            &["--provider", "openai", "--dialect", "gemini"],
+            "--dialect gemini: openai does not speak it; it speaks openai-chat, openai-responses, openai-completions\n",
+        ),
+        (
+            &["--provider", "anthropic", "--dialect", "ollama"],
+            "--dialect ollama: anthropic does not speak it; it speaks anthropic, openai-chat\n",
+        ),
+        (
+            &["--provider", "mistral", "--dialect", "cohere-v2"],
+            "mistral does not speak it; it speaks openai-chat\n",
+        ),
+        (
+            &["--provider", "openai", "--dialect", "telnet"],
+            "possible values: openai-chat, openai-completions, openai-responses, anthropic, gemini, ollama, cohere-v2",
+        ),
+        (
+            &["--provider", "openai"],
+            "the environment has no key: set OPENAI_API_KEY\n",
+        ),
+        (
+            &["--provider", "anthropic"],
+            "the environment has no key: set ANTHROPIC_API_KEY\n",
+        ),
+        (
+            &["--provider", "gemini", "--dialect", "openai-chat"],
+            "the environment has no key: set GEMINI_API_KEY\n",
+        ),
+        (
+            &["--provider", "cohere"],
+            "the environment has no key: set CO_API_KEY or COHERE_API_KEY\n",
+        ),
+        (
+            &["--provider", "ollama", "--key-variable", "KEY_OF_TEST"],
+            "the environment has no key: set KEY_OF_TEST\n",
+        ),
+    ] {
+        let ran = with_keys(&folder, &[arguments, &["--prompt", "x"]].concat(), &[]);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            text(&ran.stderr).contains(words),
+            "{arguments:?}: {}",
+            text(&ran.stderr)
+        );
+    }
+}
+
+/// A server that runs on the user's own machine may not run.
+#[test]
+fn the_address_of_a_server_that_cannot_be_reached_is_told() {
+    for Expected { dialect, .. } in ALL {
+        let arguments = [
+            "--base-url",
+            "http://127.0.0.1:9",
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+        ];
+        let ran = with_keys(Path::new("."), &arguments, &[]);
+        let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
+        assert!(
+            ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words),
+            "{}",
+            text(&ran.stderr)
+        );
+    }
+}
+
+/// The API and the key of a provider, at another address.
+#[test]
+fn a_provider_speaks_its_own_api() {
+    let folder = folder("run-wire-provider", &[]);
+    let keys =
+        ["OPENAI", "ANTHROPIC", "GEMINI", "CO", "COHERE"].map(|name| format!("{name}_API_KEY"));
+    let keys: Vec<(&str, &str)> = keys
+        .iter()
+        .map(|name| (name.as_str(), name.as_str()))
+        .collect();
+    for (provider, dialect, without, path, key) in [
+        (
+            "openai",
+            None,
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-responses"),
+            None,
+            "/v1/responses",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-completions"),
+            None,
+            "/v1/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "anthropic",
+            None,
+            None,
+            "/v1/messages",
+            "x-api-key: ANTHROPIC_API_KEY",
+        ),
+        (
+            "anthropic",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer ANTHROPIC_API_KEY",
+        ),
+        (
+            "gemini",
+            None,
+            None,
+            "/v1/models/m:streamGenerateContent?alt=sse",
+            "x-goog-api-key: GEMINI_API_KEY",
+        ),
+        (
+            "gemini",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer GEMINI_API_KEY",
+        ),
+        (
+            "cohere",
+            None,
+            None,
+            "/v1/v2/chat",
+            "authorization: Bearer CO_API_KEY",
+        ),
+        (
+            "cohere",
+            None,
+            Some("CO_API_KEY"),
+            "/v1/v2/chat",
+            "authorization: Bearer COHERE_API_KEY",
+        ),
+        ("ollama", None, None, "/v1/api/chat", ""),
+    ] {
+        let (seen, requests) = channel();
+        let url = scripted_and_seen(
+            vec![response("401 Unauthorized", "application/json", "{}")],
+            seen,
+        );
+        let mut arguments = vec!["--provider", provider, "--base-url", &url, "--prompt", "x"];
+        arguments.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
+        let keys: Vec<_> = keys
+            .iter()
+            .copied()
+            .filter(|(name, _)| without != Some(*name))
+            .collect();
+        with_keys(&folder, &arguments, &keys);
+        let request = requests.recv().unwrap();
+        assert!(
+            request.starts_with(&format!("POST {path} HTTP/1.1\r\n")),
+            "{provider}: {request}"
+        );
+        let found: Vec<&str> = request
+            .lines()
+            .filter(|line| line.contains("_API_KEY"))
+            .collect();
+        assert_eq!(found.concat(), key, "{provider}");
+    }
+}
+
+/// The name of a model can't lead to another path.
+#[test]
+fn the_name_of_a_model_is_one_segment_of_the_path() {
+    let folder = folder("run-wire-model", &[]);
+    for (model, segments) in [
+        ("gemini-2.5-flash", "models/gemini-2.5-flash"),
+        ("models/gemini-2.5-flash", "models/gemini-2.5-flash"),
+        ("tunedModels/a~b_c", "tunedModels/a~b_c"),
+        ("a b?c#d&e", "models/a%20b%3Fc%23d%26e"),
+        ("größe", "models/gr%C3%B6%C3%9Fe"),
+    ] {
+        let (seen, requests) = channel();
+        let url = scripted_and_seen(
+            vec![response("401 Unauthorized", "application/json", "{}")],
+            seen,
+        );
+        let args = [
+            "run",
+            "--base-url",
+            &url,
+            "--dialect",
+            "gemini",
+            "--model",
+            model,
+            "--prompt",
+            "x",
+        ];
+        run(&folder, &args, b"");
+        let line = format!("POST /v1/{segments}:streamGenerateContent?alt=sse HTTP/1.1\r\n");
+        let request = requests.recv().unwrap();
+        assert!(request.starts_with(&line), "{model}: {request}");
+    }
+    // A server that decodes would take this name for another path.
+    let (seen, requests) = channel();
+    let url = scripted_and_seen(
+        vec![response("401 Unauthorized", "application/json", "{}")],
+        seen,
+    );
+    let args = [
+        "run",
+        "--base-url",
+        &url,
+        "--dialect",
+        "gemini",
+        "--model",
+        "../../x",
+        "--prompt",
+        "x",
+    ];
+    let ran = run(&folder, &args, b"");
+    assert!(
+        ran.code == 1 && ran.err.contains("the path has a `.` or `..` segment"),
+        "{}",
+        ran.err
+    );
+    assert!(requests.try_recv().is_err());
+}

@@ -1,0 +1,249 @@
+//! Makes connections to the upstream: directly or through a proxy of the environment.
+//!
+//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, are read once, when a
+//! client is created. An upstream on this machine is always reached directly.
+
+use std::env;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use tower_service::Service;
+
+use super::connection::Connection;
+use super::tls::{self, TlsFiles};
+use super::{Error, Upstream, is_host_and_port};
+use restitch::TransportLimits;
+
+/// Makes connections: with TLS or without, so that `http` never loads certificate roots.
+#[derive(Clone, Debug)]
+pub(super) struct Connector {
+    tcp: Tcp,
+    /// `None`: the upstream has no TLS.
+    tls: Option<Arc<ClientConfig>>,
+    /// How long a connection may take before TLS, with the look-up of its name and a proxy on the
+    /// way.
+    connect_timeout: Duration,
+    /// How long TLS may take on a connection.
+    tls_timeout: Duration,
+}
+
+impl Connector {
+    pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
+        // Named files are read even for an upstream without TLS, so that a mistake in them shows at
+        // the start.
+        let tls = if upstream.is_https() || files.is_named() {
+            Some(Arc::new(tls::config(files)?))
+        } else {
+            None
+        };
+        let tls = tls.filter(|_| upstream.is_https());
+        let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
+        let connector = Self {
+            tcp: Tcp::new(upstream)?,
+            tls,
+            connect_timeout,
+            tls_timeout,
+        };
+        Ok(connector.limited(&TransportLimits::default()))
+    }
+
+    /// Returns the same with other times.
+    pub(super) fn limited(mut self, limits: &TransportLimits) -> Self {
+        (self.connect_timeout, self.tls_timeout) = (limits.connect_timeout, limits.tls_timeout);
+        self.tcp
+            .connector
+            .set_connect_timeout(Some(self.connect_timeout));
+        self
+    }
+
+    /// Connects to the host of an address.
+    pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
+        let mut tcp = self.tcp.clone();
+        let stream = within(
+            "connect_timeout",
+            self.connect_timeout,
+            tcp.call(address.clone()),
+        )
+        .await?;
+        let stream = match &self.tls {
+            None => MaybeHttpsStream::Http(stream),
+            Some(tls) => {
+                let mut tls = HttpsConnector::from((Connected(Some(stream)), Arc::clone(tls)));
+                within("tls_timeout", self.tls_timeout, tls.call(address)).await?
+            }
+        };
+        Ok(Connection::new(Box::new(stream)))
+    }
+}
+
+/// Waits for a step of a connection, for the time of a limit.
+async fn within<T>(
+    limit: &'static str,
+    most: Duration,
+    step: impl Future<Output = Result<T, BoxError>>,
+) -> Result<T, Error> {
+    let began = Instant::now();
+    match timeout(most, step).await {
+        Ok(Ok(done)) => Ok(done),
+        // The connector has divided the same time among the addresses of a name.
+        Ok(Err(error)) if began.elapsed() < most => Err(Error::Connect(error)),
+        _ => Err(Error::Slow { limit, after: most }),
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A stream that is there, for the connector of TLS.
+struct Connected(Option<TokioIo<TcpStream>>);
+
+impl Service<Uri> for Connected {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _address: Uri) -> Self::Future {
+        std::future::ready(
+            self.0
+                .take()
+                .ok_or_else(|| "the connection is in use".into()),
+        )
+    }
+}
+
+/// Opens TCP connections to the upstream.
+#[derive(Clone, Debug)]
+pub(super) struct Tcp {
+    connector: HttpConnector,
+    /// The proxy that is asked with `CONNECT`, also for an `http` upstream.
+    proxy: Option<Intercept>,
+}
+
+impl Tcp {
+    /// Reads the environment for a proxy.
+    fn new(upstream: &Upstream) -> Result<Self, Error> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        // The TLS connector passes it `https` addresses.
+        connector.enforce_http(false);
+        if is_local(upstream.host()) {
+            return Ok(Self {
+                connector,
+                proxy: None,
+            });
+        }
+        // The path does not matter here; `/` has no dot segment.
+        let uri = upstream.uri_for("/")?;
+        check_variables(&uri, upstream.is_https())?;
+        let proxy = Matcher::from_env().intercept(&uri);
+        let scheme = proxy
+            .as_ref()
+            .map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
+        if scheme != "http" {
+            let words = format!(
+                "the environment names a proxy with `{scheme}://`: only `http://` proxies are used"
+            );
+            return Err(Error::Setting(words));
+        }
+        Ok(Self { connector, proxy })
+    }
+}
+
+impl Service<Uri> for Tcp {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.connector.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let mut connector = self.connector.clone();
+        match &self.proxy {
+            None => Box::pin(async move { connector.call(uri).await.map_err(Into::into) }),
+            Some(proxy) => {
+                let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+                let mut tunnel = match proxy.basic_auth() {
+                    Some(auth) => tunnel.with_auth(auth.clone()),
+                    None => tunnel,
+                };
+                Box::pin(async move { tunnel.call(with_port(uri)).await.map_err(Into::into) })
+            }
+        }
+    }
+}
+
+/// Fails if a variable of the environment names no proxy, though it is not empty: [`Matcher`] would
+/// ignore it. The error has the variable's name and not its value, which may have a password.
+fn check_variables(upstream: &Uri, is_https: bool) -> Result<(), Error> {
+    let of_scheme = if is_https {
+        ["HTTPS_PROXY", "https_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy"]
+    };
+    for names in [of_scheme, ["ALL_PROXY", "all_proxy"]] {
+        // Of two the matcher reads the first.
+        let Some((name, value)) = names
+            .iter()
+            .find_map(|name| Some((name, env::var_os(name)?)))
+        else {
+            continue;
+        };
+        if value.is_empty() {
+            continue;
+        }
+        let alone = value
+            .to_str()
+            .and_then(|value| Matcher::builder().all(value).build().intercept(upstream));
+        if !alone.is_some_and(|proxy| proxy.uri().authority().is_some_and(is_host_and_port)) {
+            return Err(Error::Setting(format!(
+                "`{name}` names no proxy: set it to `http://host:port`, or unset it"
+            )));
+        }
+        // The other pair is not read then.
+        break;
+    }
+    Ok(())
+}
+
+/// Returns whether a host is this machine.
+fn is_local(host: &str) -> bool {
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Returns an `http` address with its port. The tunnel takes 443 for any address without one.
+fn with_port(uri: Uri) -> Uri {
+    if uri.scheme_str() != Some("http") || uri.port().is_some() {
+        return uri;
+    }
+    let with_port = uri
+        .host()
+        .and_then(|host| format!("http://{host}:80/").parse().ok());
+    with_port.unwrap_or(uri)
+}
+
+/// Silence after which the kernel checks whether the peer is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -1,0 +1,11 @@
+//! The tests of the HTTP client: one binary, with one module a subject.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests"
+)]
+
+mod client;
+mod responses;

@@ -1,0 +1,291 @@
+//! Admits or refuses a request by its syntax, its origin, its token, its path and its method.
+//!
+//! A refused request reaches no upstream, and its body is not read.
+
+use std::fmt;
+
+use http::header::{
+    AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
+};
+use http::uri::Authority;
+use http::{Method, Request, StatusCode, Version};
+use subtle::ConstantTimeEq;
+
+use super::refusal::Refusal;
+use crate::address::{ListenAddress, SocketMode};
+use restitch_http::{Upstream, is_host_and_port};
+
+/// The rules for access to the proxy. The default admits every client except pages in a browser, to
+/// every path and with every method except `TRACE`.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// The token that every request must carry. The proxy removes it before it calls the upstream.
+    pub token: Option<String>,
+    /// The accepted hosts of requests, with or without a port. Empty: all.
+    pub hosts: Vec<String>,
+    /// The accepted values of `Origin`; `*` accepts all. Empty: no page in a browser may use the
+    /// proxy.
+    pub origins: Vec<String>,
+    /// The accepted paths; a `*` at the end matches any suffix. Empty: all.
+    pub paths: Vec<String>,
+    /// The accepted methods. Empty: all except `TRACE`.
+    pub methods: Vec<String>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("token", &self.token.as_ref().map(|_| "***"))
+            .field("hosts", &self.hosts)
+            .field("origins", &self.origins)
+            .field("paths", &self.paths)
+            .field("methods", &self.methods)
+            .finish()
+    }
+}
+
+impl Access {
+    /// Checks the head of a request, and removes the token from it.
+    pub(super) fn admit<B>(
+        &self,
+        upstream: &Upstream,
+        request: &mut Request<B>,
+    ) -> Result<(), Refusal> {
+        let host = check_form(request)?;
+        upstream.uri_for(
+            request
+                .uri()
+                .path_and_query()
+                .map_or("/", |path| path.as_str()),
+        )?;
+        self.check_hosts(host.as_ref().into_iter().chain(request.uri().authority()))?;
+        self.check_origin(request.headers())?;
+        self.take_token(request.headers_mut())?;
+        self.check_method(request.method())?;
+        self.check_path(request.uri().path())
+    }
+
+    /// Logs a warning if the address is open to other machines or users and no token protects it.
+    /// `mode`: the mode of a Unix socket.
+    pub(super) fn warn_if_open(&self, address: &ListenAddress, mode: SocketMode) {
+        let is_open = match address {
+            ListenAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            ListenAddress::Localhost(_) => false,
+            ListenAddress::Any(_) => true,
+            ListenAddress::Unix(_) => mode.bits() & WRITE_OF_OTHERS != 0,
+        };
+        if self.token.is_none() && is_open {
+            tracing::warn!(%address, "everybody who reaches this address may use the proxy: set a token, or listen on 127.0.0.1");
+        }
+    }
+
+    /// Refuses DNS rebinding: a page whose host name resolves to this address sends that name as
+    /// the host.
+    fn check_hosts<'a>(
+        &self,
+        mut named: impl Iterator<Item = &'a Authority>,
+    ) -> Result<(), Refusal> {
+        let allows = |host: &Authority| {
+            let names = [host.as_str(), host.host()];
+            self.hosts
+                .iter()
+                .any(|allowed| names.iter().any(|name| name.eq_ignore_ascii_case(allowed)))
+        };
+        match named.next() {
+            _ if self.hosts.is_empty() => Ok(()),
+            Some(first) if allows(first) && named.all(allows) => Ok(()),
+            _ => Err(HOST_REFUSED),
+        }
+    }
+
+    /// Refuses requests of pages that the operator has not listed: any page could use a proxy on
+    /// the machine that runs the browser. Browsers send `Origin` with every request that changes
+    /// something, and `Sec-Fetch-Site` with every request to this machine.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.origins.iter().any(|allowed| allowed == "*") {
+            return Ok(());
+        }
+        let allows = |origin: &HeaderValue| {
+            self.origins
+                .iter()
+                .any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
+        };
+        if headers.contains_key(ORIGIN) {
+            return if headers.get_all(ORIGIN).iter().all(allows) {
+                Ok(())
+            } else {
+                Err(ORIGIN_REFUSED)
+            };
+        }
+        // `none`: a person typed the address. `same-origin`: the proxy itself delivered the page.
+        let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
+        if headers.get_all(FETCH_SITE).iter().all(is_own) {
+            Ok(())
+        } else {
+            Err(SITE_REFUSED)
+        }
+    }
+
+    /// Removes every header that holds the token, whatever its name. A header that holds an API key
+    /// stays, since the upstream needs it.
+    fn take_token(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
+        if !CREDENTIALS
+            .iter()
+            .any(|name| headers.get_all(name).iter().any(is_token))
+        {
+            return Err(NO_TOKEN);
+        }
+        let holding: Vec<_> = headers
+            .iter()
+            .filter(|(_, value)| is_token(value))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in holding {
+            headers.remove(name);
+        }
+        Ok(())
+    }
+
+    fn check_method(&self, method: &Method) -> Result<(), Refusal> {
+        let is_allowed = match self.methods.is_empty() {
+            // The answer to `TRACE` quotes the request with all headers that proxies have added,
+            // which may hold secrets.
+            true => !method.as_str().eq_ignore_ascii_case("TRACE"),
+            false => self
+                .methods
+                .iter()
+                .any(|allowed| allowed == method.as_str()),
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        let allow = match self.methods.is_empty() {
+            true => "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned(),
+            false => self.methods.join(", "),
+        };
+        Err(METHOD_REFUSED.with_allow(allow))
+    }
+
+    fn check_path(&self, path: &str) -> Result<(), Refusal> {
+        let allows = |allowed: &String| match allowed.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => path == allowed,
+        };
+        if self.paths.is_empty() || self.paths.iter().any(allows) {
+            Ok(())
+        } else {
+            Err(PATH_REFUSED)
+        }
+    }
+}
+
+/// Refuses requests that another server may read differently, and returns the host that the request
+/// names.
+fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
+    if request.method() == Method::CONNECT
+        || request.uri().path_and_query().is_none()
+        || request.uri().path() == "*"
+    {
+        return Err(NO_PATH);
+    }
+    // hyper decodes the chunks and the proxy drops `Transfer-Encoding`, so the upstream would not
+    // learn of any other coding.
+    let is_plain = |coding: &HeaderValue| {
+        coding
+            .as_bytes()
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"chunked")
+    };
+    let codings = request.headers().get_all(TRANSFER_ENCODING);
+    if codings.iter().count() > 1 || !codings.iter().all(is_plain) {
+        return Err(CODING_REFUSED);
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => Err(BAD_HOST),
+        (None, _) if request.version() == Version::HTTP_11 => Err(BAD_HOST),
+        (None, _) => Ok(None),
+        (Some(host), None) => {
+            let host = host
+                .to_str()
+                .ok()
+                .and_then(|host| host.parse::<Authority>().ok());
+            host.filter(is_host_and_port).map(Some).ok_or(BAD_HOST)
+        }
+    }
+}
+
+/// Returns the secret in a header: the whole value, or the part after `Bearer`.
+fn credential(value: &HeaderValue) -> &[u8] {
+    let value = value.as_bytes().trim_ascii();
+    match value.split_at_checked(BEARER.len()) {
+        Some((scheme, secret)) if scheme.eq_ignore_ascii_case(BEARER) => secret.trim_ascii(),
+        _ => value,
+    }
+}
+
+/// The headers that may hold the token: the proxy's own header, and the headers in which clients
+/// send an API key.
+const CREDENTIALS: [HeaderName; 5] = [
+    HeaderName::from_static("x-restitch-token"),
+    AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("api-key"),
+];
+/// The permission bit that lets users connect to a Unix socket who neither own it nor belong to its
+/// group.
+const WRITE_OF_OTHERS: u32 = 0o002;
+const BEARER: &[u8] = b"bearer ";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+const NO_PATH: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "no_path",
+    "a request needs a path: send one that starts with `/`",
+);
+const CODING_REFUSED: Refusal = Refusal::new(
+    StatusCode::NOT_IMPLEMENTED,
+    "transfer_coding",
+    "this proxy reads no transfer coding but `chunked`: compress the body with `content-encoding`, or not at all",
+);
+const BAD_HOST: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "bad_host",
+    "a request needs one `Host` header: send `host` or `host:port`, once",
+);
+const HOST_REFUSED: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "host_refused",
+    "the request's host is not among `allow_hosts` of this proxy: use one that is, or ask the operator to add it",
+);
+const ORIGIN_REFUSED: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "origin_refused",
+    "the page that sends this request is not among `allow_origins` of this proxy: ask the operator to add its origin",
+);
+const SITE_REFUSED: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "site_refused",
+    "a page of another site sends this request without its origin: send it in CORS mode, from an origin among \
+     `allow_origins` of this proxy",
+);
+const NO_TOKEN: Refusal = Refusal::new(
+    StatusCode::UNAUTHORIZED,
+    "no_token",
+    "this proxy needs its token: send it in the header `x-restitch-token`, or as the API key if the upstream needs none",
+);
+const METHOD_REFUSED: Refusal = Refusal::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method_refused",
+    "this proxy passes no requests with this method on: ask the operator to add it to `allow_methods`",
+);
+const PATH_REFUSED: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "path_refused",
+    "the path is not among `allow_paths` of this proxy: ask the operator to add it",
+);

@@ -1,0 +1,232 @@
+//! The answers that the operator's page shows: the running ones and the last finished ones.
+//!
+//! The list keeps facts about every answer, and text only if the operator wants it. A request
+//! handler appends here and never waits for a reader: no lock is held for longer than a copy takes.
+
+mod answer;
+mod stop;
+mod text;
+mod watched;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+pub(super) use answer::{Answer, End};
+pub(super) use stop::{Stop, Stopped};
+pub(super) use text::{Added, Changes, Cursor};
+pub(super) use watched::Watched;
+
+use super::exchange::SharedRecord;
+use super::upstream::random_name;
+use restitch::ServerLimits;
+
+/// The listed answers of a proxy. Its threads share them.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// The number of last answers that keep their text.
+    keeps: usize,
+    most: Most,
+    known: Mutex<Known>,
+    /// Bytes of text that all answers keep together.
+    kept: AtomicUsize,
+}
+
+/// The most bytes of text that are kept.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    of_answer: usize,
+    of_all: usize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Answers so far.
+    count: u64,
+    /// The names of all answers in the lists below.
+    names: HashSet<String>,
+    running: BTreeMap<u64, Arc<Answer>>,
+    /// The oldest one first.
+    ended: VecDeque<Arc<Answer>>,
+    /// The answers that keep their text, the oldest one first.
+    with_text: VecDeque<Weak<Answer>>,
+}
+
+impl Answers {
+    /// Creates a list without answers. `keeps`: how many of the last answers keep their text.
+    pub(super) fn new(keeps: usize, limits: &ServerLimits) -> Self {
+        let most = Most {
+            of_answer: limits.max_page_answer_bytes,
+            of_all: limits.max_page_bytes,
+        };
+        Self {
+            keeps,
+            most,
+            known: Mutex::default(),
+            kept: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns how many of the last answers keep their text.
+    pub(super) fn keeps(&self) -> usize {
+        self.keeps
+    }
+
+    /// Adds a new answer. Its name is the request's id, unless another answer has that name.
+    pub(super) fn begin(self: &Arc<Self>, request_id: &str, record: SharedRecord) -> Arc<Answer> {
+        let mut known = self.known();
+        let number = known.count;
+        known.count += 1;
+        // A browser removes dot segments from a path, so it could not name this answer.
+        let id = if request_id.starts_with('.') || known.names.contains(request_id) {
+            random_name()
+        } else {
+            request_id.to_owned()
+        };
+        known.names.insert(id.clone());
+        let names = (id, request_id.to_owned());
+        let answer = Arc::new(Answer::new(number, names, record, self));
+        known.running.insert(number, Arc::clone(&answer));
+        if self.keeps > 0 {
+            known.with_text.push_back(Arc::downgrade(&answer));
+            if known.with_text.len() > self.keeps {
+                drop_oldest_text(known, "page_answers");
+            }
+        }
+        answer
+    }
+
+    /// Moves an answer to those that have ended.
+    fn end(&self, answer: &Answer) {
+        let mut known = self.known();
+        let Some(answer) = known.running.remove(&answer.number) else {
+            return;
+        };
+        known.ended.push_back(answer);
+        let oldest = if known.ended.len() > MOST_ENDED.max(self.keeps) {
+            known.ended.pop_front()
+        } else {
+            None
+        };
+        if let Some(oldest) = &oldest {
+            known.names.remove(&oldest.id);
+        }
+        // Frees the dropped answer without the lock.
+        drop(known);
+        drop(oldest);
+    }
+
+    /// Returns an answer by its name.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Answer>> {
+        self.known().find(id).cloned()
+    }
+
+    /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
+    /// finished ones. Also returns the number of running ones.
+    pub(super) fn list(&self) -> (Vec<Arc<Answer>>, usize) {
+        let known = self.known();
+        let running = known.running.values().rev().take(MOST_LISTED);
+        let mut list: Vec<_> = running.chain(known.ended.iter()).cloned().collect();
+        let count = known.running.len();
+        drop(known);
+        list.sort_unstable_by_key(|answer| std::cmp::Reverse(answer.number));
+        (list, count)
+    }
+
+    /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.
+    /// The caller must not hold the lock of `answer`'s texts. Returns whether there is room: never,
+    /// if these bytes alone exceed the limit.
+    fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
+        if bytes > self.most.of_all {
+            return false;
+        }
+        loop {
+            let kept = self
+                .kept
+                .fetch_add(bytes, Ordering::Relaxed)
+                .saturating_add(bytes);
+            if kept <= self.most.of_all {
+                return true;
+            }
+            self.release(bytes);
+            let known = self.known();
+            match known.with_text.front().map(Weak::upgrade) {
+                None => return false,
+                Some(Some(oldest)) if oldest.number == answer.number => return false,
+                Some(_) => drop_oldest_text(known, "max_page_bytes"),
+            }
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.kept.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A panic elsewhere leaves the lists valid, since each change to them is one call.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn find(&self, id: &str) -> Option<&Arc<Answer>> {
+        let ended = self.ended.iter().rev().find(|answer| answer.id == id);
+        ended.or_else(|| self.running.values().rev().find(|answer| answer.id == id))
+    }
+}
+
+/// Drops the oldest text, and frees it without the lock.
+fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
+    let oldest = known.with_text.pop_front().as_ref().and_then(Weak::upgrade);
+    drop(known);
+    if let Some(oldest) = oldest {
+        oldest.drop_text(limit);
+    }
+}
+
+/// The number of finished answers in the list, unless more keep their text: some minutes of a busy
+/// proxy.
+const MOST_ENDED: usize = 200;
+/// The most running answers in the list: more than people read.
+const MOST_LISTED: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_as_long_as_they_are_kept() {
+        let answers = Arc::new(Answers::new(2, &ServerLimits::default()));
+        let begin = || {
+            let answer = answers.begin("id", SharedRecord::default());
+            answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
+            answer
+        };
+        let kept = || answers.kept.load(Ordering::Relaxed);
+        let (first, second) = (begin(), begin());
+        assert_eq!(kept(), 6);
+        // A third answer, for which the list drops the text of the first.
+        let third = begin();
+        assert_eq!(
+            (kept(), first.text(0), second.text(0)),
+            (
+                6,
+                (None, Some("page_answers")),
+                (Some("[1]".to_owned()), None)
+            )
+        );
+        for answer in [first, second, third] {
+            let (status, how, bytes, duration) = (None, "whole", 3, std::time::Duration::ZERO);
+            answer.end(End {
+                status,
+                how,
+                bytes,
+                duration,
+            });
+        }
+        assert_eq!((kept(), answers.list().1), (6, 0));
+        // Drops the last references, which releases the texts' bytes.
+        answers.known().ended.clear();
+        assert_eq!(kept(), 0);
+    }
+}

@@ -1,0 +1,165 @@
+//! Reads and writes `[[capability]]`, rows of the capability table.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use restitch::provider::capability::{self, PrefillForm, Switch};
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prefill: Option<PrefillName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejects_trailing_space: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returns_prefill: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill_path: Option<PrefillPath>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drops_json_mode: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    web_search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_off: Option<Off>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keeps_streams: Option<bool>,
+}
+
+/// The member of a request that turns reasoning off, and its value in JSON.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(try_from = "Member")]
+struct Off {
+    key: String,
+    value: Json,
+}
+
+/// The same before it is checked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    key: String,
+    value: Json,
+}
+
+impl TryFrom<Member> for Off {
+    type Error = &'static str;
+
+    fn try_from(Member { key, value }: Member) -> Result<Self, Self::Error> {
+        if !key.is_empty() && value.0.is_empty() {
+            return Err("a member needs a value");
+        }
+        Ok(Self { key, value })
+    }
+}
+
+#[derive(Debug)]
+struct PrefillName(PrefillForm);
+
+/// Text that is JSON, or is empty.
+#[derive(Debug, Serialize)]
+struct Json(String);
+
+/// A path that precedes another path, or is empty.
+#[derive(Debug, Serialize)]
+struct PrefillPath(String);
+
+impl From<Row> for capability::Row {
+    fn from(file: Row) -> Self {
+        let mut row = Self::of(file.model);
+        row.host = file.host;
+        row.prefill = file.prefill.map(|way| way.0);
+        row.rejects_trailing_space = file.rejects_trailing_space;
+        row.returns_prefill = file.returns_prefill;
+        row.prefill_path = file.prefill_path.map(|path| path.0);
+        row.response_format = file.response_format;
+        row.drops_json_mode = file.drops_json_mode;
+        row.tools = file.tools;
+        row.web_search = file.web_search;
+        row.keeps_streams = file.keeps_streams;
+        row.reasoning_off = file.reasoning_off.map(|off| Switch {
+            key: off.key,
+            value: off.value.0,
+        });
+        row
+    }
+}
+
+impl From<&capability::Row> for Row {
+    fn from(row: &capability::Row) -> Self {
+        let row = row.clone();
+        Self {
+            model: row.model,
+            host: row.host,
+            prefill: row.prefill.map(PrefillName),
+            rejects_trailing_space: row.rejects_trailing_space,
+            returns_prefill: row.returns_prefill,
+            prefill_path: row.prefill_path.map(PrefillPath),
+            response_format: row.response_format,
+            drops_json_mode: row.drops_json_mode,
+            tools: row.tools,
+            web_search: row.web_search,
+            keeps_streams: row.keeps_streams,
+            reasoning_off: row.reasoning_off.map(|switch| Off {
+                key: switch.key,
+                value: Json(switch.value),
+            }),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PrefillName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
+            let names: Vec<_> = PrefillForm::NAMES
+                .iter()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
+            D::Error::custom(format!(
+                "`{name}` is not a prefill form: there are {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+impl Serialize for PrefillName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if !text.is_empty() {
+            serde_json::from_str::<serde::de::IgnoredAny>(&text)
+                .map_err(|error| D::Error::custom(format!("the value is no JSON: {error}")))?;
+        }
+        Ok(Self(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for PrefillPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = String::deserialize(deserializer)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
+        let fits =
+            path.is_empty() || path.starts_with('/') && path.len() > 1 && !path.ends_with('/');
+        if fits && path.chars().all(plain) {
+            return Ok(Self(path));
+        }
+        Err(D::Error::custom(format!(
+            "`{path}` is no path as `/beta` is one: letters, digits, `-`, `_` and slashes"
+        )))
+    }
+}

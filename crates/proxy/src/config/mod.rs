@@ -1,0 +1,313 @@
+//! The configuration file: a TOML text with the limits, the templates of the re-prompt, the
+//! capabilities of models, the shapes of responses, the settings of the proxy, and the restrictions
+//! on its clients. docs/configuration.md describes it.
+//!
+//! ```
+//! use restitch_proxy::config::Config;
+//! use restitch::provider::capability::PrefillForm;
+//!
+//! let config = Config::parse(r#"
+//!     [limits]
+//!     max_continuations = 4
+//!
+//!     [prompt]
+//!     progress = true
+//!
+//!     [[capability]]
+//!     model = "*"
+//!     host = "127.0.0.1"
+//!     prefill = "continue-final-message"
+//! "#)?;
+//! assert_eq!(config.limits.continuation.max_continuations, 4);
+//! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefill, PrefillForm::Final);
+//!
+//! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();
+//! assert_eq!(error.line, 2);
+//! # Ok::<(), restitch_proxy::config::ConfigError>(())
+//! ```
+//! This module parses text; it reads no files and no environment. One default depends on the
+//! machine: `threads`.
+
+mod access;
+mod capability;
+mod limits;
+mod prompt;
+mod proxy;
+mod route;
+mod shape;
+mod tls;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use access::Access;
+pub use proxy::{LogFormat, Proxy};
+pub use proxy::{log_filter, store_address};
+pub use tls::Tls;
+
+use crate::route_config::RouteConfig;
+use restitch::Limits;
+use restitch::provider::capability::{Row, Table};
+use restitch::session::Prompt;
+use restitch::shape::Shape;
+
+/// The settings of a configuration file, with defaults for missing ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// `[limits]`.
+    pub limits: Limits,
+    /// `[prompt]`.
+    pub prompt: Prompt,
+    /// `[[capability]]`, in the order of the file.
+    pub capabilities: Vec<Row>,
+    /// `[shape.NAME]`, in the order of the names.
+    pub shapes: Vec<Shape>,
+    /// `[proxy]`.
+    pub proxy: Proxy,
+    /// `[access]`.
+    pub access: Access,
+    /// `[tls]`.
+    pub tls: Tls,
+    /// `[[route]]`, in the order of the file, each with a name.
+    pub routes: Vec<RouteConfig>,
+}
+
+/// The text, table by table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    proxy: proxy::Proxy,
+    access: access::Access,
+    tls: tls::Tls,
+    limits: limits::Limits,
+    prompt: prompt::Prompt,
+    capability: Vec<capability::Row>,
+    shape: shape::Shapes,
+    route: Vec<toml::Spanned<RouteConfig>>,
+}
+
+impl Config {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// The text is not TOML, has an unknown table or key, or a value that is not valid.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
+        Ok(Self {
+            limits: file.limits.into(),
+            prompt: file.prompt.into(),
+            capabilities: file.capability.into_iter().map(Row::from).collect(),
+            shapes: file.shape.into(),
+            proxy: file.proxy,
+            access: file.access,
+            tls: file.tls,
+            routes: route::checked(text, file.route)?,
+        })
+    }
+
+    /// Like [`parse`](Self::parse), and also checks the addresses of the upstreams: no request can
+    /// be sent to an invalid one.
+    ///
+    /// # Errors
+    /// Fails like [`parse`](Self::parse), or when an upstream is not an address. The error does not
+    /// repeat the address.
+    pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
+        let config = Self::parse(text)?;
+        route::check_upstreams(text).map(|()| config)
+    }
+
+    /// Returns the built-in capability table with this configuration's rows in front.
+    pub fn table(&self) -> Table {
+        Table::default().with(self.capabilities.iter().cloned())
+    }
+
+    /// Returns the whole configuration as a file's text, with the defaults. Parsing that text gives
+    /// the same configuration.
+    ///
+    /// The built-in capability rows are comments: a file that is made from this text gets the rows
+    /// of later versions. A password in the upstream is replaced by `***`.
+    pub fn show(&self) -> String {
+        let mut text = self.show_own();
+        let built_in = written_rows(&self.built_in());
+        text.push_str(if built_in.is_empty() { "" } else { BUILT_IN });
+        for line in built_in.lines() {
+            text.push_str(if line.is_empty() { "#" } else { "# " });
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns the same text with the built-in capability rows as rows. A file that is made from it
+    /// keeps these rows even when a later version has others. A row that the configuration has is
+    /// not repeated.
+    pub fn show_all(&self) -> String {
+        self.show_own() + &written_rows(&self.built_in())
+    }
+
+    /// Returns the text of this configuration with the defaults, without built-in rows.
+    fn show_own(&self) -> String {
+        let mut proxy = self.proxy.filled();
+        proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
+        proxy.store = proxy.store.as_deref().map(proxy::without_password);
+        let mut text = format!("[proxy]\n{}", written(&proxy));
+        if proxy.upstream.is_none() {
+            text.push_str(NO_UPSTREAM);
+        }
+        text += &format!("\n[access]\n{}", written(&self.access));
+        if self.access.token_variable.is_none() {
+            text.push_str(NO_TOKEN);
+        }
+        text += &format!("\n[tls]\n{}", written(&self.tls));
+        text += &format!(
+            "\n[limits]\n{}",
+            written(&limits::Limits::from(&self.limits))
+        );
+        text += &format!(
+            "\n[prompt]\n{}",
+            written(&prompt::Prompt::from(&self.prompt))
+        );
+        if !self.shapes.is_empty() {
+            text += &format!(
+                "\n{}",
+                written(&Shapes {
+                    shape: shape::Shapes::from(&self.shapes[..])
+                })
+            );
+        }
+        if !self.routes.is_empty() {
+            let without_password = |route: &RouteConfig| RouteConfig {
+                upstream: route.upstream.as_deref().map(proxy::without_password),
+                fallback: route::without_passwords(&route.fallback),
+                ..route.clone()
+            };
+            text += &format!(
+                "\n{}",
+                written(&Routes {
+                    route: self.routes.iter().map(without_password).collect()
+                })
+            );
+        }
+        text + &written_rows(&self.capabilities)
+    }
+
+    /// Returns the built-in rows that this configuration does not have.
+    fn built_in(&self) -> Vec<Row> {
+        let known = Table::default();
+        known
+            .rows()
+            .iter()
+            .filter(|row| !self.capabilities.contains(row))
+            .cloned()
+            .collect()
+    }
+}
+
+/// `[[capability]]`, as a file has it.
+#[derive(Debug, Serialize)]
+struct Rows {
+    capability: Vec<capability::Row>,
+}
+
+/// `[[route]]`, as a file has them.
+#[derive(Debug, Serialize)]
+struct Routes {
+    route: Vec<RouteConfig>,
+}
+
+/// `[shape.NAME]`, as a file has them.
+#[derive(Debug, Serialize)]
+struct Shapes {
+    shape: shape::Shapes,
+}
+
+/// Returns an empty line and the rows as a file has them. Empty if there are no rows.
+fn written_rows(rows: &[Row]) -> String {
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\n{}",
+            written(&Rows {
+                capability: rows.iter().map(capability::Row::from).collect()
+            })
+        ),
+    }
+}
+
+/// Returns a table as TOML. All values of a configuration can be written.
+fn written(table: &impl Serialize) -> String {
+    let written = toml::to_string_pretty(table);
+    debug_assert!(written.is_ok(), "{written:?}");
+    written.unwrap_or_default()
+}
+
+/// The line for an upstream that is not set.
+const NO_UPSTREAM: &str = "# upstream = \"https://api.example.com\"\n";
+
+/// The line for a token that is not set.
+const NO_TOKEN: &str = "# token_variable = \"LLM_PROXY_TOKEN\"\n";
+
+/// The line before the built-in rows.
+const BUILT_IN: &str = "\n\
+    # (Built-in rows. Newer versions may have more. A row above wins over these.)\n";
+
+/// Why a configuration was refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfigError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The character in the line, counted from 1.
+    pub column: usize,
+    /// The description of the error.
+    pub message: String,
+}
+
+impl ConfigError {
+    fn new(text: &str, error: &toml::de::Error) -> Self {
+        Self::at(
+            text,
+            error.span().map_or(0, |span| span.start),
+            error.message(),
+        )
+    }
+
+    /// Creates an error at a byte of the text.
+    fn at(text: &str, start: usize, message: &str) -> Self {
+        let at = start.min(text.len());
+        debug_assert!(
+            text.is_char_boundary(at),
+            "a span of the parser's starts inside a character"
+        );
+        let before = text.get(..at).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            message: message.trim().replace('\n', ", "),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.message
+        )
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Returns whether a text can name a variable of the environment, as shells take it. Most keys
+/// can't.
+pub fn is_variable(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty()
+        && name.bytes().all(is_plain)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,187 @@
+//! Checks `[[route]]`: the errors that one route alone does not show.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::Spanned;
+
+use super::ConfigError;
+use super::proxy::without_password;
+use super::{Config, written};
+use crate::route_config::{DEFAULT, FallbackConfig, RouteConfig};
+
+/// Returns the routes, each with a name.
+pub(super) fn checked(
+    text: &str,
+    routes: Vec<Spanned<RouteConfig>>,
+) -> Result<Vec<RouteConfig>, ConfigError> {
+    let starts: Vec<usize> = routes.iter().map(|route| route.span().start).collect();
+    let mut checked: Vec<RouteConfig> = Vec::with_capacity(routes.len());
+    for (number, (route, start)) in routes
+        .into_iter()
+        .map(Spanned::into_inner)
+        .zip(&starts)
+        .enumerate()
+    {
+        let mut route = route;
+        let at = |message: String| ConfigError::at(text, *start, &message);
+        let line = |other: usize| {
+            starts
+                .get(other)
+                .map_or(0, |start| ConfigError::at(text, *start, "").line)
+        };
+        if number >= MAX_ROUTES {
+            return Err(at(format!("there can be {MAX_ROUTES} routes")));
+        }
+        if route.name.is_empty() {
+            route.name = format!("route-{}", number + 1);
+        }
+        let taken = checked.iter().position(|other| other.name == route.name);
+        let taken = taken.map(|other| {
+            format!(
+                "the route of line {} has the name `{}`, too",
+                line(other),
+                route.name
+            )
+        });
+        if let Some(mistake) = mistake_of_name(&route.name).or(taken) {
+            let name_start = Places::of(text).name_start(number).unwrap_or(*start);
+            return Err(ConfigError::at(text, name_start, &mistake));
+        }
+        let variables = route
+            .fallback
+            .iter()
+            .filter_map(|fallback| fallback.key_variable.as_deref());
+        if variables
+            .into_iter()
+            .any(|variable| !super::is_variable(variable))
+        {
+            return Err(at(
+                "`key_variable` of a fallback is no name of a variable: is it the key itself?"
+                    .to_owned(),
+            ));
+        }
+        if let Some(other) = checked.iter().position(|other| other.covers(&route)) {
+            let (name, line) = (&checked[other].name, line(other));
+            return Err(at(format!(
+                "this route is never reached: route `{name}` of line {line} takes its requests"
+            )));
+        }
+        checked.push(route);
+    }
+    Ok(checked)
+}
+
+impl Config {
+    /// Returns the settings for the requests of a route, or of no route: its own settings, and the
+    /// general ones for the rest. The result has no conditions, and `***` replaces a password in
+    /// the upstream.
+    pub fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
+        let (limits, proxy) = (&self.limits.continuation, self.proxy.filled());
+        let mut route = route.cloned().unwrap_or_default();
+        if route.name.is_empty() {
+            route.name = DEFAULT.to_owned();
+        }
+        (route.path, route.model, route.response_format, route.header) =
+            (None, None, None, BTreeMap::new());
+        route.upstream = route
+            .upstream
+            .or(proxy.upstream)
+            .as_deref()
+            .map(without_password);
+        route.fallback = without_passwords(&route.fallback);
+        let silence = self.limits.transport.first_byte().time.as_secs_f64();
+        route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
+        route.max_risk = route.max_risk.or(Some(limits.max_risk));
+        route.repair = route.repair.or(proxy.repair);
+        route.on_give_up = route.on_give_up.or(proxy.on_give_up);
+        route.prose = route.prose.or(proxy.prose);
+        route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
+        route.max_extra_share = route
+            .max_extra_share
+            .or(Some(limits.max_extra_share.unwrap_or_default()));
+        let time = limits.max_total_time.unwrap_or_default().as_secs_f64();
+        route.max_total_time = route.max_total_time.or(Some(time));
+        route.keep = route.keep.or(proxy.keep);
+        route
+    }
+
+    /// Returns a route as a file has it, without the line `[[route]]`.
+    pub fn show_route(route: &RouteConfig) -> String {
+        written(route)
+    }
+}
+
+/// Returns fallbacks with `***` instead of passwords.
+pub(super) fn without_passwords(fallbacks: &[FallbackConfig]) -> Vec<FallbackConfig> {
+    let without = |fallback: &FallbackConfig| FallbackConfig {
+        upstream: without_password(&fallback.upstream),
+        ..fallback.clone()
+    };
+    fallbacks.iter().map(without).collect()
+}
+
+fn mistake_of_name(name: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
+        return Some(format!(
+            "`{name}` is no name of a route: it has letters, digits, `-`, `_` and `.`, {LONGEST_NAME} at most"
+        ));
+    }
+    (name == DEFAULT).then(|| format!("`{name}` is the name of what no route matches"))
+}
+
+/// Checks the upstreams of a file whose text is right otherwise. The addresses are not repeated,
+/// since they may have passwords.
+pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
+    let places = Places::of(text);
+    let routes = places
+        .route
+        .iter()
+        .flat_map(|route| std::iter::once(route).chain(&route.fallback));
+    let routes = routes.filter_map(|place| place.upstream.as_ref());
+    for upstream in places.proxy.upstream.iter().chain(routes) {
+        restitch_http::Upstream::parse(upstream.get_ref())
+            .map_err(|error| ConfigError::at(text, upstream.span().start, &error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The positions of the values in a file that are checked after it was read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Places {
+    proxy: Place,
+    route: Vec<Place>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Place {
+    name: Option<Spanned<IgnoredAny>>,
+    upstream: Option<Spanned<String>>,
+    fallback: Vec<Place>,
+}
+
+impl Places {
+    fn of(text: &str) -> Self {
+        // The text has been read before.
+        toml::from_str(text).unwrap_or_default()
+    }
+
+    /// Returns where the name of a route is.
+    fn name_start(&self, number: usize) -> Option<usize> {
+        self.route
+            .get(number)?
+            .name
+            .as_ref()
+            .map(|name| name.span().start)
+    }
+}
+
+/// Routes of a file. They are tried one after the other, for each request.
+const MAX_ROUTES: usize = 100;
+
+/// Bytes of the longest name: it is a label in metrics.
+const LONGEST_NAME: usize = 64;

@@ -1,0 +1,108 @@
+//! Reads and writes `[shape.NAME]`: shapes of the user's own.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use restitch::shape::{self, RootKind};
+
+/// The tables by their names.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Shapes(BTreeMap<String, Shape>);
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+struct Shape {
+    root: Kind,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    required: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    any_of: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unwrap: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    wrap: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+/// A kind by its name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind(RootKind);
+
+impl From<Shapes> for Vec<shape::Shape> {
+    fn from(shapes: Shapes) -> Self {
+        let shape = |(name, table): (String, Shape)| {
+            let mut shape = shape::Shape::new(name, table.root.0);
+            shape.required = table.required;
+            shape.any_of = table.any_of;
+            shape.unwrap = table.unwrap;
+            shape.wrap = table.wrap;
+            shape.keys = table.keys;
+            shape
+        };
+        shapes.0.into_iter().map(shape).collect()
+    }
+}
+
+impl From<&[shape::Shape]> for Shapes {
+    fn from(shapes: &[shape::Shape]) -> Self {
+        let table = |shape: &shape::Shape| {
+            let shape = shape.clone();
+            let (required, any_of, unwrap) = (shape.required, shape.any_of, shape.unwrap);
+            (
+                shape.name,
+                Shape {
+                    root: Kind(shape.root),
+                    required,
+                    any_of,
+                    unwrap,
+                    wrap: shape.wrap,
+                    keys: shape.keys,
+                },
+            )
+        };
+        Self(shapes.iter().map(table).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Shapes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let tables = BTreeMap::<String, Shape>::deserialize(deserializer)?;
+        for (name, table) in &tables {
+            if name == "list" || shape::Shape::stage(name).is_some() {
+                return Err(D::Error::custom(format!(
+                    "`{name}` is a built-in stage: a shape needs another name"
+                )));
+            }
+            if table.wrap && table.root.0 != RootKind::Array {
+                return Err(D::Error::custom(format!(
+                    "`{name}`: `wrap` needs `root = \"array\"`"
+                )));
+            }
+        }
+        Ok(Self(tables))
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = RootKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
+            .map(Self);
+        found.ok_or_else(|| {
+            let names = RootKind::ALL.map(|kind| format!("`{}`", kind.as_str()));
+            D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))
+        })
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}

@@ -1,0 +1,335 @@
+//! The end of an answer: writes the line in the log when the client has got the answer or has left,
+//! and closes the measurements and the page's entry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use hyper::body::{Body, Frame};
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::{AnswerState, Exchange, RequestLine, shortened};
+use crate::answers::{self, Stopped};
+use crate::measured::{AnswerEnd, LEFT};
+use crate::metrics::{Metrics, cause_name};
+use restitch::internal::record::AnswerRecord;
+use restitch::provider::Dialect;
+
+/// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
+/// the client has left.
+#[derive(Debug)]
+pub(crate) struct AccessLine {
+    progress: Progress,
+    longest_silence: Duration,
+}
+
+/// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
+/// answer, even if the client has left.
+#[derive(Debug)]
+pub(crate) struct KeptLine(Progress);
+
+/// The progress of an answer.
+#[derive(Debug)]
+struct Progress {
+    exchange: Arc<Exchange>,
+    bytes: u64,
+    first_byte: Option<Duration>,
+    /// The time of the last bytes.
+    last: Instant,
+    end: End,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The client has left before the end, or the answer or the proxy was stopped.
+    Left,
+    Whole,
+    /// The answer broke off.
+    Broken,
+}
+
+impl AccessLine {
+    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
+        Self {
+            progress: Progress::new(exchange),
+            longest_silence: Duration::ZERO,
+        }
+    }
+
+    /// Returns the span of the request.
+    pub(crate) fn span(&self) -> &Span {
+        &self.progress.exchange.span
+    }
+
+    /// Notes that a body has ended.
+    pub(crate) fn note_end(&mut self) {
+        self.progress.end = End::Whole;
+    }
+
+    /// Notes that the answer broke off.
+    pub(crate) fn note_break(&mut self) {
+        self.progress.end = End::Broken;
+    }
+
+    /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
+    /// not poll a body of known length for its end.
+    pub(crate) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
+        if let Some(data) = frame.data_ref() {
+            let silence = self.progress.note_bytes(data.len(), false);
+            self.longest_silence = self.longest_silence.max(silence);
+        }
+        if body.is_end_stream() {
+            self.note_end();
+        }
+    }
+}
+
+impl KeptLine {
+    /// Marks the answer as kept: from now on it does not end when its client leaves.
+    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
+        exchange.state().is_kept = true;
+        Self(Progress::new(exchange))
+    }
+
+    /// Returns the span of the request.
+    pub(crate) fn span(&self) -> &Span {
+        &self.0.exchange.span
+    }
+
+    /// Returns a future that is ready when the operator ends the answer.
+    pub(crate) fn stopped(&self) -> Stopped {
+        self.0.exchange.stopped()
+    }
+
+    /// Notes bytes of the answer.
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
+        self.0.note_bytes(bytes, true);
+    }
+
+    /// Notes that the answer has ended.
+    pub(crate) fn note_end(&mut self) {
+        self.0.end = End::Whole;
+    }
+
+    /// Notes that the answer broke off.
+    pub(crate) fn note_break(&mut self) {
+        self.0.end = End::Broken;
+    }
+}
+
+impl Progress {
+    fn new(exchange: Arc<Exchange>) -> Self {
+        let last = exchange.began;
+        Self {
+            exchange,
+            bytes: 0,
+            first_byte: None,
+            last,
+            end: End::Left,
+        }
+    }
+
+    /// Notes bytes, and returns the silence before them: zero for the first bytes. `is_kept`: the
+    /// client of a kept answer may get the bytes later.
+    fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
+        let now = Instant::now();
+        let mut silence = Duration::ZERO;
+        if self.first_byte.is_none() {
+            let first_byte = now.duration_since(self.exchange.began);
+            self.first_byte = Some(first_byte);
+            if self.exchange.answers.is_some() {
+                let state = self.exchange.state();
+                let answer = state.answer.clone().filter(|_| state.is_kept == is_kept);
+                drop(state);
+                answer
+                    .iter()
+                    .for_each(|answer| answer.note_first_byte(first_byte));
+            }
+        } else {
+            silence = now.duration_since(self.last);
+        }
+        self.last = now;
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+        silence
+    }
+
+    /// Closes the record, the measurements and the page's entry of the answer.
+    fn end_answer(&self, state: &mut AnswerState) {
+        let duration = self.exchange.began.elapsed();
+        let break_off = match self.end {
+            End::Left => Some(LEFT),
+            End::Whole => None,
+            End::Broken => Some("broken"),
+        };
+        self.exchange.record().end_call(break_off);
+        if let Some(answer) = state.answer.take() {
+            answer.end(answers::End {
+                status: state.status,
+                how: self.end.as_str(),
+                bytes: self.bytes,
+                duration,
+            });
+        }
+        if let Some(measured) = state.measured.take() {
+            measured.end(&AnswerEnd {
+                record: &self.exchange.record(),
+                status: state.status,
+                break_off,
+                first_byte: self.first_byte,
+                last_byte: self.last.duration_since(self.exchange.began),
+                duration,
+            });
+        }
+        // The page keeps the record of the last answers.
+        self.exchange.record().forget_reasons();
+    }
+}
+
+impl End {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Left => LEFT,
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+impl Drop for KeptLine {
+    fn drop(&mut self) {
+        let progress = &self.0;
+        progress.end_answer(&mut progress.exchange.state());
+        let line = LineState::of(&progress.exchange.record());
+        let _entered = self.span().enter();
+        tracing::info!(
+            wire = line.wire.map(tracing::field::display),
+            model = line.model,
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
+            bytes = progress.bytes,
+            duration_ms = milliseconds(progress.exchange.began.elapsed()),
+            end = progress.end.as_str(),
+            "a kept answer has ended"
+        );
+    }
+}
+
+/// The fields about the request and its calls in the lines of a request and of a kept answer.
+struct LineState {
+    wire: Option<Dialect>,
+    model: Option<String>,
+    outcome: Option<&'static str>,
+    cuts: Option<usize>,
+    causes: Option<String>,
+    continuations: Option<u32>,
+    failures: Option<u32>,
+    tokens_kept: Option<u64>,
+    tokens_regenerated: Option<u64>,
+}
+
+impl LineState {
+    fn of(record: &AnswerRecord) -> Self {
+        let (continuations, failures) = match &record.outcome {
+            // The tally counts a refused call and its adapted repeat as one call.
+            Some(outcome) => (outcome.tally().continuations, outcome.tally().failures),
+            None => {
+                let made = record.calls.iter().filter(|call| call.is_made);
+                let further = made.filter(|call| !call.kind.keeps_tokens()).count();
+                (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
+            }
+        };
+        let is_continued = continuations > 0;
+        let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
+        Self {
+            wire: record.request.as_ref().map(|request| request.dialect),
+            model: record
+                .request
+                .as_ref()
+                .map(|request| shortened(&request.model)),
+            outcome: record
+                .outcome
+                .as_ref()
+                .map(|outcome| outcome.status().as_str()),
+            cuts: (!causes.is_empty()).then_some(causes.len()),
+            causes: (!causes.is_empty()).then(|| causes.join(",")),
+            continuations: is_continued.then_some(continuations),
+            failures: (failures > 0).then_some(failures),
+            tokens_kept: record.tokens(true).filter(|_| is_continued),
+            tokens_regenerated: record.tokens(false).filter(|_| is_continued),
+        }
+    }
+}
+
+impl Drop for AccessLine {
+    fn drop(&mut self) {
+        let Exchange {
+            line: RequestLine { method, path, .. },
+            span,
+            began,
+            ..
+        } = &*self.progress.exchange;
+        let mut state = self.progress.exchange.state();
+        if let Some(metrics) = &self.progress.exchange.metrics {
+            metrics.requests.count(
+                state.route.as_ref().map(|route| &*route.name),
+                state
+                    .answered
+                    .first()
+                    .or(state.upstream.as_ref())
+                    .map(String::as_str),
+                state.status,
+            );
+        }
+        if !state.is_kept {
+            self.progress.end_answer(&mut state);
+        }
+        let line = LineState::of(&self.progress.exchange.record());
+        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
+        let upstream = answered.as_deref().or(state.upstream.as_deref());
+        let _entered = span.enter();
+        tracing::info!(
+            target: "restitch::access",
+            %method,
+            path = path.as_str(),
+            route = state.route.as_ref().map(|route| route.name.as_str()),
+            upstream,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model.as_deref(),
+            status = state.status.map(|status| status.as_u16()),
+            upstream_status = state.upstream_status.map(|status| status.as_u16()),
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
+            bytes = self.progress.bytes,
+            first_byte_ms = self.progress.first_byte.map(milliseconds),
+            longest_silence_ms = milliseconds(self.longest_silence),
+            duration_ms = milliseconds(began.elapsed()),
+            end = self.progress.end.as_str(),
+            "answered"
+        );
+    }
+}
+
+/// Logs and counts a request whose head was not read.
+pub(crate) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
+    metrics
+        .iter()
+        .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
+    tracing::info!(target: "restitch::access", status = status.as_u16(), end = End::Whole.as_str(), "answered");
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}

@@ -1,0 +1,422 @@
+//! Makes the calls for the rest of a cut answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+
+use super::body::Collected;
+use super::conversation::{
+    Conversation, REFUSAL, is_invalid_request, is_transient, is_unavailable, retry_after,
+};
+use super::encoding::{self, DecodedBody};
+use super::fallback::Part;
+use super::upstream::{self, Head};
+use restitch::internal::capability::{CapabilityHint, is_too_long};
+use restitch::internal::limits::TimeLimit;
+use restitch::internal::record::CallKind;
+use restitch::provider::Dialect;
+use restitch::provider::capability::{Capability, PrefillForm};
+use restitch::session::{CallEnd, Request, Retry};
+use restitch_http::{Body, Error, Received};
+
+impl Conversation {
+    /// Makes a further call. If it fails, redirects the session to the next fallback, if there is
+    /// one.
+    pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+        if let Some(query) = &request.resume {
+            tracing::info!(call = request.number, "attaching to the answer again");
+            return self.resume(query).await;
+        }
+        let part = if request.turn.is_some() {
+            Part::Rest
+        } else {
+            Part::Whole
+        };
+        if let Some(redirected) = self.leave_failed(part) {
+            return Err(redirected);
+        }
+        self.call_here(request)
+            .await
+            .map_err(|end| self.after_refusal(end, part))
+    }
+
+    /// Switches to the next fallback if the previous call has failed and a fallback can take over.
+    pub(super) fn leave_failed(&self, part: Part) -> Option<CallEnd> {
+        let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
+        let is_left =
+            has_failed && self.move_on(part, "the last call fell silent, or brought nothing");
+        is_left.then(|| self.redirected())
+    }
+
+    /// Returns the session's next step after a call without a stream: ask the same upstream again,
+    /// ask a fallback, or count a failure.
+    fn after_refusal(&self, end: CallEnd, part: Part) -> CallEnd {
+        match end {
+            CallEnd::Unavailable {
+                reason,
+                retry_after,
+            }
+            | CallEnd::Rejected {
+                reason,
+                transient: true,
+                retry_after,
+            } if self.pause_before_retry(retry_after).is_some() => {
+                // For an unavailable upstream the session waits, and does not count the call.
+                CallEnd::Unavailable {
+                    reason,
+                    retry_after,
+                }
+            }
+            end if is_for_fallback(&end) && self.move_on(part, why_left(&end)) => self.redirected(),
+            end => end,
+        }
+    }
+
+    /// Makes a further call to the current upstream. Repeats it without a member that this proxy
+    /// has added, if the upstream refuses that member.
+    async fn call_here(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+        if !self.is_admitted() {
+            return Err(CallEnd::Overloaded);
+        }
+        if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
+            // A server with one slot answers no other call before the kept stream has stopped.
+            kept.stop().await;
+        }
+        let mut is_switch_refused = false;
+        loop {
+            let mut capability = self.capability();
+            if is_switch_refused {
+                capability.reasoning_off = None;
+            }
+            let retry = self.retry(request, &capability);
+            let response = self.send_further(&retry, request, &capability).await?;
+            let status = response.status();
+            if status == StatusCode::OK {
+                let mut response = response;
+                if !self.route.fallbacks.is_empty() {
+                    self.first_byte(&mut response).await.map_err(lost)?;
+                }
+                self.note_answer();
+                let unknown = |name| {
+                    rejected(
+                        format!("the upstream answered in the encoding `{name}`"),
+                        false,
+                    )
+                };
+                return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
+            }
+            let reason = format!("the upstream answered {status}");
+            if status == StatusCode::PAYLOAD_TOO_LARGE {
+                return Err(CallEnd::TooLong(reason));
+            }
+            if !is_invalid_request(status) {
+                let retry_after = retry_after(response.headers());
+                return Err(match is_unavailable(status) {
+                    true => CallEnd::Unavailable {
+                        reason,
+                        retry_after,
+                    },
+                    false => CallEnd::Rejected {
+                        reason,
+                        transient: is_transient(status),
+                        retry_after,
+                    },
+                });
+            }
+            let refusal = self.refusal(response).await;
+            let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
+            let Some(hint) = hint else {
+                return Err(if is_too_long(&refusal) {
+                    CallEnd::TooLong(reason)
+                } else {
+                    rejected(reason, false)
+                });
+            };
+            self.record(hint);
+            if matches!(
+                hint,
+                CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace
+            ) {
+                return Err(CallEnd::PrefillRejected(reason));
+            }
+            is_switch_refused = true;
+        }
+    }
+
+    /// Sends the request for the rest.
+    async fn send_further(
+        &self,
+        retry: &Retry,
+        request: &Request,
+        capability: &Capability,
+    ) -> Result<Response<Received>, CallEnd> {
+        let is_prefix = retry.is_prefill();
+        // The provider has continued the client's own prefill, so it supports prefills, whatever
+        // the table says.
+        let is_known = self.route.may_prefill()
+            && request
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.replaces_prefill);
+        if is_prefix
+            && capability.prefill == PrefillForm::None
+            && !is_known
+            && !self.asked_by().wire().always_continues()
+        {
+            return Err(CallEnd::PrefillRejected(
+                "another call has found that no prefix is continued".to_owned(),
+            ));
+        }
+        let sent = self.sent();
+        let body = sent
+            .as_ref()
+            .and_then(|sent| retry.try_body(std::str::from_utf8(&sent.body).ok()?))
+            .map(Bytes::from);
+        let (sent, body) = sent
+            .zip(body)
+            .ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
+        let head = sent.head.for_further_call();
+        let is_chat = self.asked_by() == Dialect::Chat;
+        let head = match capability
+            .prefill_path
+            .as_deref()
+            .filter(|_| is_prefix && is_chat)
+        {
+            Some(path) if self.client().upstream().prefix().is_empty() => head.below(path),
+            _ => head,
+        };
+        self.show_request(request.number, &body);
+        match &request.turn {
+            Some(turn) => tracing::info!(
+                call = request.number,
+                mode = turn.mode.as_str(),
+                "asking for the rest"
+            ),
+            None => tracing::info!(call = request.number, "sending the request again"),
+        }
+        let response = self
+            .make_call(CallKind::of(request), &head, Body::full(body))
+            .await;
+        self.count_failure(&response);
+        response.map_err(lost)
+    }
+
+    /// Reattaches to the same answer. If the provider refuses, the session asks for the rest
+    /// instead.
+    async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
+        let refused = |reason: String| rejected(reason, false);
+        if self.fallback().is_some() {
+            // The reattaching request would carry the client's key, which a fallback must not get.
+            return Err(refused(
+                "the answer of a fallback is not attached to again".to_owned(),
+            ));
+        }
+        let head = match self.may_keep_stream() {
+            true => self.head.of_kept_stream(Method::GET, query),
+            false => self.head.resuming(query),
+        };
+        let head =
+            head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
+        let response = self
+            .make_call(CallKind::Reattach, &head, Body::full(""))
+            .await;
+        let response = response.map_err(|error| refused(error.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(format!(
+                "the upstream answered {}",
+                response.status()
+            )));
+        }
+        self.exchange.note_answer(self.address());
+        encoding::decoded(response)
+            .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
+    /// Makes an upstream call, with the trace headers of its span.
+    pub(super) async fn make_call(
+        &self,
+        kind: CallKind,
+        head: &Head,
+        body: Body,
+    ) -> Result<Response<Received>, Error> {
+        let client = self.client();
+        let traced = self
+            .exchange
+            .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
+            .map(|trace| head.with(trace));
+        let response = upstream::send(
+            client,
+            traced.as_ref().unwrap_or(head),
+            body,
+            self.head_limit(),
+        )
+        .await;
+        self.exchange
+            .note_head(response.as_ref().map(Response::status));
+        if let Some(metrics) = &self.proxy.shared.metrics {
+            let is_up = response
+                .as_ref()
+                .err()
+                .is_none_or(|error| !error.is_of_connection());
+            metrics
+                .requests
+                .note_upstream(client.upstream().authority(), is_up);
+        }
+        response
+    }
+
+    /// Returns the time limit for the head of a response.
+    pub(super) fn head_limit(&self) -> TimeLimit {
+        self.route.head_limit
+    }
+
+    /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
+    /// factor, and lowers it to the remaining share of extra tokens.
+    fn retry(&self, request: &Request, capability: &Capability) -> Retry {
+        let retry =
+            Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.asked_by());
+        let Some(own) = self.request.max_tokens else {
+            return retry;
+        };
+        let most = own.saturating_mul(self.limits.continuation.max_extra_tokens.into());
+        let limit = match self.proxy.asking.token_factor {
+            factor @ 2.. => raised(own, factor, request.number, most),
+            _ => own,
+        };
+        // The token limit must stay above a reasoning budget, so the share does not lower it for
+        // requests with reasoning.
+        let share = request
+            .most_tokens
+            .filter(|_| !self.request.wants_reasoning);
+        let least = if self.asked_by() == Dialect::Responses {
+            LEAST_OF_RESPONSES
+        } else {
+            1
+        };
+        let limit = share.map_or(limit, |share| limit.min(share.max(least)));
+        if limit == own {
+            retry
+        } else {
+            retry.with_max_tokens(limit)
+        }
+    }
+
+    /// Reads the body of a refusal. Returns an empty text if it can't be read.
+    async fn refusal(&self, response: Response<Received>) -> String {
+        let Ok(response) = encoding::decoded(response) else {
+            return String::new();
+        };
+        let idle = self.limits.transport.idle();
+        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
+            Ok(Collected::Whole(body)) => {
+                self.show_refusal(&body);
+                String::from_utf8_lossy(&body).into_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a
+/// value >= 16".
+const LEAST_OF_RESPONSES: u64 = 16;
+
+/// Returns the limit on the tokens of a further call: `factor` times the previous call's limit,
+/// until the extra tokens of all calls add up to `most`. After that it is the request's own limit
+/// again.
+fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
+    let (mut limit, mut left, mut extra) = (own, most, 0);
+    for _ in 0..number {
+        if left == 0 {
+            return own;
+        }
+        limit = limit.saturating_mul(factor.into());
+        extra = left.min(limit.saturating_sub(own));
+        left -= extra;
+        if factor < 2 {
+            break;
+        }
+    }
+    own.saturating_add(extra)
+}
+
+/// Returns whether a refusal is about an addition of the proxy: the prefill, or the switch that
+/// turns reasoning off. The capability table, not the client, supplies that switch and its value.
+fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
+    match hint {
+        CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace => retry.is_prefill(),
+        CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
+            .reasoning_off()
+            .is_some_and(|switch| switch.key == *key),
+    }
+}
+
+/// Returns whether a fallback may succeed after this end: the upstream is unavailable, silent, or
+/// has refused the request. Another upstream may accept a refused request, whatever the reason.
+fn is_for_fallback(end: &CallEnd) -> bool {
+    matches!(
+        end,
+        CallEnd::Rejected { .. }
+            | CallEnd::TooLong(_)
+            | CallEnd::Unavailable { .. }
+            | CallEnd::TimedOut(_)
+            | CallEnd::Overloaded
+    )
+}
+
+/// Returns for the log why the session leaves an upstream.
+fn why_left(end: &CallEnd) -> &str {
+    end.refusal().unwrap_or_else(|| end.as_str())
+}
+
+/// Returns the end of a call without a response.
+pub(super) fn lost(error: Error) -> CallEnd {
+    match error {
+        Error::Late { limit, after } => TimeLimit {
+            name: limit,
+            time: after,
+        }
+        .into(),
+        error if error.is_of_connection() => CallEnd::Unavailable {
+            reason: error.to_string(),
+            retry_after: None,
+        },
+        error => rejected(error.to_string(), true),
+    }
+}
+
+pub(super) fn rejected(reason: String, transient: bool) -> CallEnd {
+    CallEnd::Rejected {
+        reason,
+        transient,
+        retry_after: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raised;
+
+    #[test]
+    fn raised_limits_are_limited_together() {
+        let limits = |factor, most| {
+            (1..=8)
+                .map(|call| raised(100, factor, call, most))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(limits(2, 400), [200, 400, 100, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
+        assert_eq!(limits(3, 0), [100; 8]);
+        assert_eq!(limits(1, 400), [100; 8]);
+        // Large numbers neither overflow nor loop for long.
+        assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
+        assert_eq!(raised(1, 1, u32::MAX, 4), 1);
+        assert_eq!(raised(0, 2, u32::MAX, 0), 0);
+        assert_eq!(
+            (1..=8).map(|call| raised(100, 2, call, 400)).sum::<u64>(),
+            8 * 100 + 400
+        );
+    }
+}

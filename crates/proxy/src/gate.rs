@@ -1,0 +1,124 @@
+//! Counts the open connections of clients and their unfinished bodies, and refuses more than the
+//! limits allow.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use restitch::ServerLimits;
+
+/// A client whose connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Peer {
+    /// All clients of one address.
+    Address(IpAddr),
+    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count,
+    /// control their access. So they share one count, as all clients of `127.0.0.1` do.
+    Local,
+}
+
+/// Counts the connections of all clients.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gate(Arc<Mutex<Open>>);
+
+#[derive(Debug, Default)]
+struct Open {
+    all: usize,
+    by_client: HashMap<Peer, usize>,
+}
+
+impl Gate {
+    /// Counts one more connection of a client. The error names the limit that it would exceed.
+    pub(super) fn enter(
+        &self,
+        client: Peer,
+        limits: &ServerLimits,
+    ) -> Result<Permit, &'static str> {
+        let mut open = self.lock();
+        if open.all >= limits.max_connections {
+            return Err("max_connections");
+        }
+        let of_client = open.by_client.entry(client).or_default();
+        if *of_client >= limits.max_connections_per_client {
+            return Err("max_connections_per_client");
+        }
+        *of_client += 1;
+        open.all += 1;
+        Ok(Permit {
+            gate: self.clone(),
+            client,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Permit {
+    gate: Gate,
+    client: Peer,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.gate.lock();
+        open.all -= 1;
+        if let Some(of_client) = open.by_client.get_mut(&self.client) {
+            *of_client -= 1;
+            if *of_client == 0 {
+                open.by_client.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// The bytes of all unfinished request bodies.
+#[derive(Clone, Debug)]
+pub(super) struct Unfinished {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Unfinished {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            used: Arc::default(),
+            most,
+        }
+    }
+
+    /// Begins to count a body.
+    pub(super) fn begin(&self) -> Share {
+        Share {
+            unfinished: self.clone(),
+            bytes: 0,
+        }
+    }
+}
+
+/// The bytes of one body. Dropping this releases them.
+#[derive(Debug)]
+pub(super) struct Share {
+    unfinished: Unfinished,
+    bytes: usize,
+}
+
+impl Share {
+    /// Adds bytes. Returns whether there is room for them.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        self.unfinished.used.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.unfinished.most
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.unfinished
+            .used
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,378 @@
+//! Accepts connections, and distributes them among the serving threads.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Duration, sleep, timeout};
+
+use super::Proxy;
+use super::admin::Admin;
+use super::answers::Answers;
+use super::certificates;
+use super::connections::Connections;
+use super::content;
+use super::gate::{Gate, Peer, Permit};
+use super::listener::{Accepted, Listener};
+use super::metrics::Metrics;
+use super::refusal::Refusal;
+use super::reload::{Current, Reloader};
+use super::resume;
+use super::tls::ServerTls;
+use super::worker::Worker;
+use crate::address::{ListenAddress, SocketMode};
+
+/// The address of a proxy, and how it accepts connections there.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// The address.
+    pub address: ListenAddress,
+    /// The permissions of a Unix socket's file, which admit or refuse local users.
+    pub socket_mode: SocketMode,
+    /// The certificate. `None`: connections are not encrypted.
+    pub tls: Option<ServerTls>,
+}
+
+/// A proxy that listens at one TCP address. Dropping it closes the socket; running answers finish
+/// in the background, within [`drain_timeout`](restitch::ServerLimits::drain_timeout).
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    listening: Listening,
+}
+
+impl Server {
+    /// Returns the address that the proxy listens on, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Returns the address of the admin listener, with the real port.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.listening.admin_addr()
+    }
+
+    /// Returns the handle that reloads the configuration, as [`Listening::reloader`] does.
+    pub fn reloader(&self) -> Reloader {
+        self.listening.reloader()
+    }
+
+    /// Returns `http://` and the address, without a path.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Shuts the proxy down, as [`Listening::shutdown`] does.
+    pub async fn shutdown(self) -> bool {
+        self.listening.shutdown().await
+    }
+}
+
+/// A proxy that listens at a TCP address or a Unix socket. Dropping it closes the sockets, as with
+/// [`Server`].
+#[derive(Debug)]
+pub struct Listening {
+    urls: Vec<String>,
+    admin: Option<SocketAddr>,
+    reloader: Reloader,
+    /// Set when no more connections are to be accepted.
+    stop: watch::Sender<bool>,
+    accept: JoinHandle<bool>,
+}
+
+impl Listening {
+    /// Returns the addresses that the proxy listens on, with the real port:
+    /// `http://127.0.0.1:7378`, `https://[::1]:7378`, `unix:/path/to.sock`. An address such as
+    /// `localhost` opens several sockets, and yields a URL for each.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Returns the address of the admin listener, with the real port.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Returns the handle that reloads the configuration.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
+    /// Closes the sockets and waits until every running answer has ended, or
+    /// [`drain_timeout`](restitch::ServerLimits::drain_timeout) is over. Returns whether all have
+    /// ended, and cuts the others.
+    pub async fn shutdown(self) -> bool {
+        self.stop.send_replace(true);
+        // The task ends on its own, and a panic in it has been reported.
+        self.accept.await.unwrap_or_default()
+    }
+}
+
+pub(super) async fn bind(proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    Ok(Server {
+        addr,
+        listening: start(
+            proxy,
+            vec![Listener::Tcp(listener)],
+            None,
+            SocketMode::default(),
+        )
+        .await?,
+    })
+}
+
+pub(super) async fn listen(proxy: Proxy, listen: &Listen) -> io::Result<Listening> {
+    let listeners = Listener::open(&listen.address, listen.socket_mode).await?;
+    start(proxy, listeners, listen.tls.clone(), listen.socket_mode).await
+}
+
+/// Accepts connections from now on.
+async fn start(
+    mut proxy: Proxy,
+    listeners: Vec<Listener>,
+    tls: Option<ServerTls>,
+    mode: SocketMode,
+) -> io::Result<Listening> {
+    let addresses = listeners
+        .iter()
+        .map(Listener::address)
+        .collect::<io::Result<Vec<_>>>()?;
+    for address in &addresses {
+        proxy.access.warn_if_open(address, mode);
+    }
+    if proxy.shared.logs_content {
+        content::warn();
+    }
+    let urls = addresses
+        .iter()
+        .map(|address| url(address, tls.is_some()))
+        .collect();
+    let (stop, stopped) = watch::channel(false);
+    let (mut admin, mut admin_addr) = (JoinSet::new(), None);
+    if proxy.admin.is_some() || proxy.shared.otlp.is_some() {
+        let metrics = Metrics::new(
+            proxy.limits.server.max_metric_models,
+            proxy.shared.otlp.as_ref(),
+        );
+        proxy.shared.metrics = Some(Arc::new(metrics));
+    }
+    certificates::check(&proxy, tls.as_ref());
+    let mut bound = None;
+    if let Some(addr) = proxy.admin {
+        let listener = bound.insert(Admin::bind(addr).await?);
+        admin_addr = Some(listener.addr);
+        proxy.shared.answers = Some(Arc::new(Answers::new(
+            proxy.page_answers,
+            &proxy.limits.server,
+        )));
+    }
+    let mut sweeper = JoinSet::new();
+    let keeping = (proxy.keep, proxy.longest_keep(), proxy.store.as_str());
+    proxy.shared.kept =
+        resume::Answers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
+    if let Some(answers) = &proxy.shared.kept {
+        sweeper.spawn(Arc::clone(answers).sweep());
+    }
+    let threads: Vec<_> = (0..proxy.threads)
+        .map(|_| Current::new(proxy.apart()))
+        .collect();
+    let loader = proxy.loader.clone();
+    let current = Current::new(proxy);
+    let reloader = Reloader::new(
+        loader,
+        tls.clone(),
+        std::iter::once(current.clone()).chain(threads.iter().cloned()),
+    );
+    if let Some(listener) = bound {
+        admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
+    }
+    let (release, released) = watch::channel(());
+    let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
+    let workers = threads
+        .into_iter()
+        .enumerate()
+        .map(start)
+        .collect::<io::Result<_>>()?;
+    let acceptor = Acceptor {
+        gate: Gate::default(),
+        workers,
+        release,
+        refused: JoinSet::new(),
+        is_plain: tls.is_none(),
+        connections: Connections::new(current.clone(), tls),
+        current,
+        _admin: admin,
+        _sweeper: sweeper,
+    };
+    let accept = tokio::spawn(acceptor.run(listeners, stopped));
+    Ok(Listening {
+        urls,
+        admin: admin_addr,
+        reloader,
+        stop,
+        accept,
+    })
+}
+
+/// Returns an address as the log and [`Listening::urls`] show it.
+fn url(address: &ListenAddress, is_tls: bool) -> String {
+    match (address, is_tls) {
+        (ListenAddress::Unix(_), true) => format!("{address} with TLS"),
+        (ListenAddress::Unix(_), false) => address.to_string(),
+        (_, true) => format!("https://{address}"),
+        (_, false) => format!("http://{address}"),
+    }
+}
+
+struct Acceptor {
+    current: Current,
+    gate: Gate,
+    workers: Vec<Worker>,
+    /// Dropping it lets the workers' threads end.
+    release: watch::Sender<()>,
+    /// The connections of this thread, which serves them if there are no workers.
+    connections: Connections,
+    /// The tasks that send a refusal to clients over the connection limit.
+    refused: JoinSet<()>,
+    /// The admin listener's task, which ends with the last answer.
+    _admin: JoinSet<()>,
+    /// The task that removes expired answers.
+    _sweeper: JoinSet<()>,
+    /// Connections are not encrypted, so a refusal needs no handshake.
+    is_plain: bool,
+}
+
+impl Acceptor {
+    async fn run(
+        mut self,
+        mut listeners: Vec<Listener>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> bool {
+        loop {
+            tokio::select! {
+                accepted = poll_fn(|cx| poll_accept(&mut listeners, cx)) => match accepted {
+                    Ok((accepted, client)) => self.accept(accepted, client),
+                    Err(error) => {
+                        // Usually the process has no file descriptors left, and other connections
+                        // must end first.
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_RETRY).await;
+                    }
+                },
+                () = self.connections.reap() => {}
+                Some(_) = self.refused.join_next() => {}
+                // The server is shutting down, or was dropped.
+                _ = stopped.changed() => break,
+            }
+        }
+        drop(listeners);
+        let kept = self.current.get().shared.kept.clone();
+        // A reader that leaves now can't reconnect, so its answer may end.
+        let unread = async {
+            loop {
+                kept.iter().for_each(|answers| answers.stop_unread());
+                sleep(UNREAD).await;
+            }
+        };
+        let ended = async {
+            let mut has_ended = self
+                .connections
+                .drain(self.current.get().limits.server.drain_timeout)
+                .await;
+            let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
+            for worker in workers {
+                has_ended &= worker.await.unwrap_or_default();
+            }
+            has_ended
+        };
+        let has_ended = tokio::select! {
+            has_ended = ended => has_ended,
+            () = unread => false,
+        };
+        kept.iter().for_each(|answers| answers.stop());
+        drop(self.release);
+        has_ended
+    }
+
+    fn accept(&mut self, accepted: Accepted, client: Peer) {
+        match self.gate.enter(client, &self.current.get().limits.server) {
+            Ok(permit) => self.serve(accepted, permit),
+            // A TLS client gets no refusal, since a handshake would cost more than the refusal
+            // itself.
+            Err(limit) => {
+                if self.is_plain && self.refused.len() < MOST_REFUSED {
+                    self.refused.spawn(refuse(
+                        accepted,
+                        limit,
+                        self.current.get().shared.metrics.clone(),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Gives a connection to the thread with the fewest connections.
+    fn serve(&mut self, accepted: Accepted, permit: Permit) {
+        match self.workers.iter().min_by_key(|worker| worker.open()) {
+            None => self.connections.add(accepted, permit),
+            Some(worker) => worker.serve(accepted, permit),
+        }
+    }
+}
+
+/// Accepts the next connection of any listener. The listener of the last connection is polled last,
+/// so that none starves.
+fn poll_accept(
+    listeners: &mut [Listener],
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<(Accepted, Peer)>> {
+    for at in 0..listeners.len() {
+        let accepted = listeners[at].poll_accept(cx);
+        if accepted.is_ready() {
+            listeners.rotate_left(at + 1);
+            return accepted;
+        }
+    }
+    Poll::Pending
+}
+
+/// Sends a client the refusal that there is no room for it, and waits briefly until the client has
+/// read it.
+async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Metrics>>) {
+    let refusal = Refusal::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        limit,
+        "too many connections: try again later",
+    );
+    let answer = refusal.plain(metrics.as_deref());
+    let say = async {
+        let mut stream = accepted.register()?;
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // Closing with unread bytes would reset the connection, and the answer with it.
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(REFUSAL, say).await;
+}
+
+/// The interval between checks for kept answers without readers, while connections drain.
+const UNREAD: Duration = Duration::from_millis(250);
+/// The wait after a failed accept, in which other connections may end and free their file
+/// descriptors.
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The most clients that get a refusal at the same time. The proxy closes further connections
+/// without a word.
+const MOST_REFUSED: usize = 16;
+/// The longest time for sending a refusal.
+const REFUSAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,211 @@
+//! Removes a fallback's key from the errors that the fallback reports, since the key is the
+//! operator's and clients read the errors. The model's text stays unchanged.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::redactor::Redactor;
+use super::upstream::SHORTEST_KEY;
+use restitch::Limits;
+use restitch::internal::wire::Framed;
+use restitch::internal::wire::Framing;
+use restitch::provider::{Delta, Dialect};
+use restitch_http::BodyError;
+
+/// Returns a whole body without the key, if the body is an error.
+pub(super) fn masked_body(body: String, key: &str, dialect: Dialect) -> String {
+    if key.len() < SHORTEST_KEY {
+        return body;
+    }
+    let masked = Redactor::new(key).whole(body.as_bytes());
+    if masked == body.as_bytes() || !has_error(|on| dialect.wire().read_body(&body, on)) {
+        return body;
+    }
+    String::from_utf8(masked).unwrap_or(body)
+}
+
+/// Returns whether `read` yields an error.
+fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
+    let mut found = false;
+    read(&mut |delta| found |= matches!(delta, Delta::Error { .. }));
+    found
+}
+
+/// Removes a key from errors. Releases a stream block by block, each when it is complete, and any
+/// other body at its end.
+pub(super) struct Mask {
+    key: String,
+    redactor: Redactor,
+    dialect: Dialect,
+    /// `None`: the body is not a stream, and is released when it is complete.
+    decoder: Option<Framed>,
+    /// The most bytes that may be withheld.
+    most: usize,
+    /// The withheld bytes of an incomplete block or body: they may contain half of a key, or half
+    /// of an error.
+    waiting: BytesMut,
+    /// The number of released bytes, counted before any key was removed.
+    left: u64,
+    /// The body can't be parsed any further, so the key is removed from all of its text.
+    is_unread: bool,
+}
+
+impl Mask {
+    /// `framing`: `None` for a body that is not a stream. Returns `None` if the key is so short
+    /// that any text may contain it.
+    pub(super) fn new(
+        key: &str,
+        dialect: Dialect,
+        framing: Option<Framing>,
+        limits: &Limits,
+    ) -> Option<Self> {
+        (key.len() >= SHORTEST_KEY).then(|| Self {
+            key: key.to_owned(),
+            redactor: Redactor::new(key),
+            dialect,
+            decoder: framing.map(|framing| Framed::new(framing, limits)),
+            most: limits.parser.max_event_bytes.saturating_mul(2),
+            waiting: BytesMut::new(),
+            left: 0,
+            is_unread: false,
+        })
+    }
+
+    /// Adds bytes, and returns the complete blocks.
+    fn push(&mut self, bytes: &[u8]) -> Bytes {
+        if self.is_unread {
+            return self.redactor.push(bytes).into();
+        }
+        self.waiting.extend_from_slice(bytes);
+        let (mut input, mut out) = (bytes, BytesMut::new());
+        while let Some(decoder) = &mut self.decoder {
+            match decoder.next_event(&mut input) {
+                Ok(Some(event)) => {
+                    let block = take(&mut self.waiting, &mut self.left, event.range.end);
+                    let masked = self.redactor.whole(&block);
+                    let reader = || self.dialect.wire().reader();
+                    let is_error = || has_error(|on| reader().read(&event.event, &event.data, on));
+                    out.extend_from_slice(if masked != block && is_error() {
+                        &masked
+                    } else {
+                        &block
+                    });
+                }
+                Ok(None) => {
+                    out.unsplit(take(&mut self.waiting, &mut self.left, decoder.boundary()));
+                    break;
+                }
+                Err(_) => {
+                    self.is_unread = true;
+                    break;
+                }
+            }
+        }
+        self.is_unread |= self.waiting.len() > self.most;
+        if self.is_unread {
+            let waiting = std::mem::take(&mut self.waiting);
+            out.extend_from_slice(&self.redactor.push(&waiting));
+        }
+        out.freeze()
+    }
+
+    /// Returns the withheld bytes. An incomplete block of a stream may be part of an error, so the
+    /// key is removed from it without parsing.
+    fn finish(&mut self) -> Bytes {
+        let waiting = std::mem::take(&mut self.waiting);
+        if self.is_unread || self.decoder.is_some() {
+            return self.redactor.whole(&waiting).into();
+        }
+        // A body that is not UTF-8 can't be parsed as an error, and passes unchanged.
+        let body = String::from_utf8(waiting.into());
+        body.map_or_else(
+            |body| body.into_bytes().into(),
+            |body| masked_body(body, &self.key, self.dialect).into(),
+        )
+    }
+}
+
+/// Takes the withheld bytes up to an offset of the stream.
+fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
+    let length = usize::try_from(to.saturating_sub(*left))
+        .map_or(waiting.len(), |length| length.min(waiting.len()));
+    *left += length as u64;
+    waiting.split_to(length)
+}
+
+/// A body whose errors don't contain a key.
+pub(super) struct Masked<B> {
+    body: B,
+    /// `None`: the body passes unchanged.
+    mask: Option<Mask>,
+    /// The end of the body, once all withheld bytes were returned.
+    end: Option<Option<BodyError>>,
+}
+
+impl<B> Masked<B> {
+    pub(super) fn new(body: B, mask: Option<Mask>) -> Self {
+        Self {
+            body,
+            mask,
+            end: None,
+        }
+    }
+}
+
+impl<B> Body for Masked<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BodyError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(error) = this.end.as_mut().map(Option::take) {
+                return Poll::Ready(error.map(Err));
+            }
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx))
+                .transpose()
+                .map_err(Into::into);
+            let Some(mask) = &mut this.mask else {
+                return Poll::Ready(frame.transpose());
+            };
+            let bytes = match frame.map(|frame| frame.map(Frame::into_data)) {
+                Ok(Some(Ok(data))) => mask.push(&data),
+                Ok(Some(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Ok(None) => {
+                    this.end = Some(None);
+                    mask.finish()
+                }
+                Err(error) => {
+                    this.end = Some(Some(error));
+                    mask.finish()
+                }
+            };
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.mask.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Removing a key changes the length.
+        if self.mask.is_some() {
+            SizeHint::default()
+        } else {
+            self.body.size_hint()
+        }
+    }
+}

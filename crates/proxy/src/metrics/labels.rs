@@ -1,0 +1,233 @@
+//! The labels of the metrics, with the names that they have in the conventions of OpenTelemetry.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use crate::recorded::Labels;
+
+/// A call to a fallback, for the `whole` answer or its `rest`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct FallbackCall {
+    pub(super) route: String,
+    pub(super) upstream: String,
+    pub(super) part: &'static str,
+}
+
+impl Labels for FallbackCall {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("route", &self.route);
+        on("upstream", &self.upstream);
+        on("part", self.part);
+    }
+}
+
+/// An upstream by its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfUpstream {
+    pub(super) upstream: String,
+}
+
+impl Labels for OfUpstream {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("upstream", &self.upstream);
+    }
+}
+
+/// The route and the upstream of a request, and the status for its client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Routed {
+    pub(super) route: String,
+    pub(super) upstream: String,
+    pub(super) status: String,
+}
+
+impl Labels for Routed {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("route", &self.route);
+        on("upstream", &self.upstream);
+        on("status", &self.status);
+    }
+}
+
+/// The role of a certificate: `server`, `client` or `ca`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfCertificate {
+    pub(super) certificate: &'static str,
+}
+
+impl Labels for OfCertificate {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("certificate", self.certificate);
+    }
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct FailedHandshake {
+    pub(super) reason: &'static str,
+}
+
+impl Labels for FailedHandshake {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("reason", self.reason);
+    }
+}
+
+/// The operation that a request asks of a model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Operation {
+    pub(in super::super) gen_ai_provider_name: Arc<str>,
+    pub(in super::super) gen_ai_operation_name: &'static str,
+    pub(in super::super) gen_ai_request_model: Arc<str>,
+}
+
+impl Labels for Operation {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("gen_ai.provider.name", &self.gen_ai_provider_name);
+        on("gen_ai.operation.name", self.gen_ai_operation_name);
+        on("gen_ai.request.model", &self.gen_ai_request_model);
+    }
+}
+
+/// How a call or an answer ended. Empty: without an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Ended {
+    #[prometheus(flatten)]
+    pub(in super::super) operation: Operation,
+    pub(in super::super) error_type: Cow<'static, str>,
+}
+
+impl Labels for Ended {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.operation.each(on);
+        // The conventions omit this attribute if there is no error.
+        if !self.error_type.is_empty() {
+            on("error.type", &self.error_type);
+        }
+    }
+}
+
+/// The type of the counted tokens of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Usage {
+    #[prometheus(flatten)]
+    pub(in super::super) operation: Operation,
+    pub(in super::super) gen_ai_token_type: &'static str,
+}
+
+impl Labels for Usage {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.operation.each(on);
+        on("gen_ai.token.type", self.gen_ai_token_type);
+    }
+}
+
+/// The strategy and the outcome of a further call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct FurtherCall {
+    pub(in super::super) way: &'static str,
+    pub(in super::super) outcome: &'static str,
+}
+
+impl Labels for FurtherCall {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("way", self.way);
+        on("outcome", self.outcome);
+    }
+}
+
+/// The purpose that tokens were used for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct TokenUse {
+    pub(in super::super) r#use: &'static str,
+}
+
+impl Labels for TokenUse {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("use", self.r#use);
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct EndedAnswer {
+    pub(in super::super) wire: &'static str,
+    pub(in super::super) slot: &'static str,
+    pub(in super::super) status: &'static str,
+}
+
+impl Labels for EndedAnswer {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("wire", self.wire);
+        on("slot", self.slot);
+        on("status", self.status);
+    }
+}
+
+/// The model whose answer was cut, and the cause.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Cut {
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) cause: &'static str,
+}
+
+impl Labels for Cut {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("cause", self.cause);
+    }
+}
+
+/// The model whose answer has doubtful seams: `ambiguous` or `early_end`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Flagged {
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) flag: &'static str,
+}
+
+impl Labels for Flagged {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("flag", self.flag);
+    }
+}
+
+/// The model whose answer was given up, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct GivenUp {
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) stop: &'static str,
+}
+
+impl Labels for GivenUp {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("stop", self.stop);
+    }
+}
+
+/// The outcome of a request for the rest of a kept answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Resume {
+    pub(in super::super) outcome: &'static str,
+}
+
+impl Labels for Resume {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("outcome", self.outcome);
+    }
+}
+
+/// How a continuation was joined.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Joined {
+    pub(in super::super) kind: &'static str,
+}
+
+impl Labels for Joined {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("kind", self.kind);
+    }
+}

@@ -1,0 +1,470 @@
+//! Follows a kept answer, and writes its events with their ids.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_core::Stream;
+use tokio::time::timeout;
+use tracing::{Instrument, Span};
+
+use super::live::Reader;
+use super::restore::Heir;
+use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
+use restitch_http::BodyError;
+
+/// The events of a kept answer after a position, as the bytes of an event stream: first the
+/// available ones, then new ones. Ends as the answer does.
+pub(super) struct Follow {
+    store: Arc<dyn Store>,
+    id: AnswerId,
+    after: Position,
+    /// Skips events up to this `sequence_number`.
+    starting_after: Option<u64>,
+    /// The wait for events before a comment keeps the stream alive.
+    wait: Duration,
+    /// Events are written unchanged, without ids.
+    is_plain: bool,
+    /// Whether comments are written.
+    has_comments: bool,
+    /// The store's consecutive failures.
+    failures: u32,
+    /// The attempts to take the answer over since its last event.
+    takeovers: u32,
+    /// The span of the request.
+    span: Span,
+    /// Resumes the answer if its process ends.
+    heir: Option<Arc<Heir>>,
+    /// Set if this process writes the answer.
+    reader: Option<Arc<Reader>>,
+    /// Keeps the answer in the store until this response has its last bytes.
+    _reading: Reading,
+    source: Source,
+    state: State,
+}
+
+/// The source of the events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Store,
+    /// The answer is no longer kept.
+    Live,
+}
+
+enum State {
+    Start,
+    Reading(Pending<'static, Batch>),
+    /// The store has failed. Waits for the writer in this process to notice.
+    Moving(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// This process is taking the answer over.
+    Inheriting(Pending<'static, ()>),
+    /// The end of the answer. `None`: the reader can't get its rest.
+    Ended(Option<End>),
+    Over,
+}
+
+impl Follow {
+    /// Creates a reader. `silence`: the silence after which it writes a comment; zero: never.
+    /// `keep`: how long the store keeps the answer after a read.
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        (id, keep): (AnswerId, Duration),
+        after: Position,
+        silence: Duration,
+    ) -> Self {
+        let has_comments = !silence.is_zero();
+        let wait = if has_comments { silence } else { DEFAULT_WAIT };
+        // A read renews the answer's time, so the reader reads at least twice in that time.
+        let wait = wait.min(keep / 2);
+        Self {
+            _reading: store.reading(id),
+            store,
+            id,
+            after,
+            starting_after: None,
+            wait,
+            is_plain: false,
+            has_comments,
+            failures: 0,
+            takeovers: 0,
+            span: Span::current(),
+            heir: None,
+            reader: None,
+            source: Source::Store,
+            state: State::Start,
+        }
+    }
+
+    /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the
+    /// start of each event.
+    pub(super) fn plain(self, is_plain: bool) -> Self {
+        Self {
+            is_plain,
+            has_comments: self.has_comments && !is_plain,
+            ..self
+        }
+    }
+
+    /// Sets the reader of an answer that this process writes.
+    pub(super) fn with_reader(mut self, reader: Option<Arc<Reader>>) -> Self {
+        self.reader = reader;
+        self
+    }
+
+    /// Sets the heir that resumes the answer if its process ends.
+    pub(super) fn with_heir(mut self, heir: Arc<Heir>) -> Self {
+        self.heir = Some(heir);
+        self
+    }
+
+    /// Skips events up to a `sequence_number`.
+    pub(super) fn starting_after(mut self, number: Option<u64>) -> Self {
+        self.starting_after = number;
+        self
+    }
+
+    fn read(&mut self) -> Pending<'static, Batch> {
+        let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
+        if self.reader.is_none() && store.is_shared() {
+            // This process may have taken the answer over for another client.
+            self.reader = self.heir.as_ref().and_then(|heir| heir.reader(id, after));
+        }
+        match self.reader.clone().filter(|reader| reader.serves(after)) {
+            Some(reader) => {
+                self.source = Source::Live;
+                Box::pin(async move { reader.read_after(after, wait).await })
+            }
+            None => Box::pin(async move { store.read_after(id, after, wait).await }),
+        }
+    }
+
+    /// Waits until the writer notices that the store fails: the events then come from the writer.
+    fn wait_for_writer(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            if let Some(reader) = reader {
+                drop(timeout(TRY_AGAIN, reader.moved()).await);
+            }
+        })
+    }
+
+    /// Takes the answer over.
+    fn inherit(&self) -> Pending<'static, ()> {
+        let (heir, id, span) = (self.heir.clone(), self.id, self.span.clone());
+        let inherited = async move {
+            match heir {
+                Some(heir) => heir.take_over(id).await,
+                None => Err(StoreError::Unwritten),
+            }
+        };
+        Box::pin(inherited.instrument(span))
+    }
+
+    fn break_off(&mut self, error: &StoreError, what: &'static str) {
+        self.span.in_scope(|| tracing::warn!(%error, "{what}"));
+        self.state = State::Ended(None);
+    }
+
+    /// Returns whether the answer has moved from the store to its connected readers.
+    fn has_moved(&self) -> bool {
+        self.source == Source::Store
+            && self
+                .reader
+                .as_ref()
+                .is_some_and(|reader| reader.serves(self.after))
+    }
+
+    /// Returns the valid part of a batch from the store. If the answer has moved to its connected
+    /// readers during the read, another process may have resumed it in the store: its events don't
+    /// continue the text that these readers have. `None`: no event is valid.
+    fn of_writer(&self, batch: Batch) -> Option<Batch> {
+        let Some(reader) = self.reader.as_ref().filter(|_| self.has_moved()) else {
+            return Some(batch);
+        };
+        let Batch {
+            mut entries,
+            has_more,
+            ..
+        } = batch;
+        entries.retain(|entry| entry.at.epoch <= reader.epoch());
+        (!entries.is_empty()).then_some(Batch {
+            entries,
+            end: None,
+            has_more,
+        })
+    }
+
+    /// Takes a batch, and returns its bytes for the client.
+    fn take(&mut self, batch: &Batch) -> Bytes {
+        if let Some(last) = batch.entries.last() {
+            (self.after, self.takeovers) = (last.at, 0);
+            // The events come from another process now, so this process's earlier writer must not
+            // wait for this client.
+            self.reader = self
+                .reader
+                .take()
+                .filter(|reader| last.at.epoch <= reader.epoch());
+            self.reader.iter().for_each(|reader| reader.note(last.at));
+        }
+        self.state = match batch.end {
+            Some(end) => State::Ended(Some(end)),
+            None => State::Reading(self.read()),
+        };
+        if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {
+            return Bytes::from_static(KEEP_ALIVE);
+        }
+        let mut bytes = BytesMut::with_capacity(
+            batch
+                .entries
+                .iter()
+                .map(|entry| entry.bytes.len() + LONGEST_ID)
+                .sum(),
+        );
+        for entry in &batch.entries {
+            if let Some(number) = self.starting_after {
+                if sequence_number(&entry.bytes).is_none_or(|own| own <= number) {
+                    continue;
+                }
+                self.starting_after = None;
+            }
+            match self.is_plain {
+                true => {
+                    bytes.put_slice(&entry.bytes);
+                    bytes.put_slice(b"\n");
+                }
+                false => write(entry, &mut bytes),
+            }
+        }
+        bytes.freeze()
+    }
+}
+
+impl Stream for Follow {
+    type Item = Result<Bytes, BodyError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.state {
+                State::Start => this.state = State::Reading(this.read()),
+                State::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
+                    Ok(batch) => {
+                        this.failures = 0;
+                        match this.of_writer(batch) {
+                            Some(batch) => {
+                                let bytes = this.take(&batch);
+                                if !bytes.is_empty() {
+                                    return Poll::Ready(Some(Ok(bytes)));
+                                }
+                            }
+                            None => this.state = State::Start,
+                        }
+                    }
+                    Err(_) if this.has_moved() => this.state = State::Start,
+                    Err(StoreError::Failed(_))
+                        if this.reader.is_some() && this.failures < MOST_FAILURES =>
+                    {
+                        this.failures += 1;
+                        this.state = State::Moving(this.wait_for_writer());
+                    }
+                    Err(StoreError::Unwritten)
+                        if this.heir.is_some() && this.takeovers < MOST_TAKEOVERS =>
+                    {
+                        this.takeovers += 1;
+                        this.state = State::Inheriting(this.inherit());
+                    }
+                    Err(error) => {
+                        this.break_off(&error, "a kept answer cannot be followed to its end")
+                    }
+                },
+                State::Moving(moving) => {
+                    ready!(moving.as_mut().poll(cx));
+                    this.state = State::Start;
+                }
+                State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
+                    Ok(()) => {
+                        // Drops a reader of the earlier epoch, if there is one.
+                        (this.reader, this.state) = (None, State::Start);
+                    }
+                    Err(error) => this.break_off(&error, "a kept answer cannot be taken over"),
+                },
+                State::Ended(end) => {
+                    let is_whole = *end == Some(End::Whole);
+                    this.state = State::Over;
+                    return Poll::Ready((!is_whole).then(|| Err("the answer broke off".into())));
+                }
+                State::Over => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Writes an event with its id. The id is the last line, so that it overrides an id from the
+/// upstream.
+pub(super) fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
+    out.put_slice(bytes);
+    out.put_slice(format!("id: {at}\n\n").as_bytes());
+}
+
+/// Returns the `sequence_number` of an event of the Responses API.
+fn sequence_number(event: &[u8]) -> Option<u64> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        sequence_number: u64,
+    }
+    Some(data::<Numbered>(event)?.sequence_number)
+}
+
+/// Parses the data of an event if it is one line of JSON.
+pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
+    let mut lines = event.split(|&byte| matches!(byte, b'\n' | b'\r'));
+    let data = lines.find_map(|line| line.strip_prefix(b"data:"))?;
+    serde_json::from_slice(data).ok()
+}
+
+pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+/// The most bytes of an id's line and a blank line.
+const LONGEST_ID: usize = 48;
+/// The most consecutive failures of the store while this process writes the answer: the writer
+/// notices a failed store within a few seconds.
+const MOST_FAILURES: u32 = 10;
+/// The most takeovers by one reader without an event between them. Each one calls the model.
+const MOST_TAKEOVERS: u32 = 3;
+/// The longest wait before a reader asks a failed store again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The wait for events if no comments are written.
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::resume::live::Live;
+    use crate::store::{Memory, Opening, Owner};
+    use restitch::KeepLimits;
+
+    fn opening() -> Opening {
+        Opening {
+            caller: [1; 32],
+            keep: Duration::from_secs(60),
+            request: Bytes::new(),
+            owner: Owner::default(),
+        }
+    }
+
+    /// Writes an answer of one event that needs more than half of the store's room.
+    async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
+        let _writing = store.open(id, opening()).await?;
+        let at = Position { epoch: 1, seq: 1 };
+        store
+            .append(
+                id,
+                vec![Entry {
+                    at,
+                    bytes: Bytes::from(vec![b'x'; 600]),
+                }],
+            )
+            .await?;
+        store.close(id, at.next(), End::Whole).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_until_its_body_is_dropped() {
+        let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
+        let store = Arc::new(Memory::new(KeepLimits {
+            max_kept_bytes: 2500,
+            ..KeepLimits::default()
+        }));
+        write_answer(&store, first).await.unwrap();
+        let of = (first, Duration::from_secs(60));
+        let mut follow = Follow::new(
+            Arc::clone(&store) as Arc<dyn Store>,
+            of,
+            Position::START,
+            Duration::ZERO,
+        );
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(
+            matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600)
+        );
+        assert!(matches!(
+            Pin::new(&mut follow).poll_next(cx),
+            Poll::Ready(None)
+        ));
+        assert!(matches!(
+            write_answer(&store, second).await,
+            Err(StoreError::Full(_))
+        ));
+        drop(follow);
+        write_answer(&store, second).await.unwrap();
+        assert!(store.look_up(first).await.unwrap().log.is_err());
+    }
+
+    fn event(epoch: u64, seq: u64) -> Entry {
+        Entry {
+            at: Position { epoch, seq },
+            bytes: Bytes::from(format!("data: {epoch}.{seq}\n")),
+        }
+    }
+
+    /// Polls a reader, and returns its output as text.
+    fn next(follow: &mut Follow) -> Poll<Option<String>> {
+        let next = Pin::new(follow).poll_next(&mut Context::from_waker(Waker::noop()));
+        next.map(|bytes| bytes.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap()))
+    }
+
+    /// A store that has failed for its writer may answer a reader a moment later, with events that
+    /// another process has written since.
+    #[tokio::test]
+    async fn events_of_another_process_do_not_follow_those_of_a_writer_without_its_store() {
+        let id = AnswerId([1; 16]);
+        for has_read_them in [false, true] {
+            let store = Arc::new(Memory::new(KeepLimits::default()));
+            let _writing = store.open(id, opening()).await.unwrap();
+            let live = Arc::new(Live::after(1, Position::START));
+            let of = (id, Duration::from_secs(60));
+            let follow = Follow::new(
+                Arc::clone(&store) as Arc<dyn Store>,
+                of,
+                Position::START,
+                Duration::ZERO,
+            );
+            let mut follow = follow.with_reader(Some(live.reader(Position::START)));
+            store.append(id, vec![event(1, 1)]).await.unwrap();
+            live.push(vec![event(1, 1)]);
+            assert_eq!(
+                next(&mut follow),
+                Poll::Ready(Some("data: 1.1\nid: 1-1\n\n".to_owned()))
+            );
+            assert_eq!(next(&mut follow), Poll::Pending);
+            store.append(id, vec![event(2, 1)]).await.unwrap();
+            if has_read_them {
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 2.1\nid: 2-1\n\n".to_owned()))
+                );
+            }
+            live.fail();
+            live.push(vec![event(1, 2)]);
+            live.close(End::Whole);
+            if has_read_them {
+                // The reader follows the other process, whose answer has not ended.
+                assert_eq!(next(&mut follow), Poll::Pending);
+                store.append(id, vec![event(2, 2)]).await.unwrap();
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 2.2\nid: 2-2\n\n".to_owned()))
+                );
+            } else {
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 1.2\nid: 1-2\n\n".to_owned()))
+                );
+                assert_eq!(next(&mut follow), Poll::Ready(None));
+            }
+        }
+    }
+}

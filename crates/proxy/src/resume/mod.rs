@@ -1,0 +1,514 @@
+//! Answers that are kept for clients that lose their connection.
+//!
+//! ```text
+//!  upstream ──▶ conversation ──▶ pump (a task of its own) ──▶ store ──▶ follow ──▶ client
+//!                                                               └─────▶ follow ──▶ the client again: `routes`
+//! ```
+//! If the store has no room, `live` replaces it for the connected clients.
+//!
+//! Only kept answers take this path: they continue when their client leaves. Other answers end with
+//! their client.
+
+mod blocks;
+mod caller;
+mod durable;
+mod follow;
+mod live;
+mod pump;
+mod repeat;
+mod restore;
+mod routes;
+mod unread;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::RandomState;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http::Response;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::Instrument;
+
+use super::Proxy;
+use super::conversation::CallError;
+use super::exchange::{Exchange, KeptLine};
+use super::metrics::{Metrics, Resume};
+use super::upstream::Head;
+use crate::route_config::RouteConfig;
+#[cfg(feature = "redis")]
+use crate::store::Redis;
+use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, Writing};
+use caller::{Credential, new_id};
+use follow::Follow;
+use live::{Live, Reader};
+use pump::{Pump, Writer};
+pub(super) use repeat::Repeat;
+use restitch::KeepLimits;
+use restitch::Limits;
+use restitch::provider::Dialect;
+use restitch_http::Body;
+use restore::Stored;
+pub(super) use routes::Asked;
+
+/// The answers that a proxy keeps.
+pub(super) struct Answers {
+    store: Arc<dyn Store>,
+    /// The longest time that a request can get for its answer.
+    max_keep_time: Duration,
+    /// How long an answer is kept if neither its request nor its route sets a time.
+    keep: Duration,
+    /// The answers that this process writes.
+    running: Mutex<HashMap<AnswerId, Running>>,
+    /// The random keys of the callers' hash, so that a client can't construct a credential with
+    /// another caller's hash.
+    owners: RandomState,
+    metrics: Option<Arc<Metrics>>,
+}
+
+/// An answer that this process writes.
+struct Running {
+    epoch: u64,
+    /// The digest of the answer's caller. The store forgets it some time after it has dropped the
+    /// answer.
+    caller: [u8; 32],
+    live: Arc<Live>,
+}
+
+impl Answers {
+    /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default
+    /// time; `longest`: the longest time in the operator's settings. `store`: the address; empty:
+    /// the process's memory.
+    pub(super) async fn open(
+        limits: &Limits,
+        (keep, longest, store): (Duration, Duration, &str),
+        metrics: Option<Arc<Metrics>>,
+    ) -> io::Result<Option<Arc<Self>>> {
+        // The operator's own times are always allowed.
+        let max_keep_time = limits.keep.max_keep_time.max(longest);
+        if max_keep_time.is_zero() {
+            if !store.is_empty() {
+                tracing::warn!("no answer is kept in the store: set max_keep_time above 0");
+            }
+            return Ok(None);
+        }
+        let store = open_store(store, &limits.keep)
+            .await
+            .map_err(|error| io::Error::other(format!("the store: {error}")))?;
+        Ok(Some(Arc::new(Self {
+            store,
+            max_keep_time,
+            keep,
+            running: Mutex::default(),
+            owners: RandomState::new(),
+            metrics,
+        })))
+    }
+
+    /// Removes expired answers until its task is dropped.
+    pub(super) async fn sweep(self: Arc<Self>) {
+        let mut ticks = interval(SWEEP);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.store.sweep().await {
+                tracing::warn!(%error, "the store of kept answers failed");
+            }
+        }
+    }
+
+    /// Ends the answers that this process writes and that have no readers.
+    pub(super) fn stop_unread(&self) {
+        self.running()
+            .values()
+            .filter(|running| !running.live.has_readers())
+            .for_each(|running| running.live.stop());
+    }
+
+    /// Ends all answers that this process writes.
+    pub(super) fn stop(&self) {
+        self.running()
+            .values()
+            .for_each(|running| running.live.stop());
+    }
+
+    /// Returns how to keep a request's answer. `None`: the answer is not kept. `asked`: the time in
+    /// the request's headers; `own`: all its headers for the proxy; `route`: its route.
+    pub(super) fn wanted(
+        self: &Arc<Self>,
+        asked: Option<Duration>,
+        (own, route): (&HeaderMap, &RouteConfig),
+        head: &Head,
+        body: &Bytes,
+    ) -> Option<Keep> {
+        let of_route = route
+            .keep
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        let time = asked
+            .or(of_route)
+            .unwrap_or(self.keep)
+            .min(self.max_keep_time);
+        let credential = head.credential();
+        (!time.is_zero()).then(|| Keep {
+            request: request_name(&credential, head, body),
+            stored: if self.store.is_shared() {
+                Stored::new(head, (own, &route.name), body).bytes()
+            } else {
+                Bytes::new()
+            },
+            answers: Arc::clone(self),
+            time,
+            credential,
+        })
+    }
+
+    /// Counts an attempt to get an answer again.
+    fn count(&self, outcome: &'static str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.resumes.add(&Resume { outcome }, 1);
+        }
+    }
+
+    /// Returns the rest of an answer as a body. `reader`: `None` if another process writes the
+    /// answer, or no process does.
+    fn follow(
+        &self,
+        (id, keep): (AnswerId, Duration),
+        after: Position,
+        reader: Option<Arc<Reader>>,
+        limits: &Limits,
+    ) -> Follow {
+        let silence = limits.transport.keep_alive_interval;
+        Follow::new(Arc::clone(&self.store), (id, keep), after, silence).with_reader(reader)
+    }
+
+    /// Registers a client as a reader of an answer that this process writes. `None`: this process
+    /// does not write it, or lacks some of the client's missing events.
+    fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
+        let running = self.running();
+        let live = running
+            .get(&id)
+            .map(|running| &running.live)
+            .filter(|live| live.reaches(after));
+        live.map(|live| live.reader(after))
+    }
+
+    /// Writes an answer in a task of its own.
+    fn spawn<S>(&self, pump: Pump, stream: S)
+    where
+        S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
+    {
+        let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
+        // Inserts before it spawns: the task removes the entry at its end, which comes before
+        // `spawn` returns if the runtime has ended.
+        self.running().insert(id, running);
+        tokio::spawn(pump.run(stream).instrument(span));
+    }
+
+    /// A panic elsewhere leaves the map valid, since each change to it is one call.
+    fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers")
+            .field("keep", &self.keep)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The settings of an answer that will be kept.
+#[derive(Clone)]
+pub(super) struct Keep {
+    answers: Arc<Answers>,
+    /// How long it is kept after its last read.
+    time: Duration,
+    credential: Credential,
+    /// The name that finds the answer when its request is repeated.
+    request: Option<Name>,
+    /// The request, for a takeover.
+    stored: Bytes,
+}
+
+impl fmt::Debug for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keep")
+            .field("time", &self.time)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keep {
+    /// Returns whether another process may resume the answer.
+    pub(super) fn outlives_process(&self) -> bool {
+        self.answers.store.is_shared()
+    }
+
+    /// Keeps the answer of `stream`, and writes it in a task of its own. Returns the client's body,
+    /// and sets the headers that report the result. If the store has no room, the stream itself is
+    /// the body.
+    pub(super) async fn start<S>(
+        self,
+        stream: S,
+        dialect: Dialect,
+        headers: &mut HeaderMap,
+        (limits, exchange): (&Limits, &Arc<Exchange>),
+    ) -> Body
+    where
+        S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
+    {
+        let (id, writing) = match self.open().await {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "an answer is not kept");
+                set(headers, KEEP, &not_kept(&error));
+                return Body::stream(stream);
+            }
+        };
+        set(headers, KEEP, &self.time.as_secs());
+        set(headers, STREAM, &id);
+        tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
+        let live = Arc::new(Live::after(1, Position::START));
+        let reader = live.reader(Position::START);
+        let follow = self
+            .answers
+            .follow((id, self.time), Position::START, Some(reader), limits);
+        let follow = follow.plain(dialect == Dialect::Gemini);
+        let Self {
+            answers,
+            credential,
+            ..
+        } = self;
+        let caller = credential.digest(id);
+        let names = (dialect == Dialect::Responses).then_some(credential);
+        let writer = Writer {
+            answers: Arc::clone(&answers),
+            id,
+            caller,
+            _writing: writing,
+            live,
+        };
+        let line = KeptLine::new(Arc::clone(exchange));
+        let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
+        answers.spawn(pump, stream);
+        Body::stream(follow)
+    }
+
+    async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {
+        let id = new_id()
+            .ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
+        let opening = Opening {
+            caller: self.credential.digest(id),
+            keep: self.time,
+            request: self.stored.clone(),
+            owner: self.credential.owner(&self.answers.owners),
+        };
+        let writing = self.answers.store.open(id, opening).await?;
+        if let Some(name) = self.request {
+            self.answers.store.name(id, name).await?;
+        }
+        Ok((id, writing))
+    }
+}
+
+/// Opens a store by its address.
+async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>, StoreError> {
+    if address.is_empty() || address == MEMORY {
+        return Ok(Arc::new(Memory::new(limits.clone())));
+    }
+    if let Some(folder) = address.strip_prefix(FILES) {
+        let folder = folder.strip_prefix("//").unwrap_or(folder);
+        return Ok(Arc::new(Memory::in_folder(
+            Path::new(folder),
+            limits.clone(),
+        )?));
+    }
+    #[cfg(feature = "redis")]
+    {
+        let holder = super::upstream::random_name();
+        let store = Redis::new(address, holder, limits.clone())?;
+        if let Err(error) = store.reach().await {
+            tracing::warn!(%error, "the store can't be reached: no answer is kept until it can");
+        }
+        Ok(Arc::new(store))
+    }
+    #[cfg(not(feature = "redis"))]
+    Err(StoreError::Failed(
+        "this program was built without the feature `redis`".to_owned(),
+    ))
+}
+
+/// Returns the name of an answer by its request.
+fn request_name(credential: &Credential, head: &Head, body: &[u8]) -> Option<Name> {
+    credential.name(&[b"request", head.path().as_bytes(), body])
+}
+
+/// Returns the name of an answer by the id that the Responses API gives it.
+fn response_name(credential: &Credential, id: &str) -> Option<Name> {
+    credential.name(&[b"response", id.as_bytes()])
+}
+
+/// Returns the header value that reports why an answer is not kept.
+fn not_kept(error: &StoreError) -> String {
+    match error {
+        StoreError::Full(limit) => format!("0; reason=\"{limit}\""),
+        _ => "0; reason=\"store\"".to_owned(),
+    }
+}
+
+/// The reason why an answer is not kept although its request asks for that.
+#[derive(Clone, Copy)]
+pub(super) enum NotKept {
+    /// The operator allows no kept answers.
+    Off,
+    /// The proxy does not read the answers of this request or route.
+    Unread,
+    /// The answer is not an event stream.
+    NoEventStream,
+}
+
+impl NotKept {
+    /// `is_read`: the proxy reads the answer, so it is kept if it is an event stream.
+    pub(super) fn of(proxy: &Proxy, is_read: bool) -> Self {
+        match (&proxy.shared.kept, is_read) {
+            (None, _) => Self::Off,
+            (Some(_), false) => Self::Unread,
+            (Some(_), true) => Self::NoEventStream,
+        }
+    }
+
+    /// Adds the header that reports why the answer is not kept, unless it is.
+    pub(super) fn told(mut response: Response<Body>, why: Option<Self>) -> Response<Body> {
+        if let Some(why) = why {
+            let reason = match why {
+                Self::Off => "0; reason=\"off\"",
+                Self::Unread => "0; reason=\"unread\"",
+                Self::NoEventStream => "0; reason=\"no_event_stream\"",
+            };
+            response
+                .headers_mut()
+                .entry(KEEP)
+                .or_insert(HeaderValue::from_static(reason));
+        }
+        response
+    }
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &impl ToString) {
+    if let Ok(value) = HeaderValue::try_from(value.to_string()) {
+        headers.insert(name, value);
+    }
+}
+
+impl Head {
+    /// Returns the credential of the request.
+    fn credential(&self) -> Credential {
+        Credential::of(self.headers(), self.query())
+    }
+}
+
+/// The address of the store in the process's memory.
+const MEMORY: &str = "memory";
+/// The prefix of a file store's address, before the folder.
+const FILES: &str = "file:";
+/// The path prefix of kept answers, before the id.
+pub(super) const STREAMS: &str = "/streams/";
+/// The header with the requested time, and in a response the granted time.
+pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
+/// The header that reports whether an answer is running, whole or broken.
+const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
+/// The header with the id of a kept answer.
+pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
+/// The interval at which expired answers are removed, and answers with readers renewed. It is
+/// shorter than the shortest time that a request can get, a second.
+const SWEEP: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll};
+    use std::thread;
+
+    use http::Request;
+    use tokio::runtime;
+
+    use super::*;
+    use crate::shared::Shared;
+    use crate::store::Owner;
+
+    /// A stream that never yields an item.
+    struct Silence;
+
+    impl Stream for Silence {
+        type Item = Result<Bytes, CallError>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    /// A runtime that has ended drops spawned tasks immediately.
+    #[test]
+    fn an_answer_that_begins_when_its_runtime_has_ended_is_stopped() {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let runtime = runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap();
+            let store: Arc<dyn Store> = Arc::new(Memory::new(KeepLimits::default()));
+            let (max_keep_time, keep, id) =
+                (Duration::from_secs(60), Duration::ZERO, AnswerId([1; 16]));
+            let owner = Owner::default();
+            let opening = Opening {
+                caller: [1; 32],
+                keep: max_keep_time,
+                request: Bytes::new(),
+                owner,
+            };
+            let writing = runtime.block_on(store.open(id, opening)).unwrap();
+            let handle = runtime.handle().clone();
+            drop(runtime);
+            let _entered = handle.enter();
+            let (running, owners) = (Mutex::default(), RandomState::new());
+            let answers = Arc::new(Answers {
+                store,
+                max_keep_time,
+                keep,
+                running,
+                owners,
+                metrics: None,
+            });
+            let writer = Writer {
+                answers: Arc::clone(&answers),
+                id,
+                caller: [1; 32],
+                _writing: writing,
+                live: Arc::new(Live::after(1, Position::START)),
+            };
+            let limits = Limits::default();
+            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
+            let pump = Pump::new(
+                writer,
+                Position { epoch: 1, seq: 0 },
+                KeptLine::new(exchange),
+                &limits,
+            );
+            answers.spawn(pump, Silence);
+            done.send(answers.running().len()).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(HANGS), Ok(0));
+    }
+
+    /// Longer than any step of this test takes.
+    const HANGS: Duration = Duration::from_secs(30);
+}

@@ -1,0 +1,393 @@
+//! Writes an answer to the store, whether or not a client reads it.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::blocks::Blocks;
+use super::caller::Credential;
+use super::follow::data;
+use super::live::{LeftError, Live};
+use super::unread::Unread;
+use super::{Answers, Running, response_name};
+use crate::conversation::CallError;
+use crate::exchange::KeptLine;
+use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, Writing};
+use restitch::Limits;
+
+/// The task that writes an answer. It ends with the answer, when the answer has expired, or when it
+/// gets the signal to stop; the upstream call then ends, too. The end of the task always ends the
+/// answer for its readers.
+pub(super) struct Pump {
+    writer: Writer,
+    last: Position,
+    blocks: Blocks,
+    /// The credential that may look the answer up by its provider's id. `None` once the first event
+    /// has been checked for that id.
+    names: Option<Credential>,
+    /// Logged events that the resumed session still has to reproduce.
+    logged: VecDeque<Bytes>,
+    unread: Unread,
+    /// The last renewal of the lease has failed.
+    has_missed: bool,
+    /// Records the answer for the log, the metrics and the page.
+    line: KeptLine,
+}
+
+/// The destination of an answer.
+pub(super) struct Writer {
+    pub(super) answers: Arc<Answers>,
+    pub(super) id: AnswerId,
+    /// The digest of the answer's caller.
+    pub(super) caller: [u8; 32],
+    /// Dropped last.
+    pub(super) _writing: Writing,
+    pub(super) live: Arc<Live>,
+}
+
+/// The reason why an answer is not written to its end.
+enum Stopped {
+    Store(StoreError),
+    /// The store no longer keeps the answer, and it has no readers.
+    Left,
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<LeftError> for Stopped {
+    fn from(_: LeftError) -> Self {
+        Self::Left
+    }
+}
+
+impl Pump {
+    /// `last`: the position before the first event.
+    pub(super) fn new(writer: Writer, last: Position, line: KeptLine, limits: &Limits) -> Self {
+        Self {
+            writer,
+            last,
+            blocks: Blocks::new(limits),
+            names: None,
+            logged: VecDeque::new(),
+            unread: Unread::new(limits.keep.max_kept_answer_bytes),
+            has_missed: false,
+            line,
+        }
+    }
+
+    /// Sets the credential that may look the answer up by its provider's id.
+    pub(super) fn named_for(mut self, credential: Option<Credential>) -> Self {
+        self.names = credential;
+        self
+    }
+
+    /// Sets the logged events to skip.
+    pub(super) fn after(mut self, logged: Vec<Bytes>) -> Self {
+        self.logged = logged.into();
+        self
+    }
+
+    pub(super) fn id(&self) -> AnswerId {
+        self.writer.id
+    }
+
+    /// Returns the entry of the running answer for the other tasks of this process.
+    pub(super) fn running(&self) -> Running {
+        Running {
+            epoch: self.last.epoch,
+            caller: self.writer.caller,
+            live: Arc::clone(&self.writer.live),
+        }
+    }
+
+    /// Returns the span of the request.
+    pub(super) fn span(&self) -> &tracing::Span {
+        self.line.span()
+    }
+
+    pub(super) async fn run<S>(mut self, mut stream: S)
+    where
+        S: Stream<Item = Result<Bytes, CallError>> + Unpin,
+    {
+        let live = Arc::clone(&self.writer.live);
+        let written = tokio::select! {
+            written = self.write(&mut stream) => written,
+            () = live.stopped() => return,
+        };
+        match written {
+            Ok(()) => {}
+            Err(Stopped::Store(StoreError::Expired)) => {
+                tracing::info!("a kept answer was stopped: nobody has read it for too long");
+            }
+            Err(Stopped::Store(StoreError::Unknown)) => {
+                tracing::info!("a kept answer was stopped: the store has it no longer");
+            }
+            Err(Stopped::Store(error)) => {
+                self.line.note_break();
+                tracing::warn!(%error, "a kept answer cannot be written");
+            }
+            Err(Stopped::Left) => {
+                tracing::info!("an answer that is no longer kept was stopped: nobody reads it")
+            }
+        }
+    }
+
+    async fn write<S>(&mut self, stream: &mut S) -> Result<(), Stopped>
+    where
+        S: Stream<Item = Result<Bytes, CallError>> + Unpin,
+    {
+        let live = Arc::clone(&self.writer.live);
+        let mut renewal = interval(RENEWAL);
+        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let end = loop {
+            let next = tokio::select! {
+                next = next(stream) => next,
+                _ = renewal.tick(), if !live.is_live() => {
+                    self.renew().await?;
+                    continue;
+                }
+                () = live.left(), if live.is_live() => return Err(Stopped::Left),
+            };
+            let (events, end) = self.events_of(next);
+            for part in self.unread.parts_of(events) {
+                self.add(part, &mut renewal).await?;
+            }
+            if let Some(end) = end {
+                break end;
+            }
+        };
+        if !live.is_live() {
+            match self
+                .writer
+                .answers
+                .store
+                .close(self.writer.id, self.last.next(), end)
+                .await
+            {
+                Err(StoreError::Full(limit)) => self.give_up(limit, self.last).await?,
+                closed => self.has_done(closed)?,
+            }
+        }
+        if live.is_live() {
+            live.close(end);
+        }
+        match end {
+            End::Whole => self.line.note_end(),
+            End::Broken => self.line.note_break(),
+        }
+        Ok(())
+    }
+
+    /// Renews the lease for writing the answer.
+    async fn renew(&mut self) -> Result<(), Stopped> {
+        let renewed = self
+            .writer
+            .answers
+            .store
+            .renew(self.writer.id, self.last.epoch)
+            .await;
+        if let Err(StoreError::Full(limit)) = renewed {
+            return self.give_up(limit, self.last).await;
+        }
+        let has_failed = matches!(renewed, Err(StoreError::Failed(_)));
+        // One failed renewal is harmless, since the lease outlasts several.
+        match has_failed && !std::mem::replace(&mut self.has_missed, has_failed) {
+            true => Ok(()),
+            false => self.has_done(renewed),
+        }
+    }
+
+    /// Removes the answer from a store without room for it; only its connected readers get its
+    /// rest. `last`: the position of the store's last event.
+    async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), Stopped> {
+        tracing::warn!(
+            limit,
+            "an answer is no longer kept: only those who are reading it get its rest"
+        );
+        self.writer.live.begin(limit);
+        match self
+            .writer
+            .answers
+            .store
+            .give_up(self.writer.id, last, limit)
+            .await
+        {
+            Ok(given_up) => self.writer.live.take(given_up),
+            failed => self.has_done(failed.map(drop))?,
+        }
+        Ok(())
+    }
+
+    /// Handles a result of the store. If the store has failed, the connected readers get the rest
+    /// without it.
+    fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), Stopped> {
+        match done {
+            Err(StoreError::Failed(error)) => {
+                tracing::warn!(
+                    error,
+                    "the store failed: only those who are reading the answer get its rest"
+                );
+                self.writer.live.fail();
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// Waits until the readers in this process leave room for further events.
+    async fn wait_for_room(&mut self, renewal: &mut Interval) -> Result<(), Stopped> {
+        let live = Arc::clone(&self.writer.live);
+        while !live.is_live() && live.is_behind(self.unread.gone) {
+            tokio::select! {
+                () = live.caught_up(self.unread.gone) => {}
+                _ = renewal.tick() => self.renew().await?,
+                // A stopped answer ends immediately, even if readers lack events.
+                () = self.line.stopped() => return Ok(()),
+            }
+        }
+        if live.is_live() {
+            tokio::select! {
+                has_room = live.room() => has_room?,
+                () = self.line.stopped() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the new events of a stream item, and the end of the answer if the item ends it.
+    fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> (Vec<Bytes>, Option<End>) {
+        match next {
+            Some(Ok(bytes)) => {
+                let (events, result) = self.blocks.push(&bytes);
+                let Some(events) = self.unlogged(events) else {
+                    tracing::warn!(
+                        "a kept answer cannot be gone on with: what was sent does not come out again"
+                    );
+                    return (Vec::new(), Some(End::Broken));
+                };
+                let Err(error) = result else {
+                    return (events, None);
+                };
+                let limit = error.kind.limit();
+                tracing::warn!(limit, "a kept answer breaks off at a limit");
+                (events, Some(End::Broken))
+            }
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a kept answer broke off");
+                (Vec::new(), Some(End::Broken))
+            }
+            None => {
+                let last = self.blocks.finish().into_iter().collect();
+                match self.unlogged(last).filter(|_| self.logged.is_empty()) {
+                    Some(events) => (events, Some(End::Whole)),
+                    None => (Vec::new(), Some(End::Broken)),
+                }
+            }
+        }
+    }
+
+    /// Skips the logged events. `None`: the events differ from the logged ones.
+    fn unlogged(&mut self, events: Vec<Bytes>) -> Option<Vec<Bytes>> {
+        if self.logged.is_empty() {
+            return Some(events);
+        }
+        let mut events = events.into_iter();
+        while let Some(logged) = self.logged.front() {
+            match events.next() {
+                Some(event) if event == logged => drop(self.logged.pop_front()),
+                Some(_) => return None,
+                None => break,
+            }
+        }
+        Some(events.collect())
+    }
+
+    /// Writes events to the store and to the readers of this process.
+    async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), Stopped> {
+        let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
+        if let Some(name) = events.first().and_then(|event| self.response_id(event))
+            && !self.writer.live.is_live()
+        {
+            let named = store.name(id, name).await;
+            self.has_done(named)?;
+        }
+        let before = self.last;
+        let mut at = before;
+        let entries: Vec<_> = events
+            .into_iter()
+            .map(|bytes| {
+                at = at.next();
+                Entry { at, bytes }
+            })
+            .collect();
+        self.last = at;
+        // Counts the blank line after each event, too.
+        self.line
+            .note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
+        // The store may drop earlier events to make room for these, so all readers must have those
+        // first.
+        let fits = self.unread.add(&entries, before);
+        self.wait_for_room(renewal).await?;
+        if !self.writer.live.is_live() {
+            let appended = match fits {
+                true => store.append(id, entries.clone()).await,
+                false => Err(StoreError::Full(OF_ANSWER)),
+            };
+            if let Err(StoreError::Full(limit)) = appended {
+                self.give_up(limit, before).await?;
+            } else {
+                self.has_done(appended)?;
+            }
+        }
+        self.writer.live.push(entries);
+        Ok(())
+    }
+
+    /// Returns the store's name for the answer's id in its first event.
+    fn response_id(&mut self, event: &[u8]) -> Option<crate::store::Name> {
+        #[derive(serde::Deserialize)]
+        struct Created {
+            response: Named,
+        }
+        #[derive(serde::Deserialize)]
+        struct Named {
+            id: String,
+        }
+        let credential = self.names.take()?;
+        let Created { response } = data(event)?;
+        response_name(&credential, &response.id)
+    }
+}
+
+async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        // The readers in this process lose their connection if the answer has not ended.
+        self.writer.live.close(End::Broken);
+        let (id, epoch) = (self.writer.id, self.last.epoch);
+        let mut running = self.writer.answers.running();
+        // The entry may belong to a later epoch that this process writes, too.
+        if running
+            .get(&id)
+            .is_some_and(|running| running.epoch == epoch)
+        {
+            running.remove(&id);
+        }
+    }
+}
+
+/// The interval at which the lease for writing an answer is renewed.
+const RENEWAL: Duration = Duration::from_secs(1);

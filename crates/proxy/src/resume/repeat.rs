@@ -1,0 +1,94 @@
+//! Repeated requests that ask for the rest of their kept answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{HeaderMap, HeaderName};
+
+use super::restore::Heir;
+use super::routes::{LAST_EVENT_ID, UNKNOWN};
+use super::{Answers, STREAM, request_name};
+use crate::Proxy;
+use crate::refusal::Refusal;
+use crate::store::{AnswerId, NotAnId, Position};
+use crate::upstream::Head;
+use restitch::provider::Dialect;
+use restitch_http::Body;
+
+/// A repeated request for the rest of its answer: its `Last-Event-ID` is one of the proxy's.
+pub(crate) struct Repeat {
+    last: Position,
+    /// `x-restitch-stream`, if the client names the answer.
+    stream: Option<Result<AnswerId, NotAnId>>,
+}
+
+impl Repeat {
+    /// Reads the headers of a request. `None`: the request is not a repeated one.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: HeaderName| {
+            headers
+                .get(name)
+                .map(|value| value.to_str().unwrap_or_default().trim())
+        };
+        let last = text(LAST_EVENT_ID)?.parse().ok()?;
+        Some(Self {
+            last,
+            stream: text(STREAM).map(str::parse),
+        })
+    }
+
+    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the
+    /// request goes to the upstream. Removes the id then, since an upstream that knows the event
+    /// would omit the answer's beginning, and the proxy could not read the rest.
+    pub(crate) async fn answer(
+        self,
+        proxy: &Arc<Proxy>,
+        answers: &Arc<Answers>,
+        head: &mut Head,
+        body: &Bytes,
+        dialect: Dialect,
+    ) -> Option<Response<Body>> {
+        let name = request_name(&head.credential(), head, body);
+        let repeated = name.map(|name| (name, body.clone()));
+        let heir = Heir::new(proxy, answers, head.headers(), head.query(), repeated);
+        match self.rest(answers, head, body, &heir).await {
+            Ok(Some(response)) => Some(response),
+            Ok(None) => {
+                answers.count("unknown");
+                tracing::info!(
+                    "a request with an id of an event has no kept answer: it passes without the id"
+                );
+                head.headers_mut().remove(LAST_EVENT_ID);
+                None
+            }
+            Err(refusal) => Some(refusal.answer(Some(dialect))),
+        }
+    }
+
+    async fn rest(
+        self,
+        answers: &Arc<Answers>,
+        head: &Head,
+        body: &Bytes,
+        heir: &Arc<Heir>,
+    ) -> Result<Option<Response<Body>>, Refusal> {
+        let credential = head.credential();
+        let found = match self.stream {
+            Some(Ok(id)) => Some((id, answers.find(id, &credential).await?)),
+            Some(Err(_)) => return Err(answers.refuse("unknown", UNKNOWN)),
+            None => match request_name(&credential, head, body) {
+                Some(name) => answers.one_named(name, &credential).await?,
+                None => None,
+            },
+        };
+        let Some((id, found)) = found else {
+            return Ok(None);
+        };
+        found.log.map_err(|gone| answers.refused(&gone.into()))?;
+        answers
+            .rest(id, &found, (self.last, None), heir)
+            .await
+            .map(Some)
+    }
+}

@@ -1,0 +1,279 @@
+//! Resumes an answer whose process has ended.
+//!
+//! The session reads the log of the answer as the stream of a first call that then breaks off, and
+//! asks the model for the rest. The pump skips the reproduced events, since they are in the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, HeaderMap, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, ORIGIN, PRAGMA, RANGE, REFERER,
+};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::Answers;
+use super::caller::Credential;
+use super::live::{Live, Reader};
+use super::pump::{Pump, Writer};
+use super::routes::LAST_EVENT_ID;
+use crate::Proxy;
+use crate::allowed::{is_listed, is_stored, members, stored_text};
+use crate::conversation::Conversation;
+use crate::exchange::{Exchange, KeptLine};
+use crate::serve;
+use crate::store::{AnswerId, End, Name, Position, StoreError};
+use crate::upstream::{Head, RequestDirectives, is_own};
+use restitch::Limits;
+use restitch::internal::request::allowed;
+use restitch::provider::Dialect;
+
+/// A request as a store keeps it for a takeover: the members that hold no credential.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Stored {
+    /// The name of the request's route.
+    route: String,
+    /// The path and the query.
+    target: String,
+    headers: Vec<(String, String)>,
+    /// JSON. `None`: a tool or a data source in it may hold a credential.
+    body: Option<String>,
+}
+
+impl Stored {
+    /// `own`: the request's headers for the proxy.
+    pub(super) fn new(head: &Head, (own, route): (&HeaderMap, &str), body: &Bytes) -> Self {
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.as_str().to_owned(), stored_text(value)?.to_owned()))
+                .filter(|_| is_stored(name))
+        };
+        let list = Dialect::of_path(head.path()).map(|dialect| dialect.wire().allowed());
+        let body = list.and_then(|list| allowed(list, std::str::from_utf8(body).ok()?).ok());
+        if let Some(body) = body
+            .as_ref()
+            .filter(|body| matches!(body.body, Cow::Owned(_)))
+        {
+            tracing::debug!(left_out = %body.left_out, "a request is kept without some members");
+        }
+        Self {
+            route: route.to_owned(),
+            target: format!("{}{}", head.path(), head.listed_query()),
+            headers: head.headers().iter().chain(own).filter_map(text).collect(),
+            body: body.map(|body| body.body.into_owned()),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        // Serializing strings and lists of strings does not fail.
+        serde_json::to_vec(self)
+            .map(Bytes::from)
+            .unwrap_or_default()
+    }
+}
+
+/// A resuming client. Its request supplies the credential for the further calls, and everything
+/// else that the store omits from the original request.
+pub(super) struct Heir {
+    proxy: Arc<Proxy>,
+    answers: Arc<Answers>,
+    headers: HeaderMap,
+    /// Members of the query.
+    query: Vec<String>,
+    credential: Credential,
+    /// The name and the body of a request that the client has sent again.
+    repeated: Option<(Name, Bytes)>,
+}
+
+impl Heir {
+    pub(super) fn new(
+        proxy: &Arc<Proxy>,
+        answers: &Arc<Answers>,
+        headers: &HeaderMap,
+        query: Option<&str>,
+        repeated: Option<(Name, Bytes)>,
+    ) -> Arc<Self> {
+        let goes_along =
+            |name: &HeaderName| !is_stored(name) && !is_own(name) && !OF_READING.contains(name);
+        let own = headers.iter().filter(|(name, _)| goes_along(name));
+        let members = members(query).filter(|member| !is_listed(member) && !is_of_reading(member));
+        Arc::new(Self {
+            proxy: Arc::clone(proxy),
+            answers: Arc::clone(answers),
+            headers: own
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            query: members.map(str::to_owned).collect(),
+            credential: Credential::of(headers, query),
+            repeated,
+        })
+    }
+
+    /// Returns the limits of the answers that are read for this caller.
+    pub(super) fn limits(&self) -> &Limits {
+        &self.proxy.limits
+    }
+
+    /// Registers the client as a reader, as [`Answers::reader`] does.
+    pub(super) fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
+        self.answers.reader(id, after)
+    }
+
+    /// Resumes an answer without a writer. Does nothing if another process has already taken it
+    /// over.
+    pub(super) async fn take_over(&self, id: AnswerId) -> Result<(), StoreError> {
+        let Some(taken) = self.answers.store.take_over(id).await? else {
+            return Ok(());
+        };
+        let at = Position {
+            epoch: taken.epoch,
+            seq: 0,
+        };
+        let body = self.repeated_body(id).await?;
+        let conversation = match self.conversation(&taken.request, body) {
+            Ok(conversation) => conversation,
+            Err(reason) => {
+                tracing::warn!(reason, "a kept answer cannot be gone on with");
+                return self.answers.store.close(id, at.next(), End::Broken).await;
+            }
+        };
+        tracing::info!(
+            events = taken.events.len(),
+            epoch = taken.epoch,
+            "going on with a kept answer"
+        );
+        self.answers.count("restored");
+        let exchange = Arc::clone(&conversation.exchange);
+        // The client already got this status.
+        exchange.note_status(StatusCode::OK);
+        // Adds the blank lines, which the log omits.
+        let stream = conversation.resumed(
+            taken
+                .events
+                .iter()
+                .map(|event| [event, &b"\n"[..]].concat().into())
+                .collect(),
+        );
+        let writer = Writer {
+            answers: Arc::clone(&self.answers),
+            id,
+            caller: self.credential.digest(id),
+            _writing: taken.writing,
+            live: Arc::new(Live::after(taken.epoch, taken.last)),
+        };
+        let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
+        self.answers.spawn(pump.after(taken.events), stream);
+        Ok(())
+    }
+
+    /// Returns the body that the client has sent again, if this answer belongs to that request.
+    async fn repeated_body(&self, id: AnswerId) -> Result<Option<Bytes>, StoreError> {
+        let Some((name, body)) = &self.repeated else {
+            return Ok(None);
+        };
+        let is_same = self.answers.store.named(*name).await?.contains(&id);
+        Ok(is_same.then(|| body.clone()))
+    }
+
+    /// Returns the request of an answer, completed from the client's. The error names the reason
+    /// why the model can't be called.
+    fn conversation(
+        &self,
+        request: &[u8],
+        body: Option<Bytes>,
+    ) -> Result<Box<Conversation>, &'static str> {
+        let mut stored: Stored = serde_json::from_slice(request).map_err(|_| UNREADABLE)?;
+        let body = body
+            .or_else(|| stored.body.take().map(Bytes::from))
+            .ok_or(UNSHARED)?;
+        // Does not check the route's conditions again: the store may have omitted headers that they
+        // name.
+        let route = self
+            .proxy
+            .route_named(&stored.route)
+            .filter(|route| route.continues())
+            .ok_or(NO_ROUTE)?;
+        let parts = self.asked(&stored).ok_or(UNREADABLE)?;
+        let exchange = Arc::new(Exchange::begin(
+            &Request::from_parts(parts.clone(), ()),
+            &self.proxy.shared,
+        ));
+        let dialect = Dialect::of_path(parts.uri.path()).ok_or(UNREADABLE)?;
+        let directives = RequestDirectives::read(&parts.headers).map_err(|_| UNREADABLE)?;
+        let head = Head::new(parts);
+        let request = dialect.wire().parse(head.path(), &body).ok_or(UNREADABLE)?;
+        let asked = (route, head, body, dialect, request);
+        let conversation =
+            serve::conversation(Arc::clone(&self.proxy), asked, &directives, &exchange);
+        let mut conversation = conversation.map_err(|_| UNREADABLE)?;
+        if self.proxy.asking.adapts {
+            conversation.adapt();
+        }
+        Ok(conversation)
+    }
+
+    /// Returns the head of a stored request, with the client's other headers and query members.
+    fn asked(&self, stored: &Stored) -> Option<Parts> {
+        let members = stored
+            .target
+            .split_once('?')
+            .map(|(_, query)| query)
+            .into_iter();
+        let members: Vec<_> = members
+            .chain(self.query.iter().map(String::as_str))
+            .collect();
+        let path = stored.target.split('?').next().unwrap_or_default();
+        let mark = if members.is_empty() { "" } else { "?" };
+        let mut request = Request::post(format!("{path}{mark}{}", members.join("&")))
+            .body(())
+            .ok()?;
+        let headers = request.headers_mut();
+        for (name, value) in &stored.headers {
+            headers.append(
+                HeaderName::try_from(name).ok()?,
+                HeaderValue::try_from(value).ok()?,
+            );
+        }
+        for (name, value) in &self.headers {
+            headers.append(name, value.clone());
+        }
+        Some(request.into_parts().0)
+    }
+}
+
+/// Returns whether a query member controls the reading of an answer.
+fn is_of_reading(member: &str) -> bool {
+    let name = member.split('=').next().unwrap_or_default();
+    [
+        "cursor",
+        "include_obfuscation",
+        "live",
+        "offset",
+        "starting_after",
+        "stream",
+    ]
+    .contains(&name)
+}
+
+/// Headers that control the reading of an answer or describe the reading page. They are not part of
+/// the answer's original request.
+const OF_READING: [HeaderName; 12] = [
+    ACCEPT_ENCODING,
+    CACHE_CONTROL,
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    ORIGIN,
+    PRAGMA,
+    RANGE,
+    REFERER,
+    LAST_EVENT_ID,
+];
+
+const UNREADABLE: &str = "its request is not known";
+const NO_ROUTE: &str = "its route is gone, or answers of it are not read any more";
+const UNSHARED: &str = "a tool or a data source of its request is not kept: send the request again";

@@ -1,0 +1,489 @@
+//! Requests for the rest of a kept answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+use http::{Method, Request, Response, StatusCode};
+
+use super::caller::Credential;
+use super::restore::Heir;
+use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, response_name, set};
+use crate::Proxy;
+use crate::refusal::Refusal;
+use crate::store::{AnswerId, End, Found, Log, Name, Position, StoreError};
+use restitch::provider::Dialect;
+use restitch_http::Body;
+
+/// A request for a kept answer.
+pub(crate) struct Asked {
+    answers: Arc<Answers>,
+    credential: Credential,
+    heir: Arc<Heir>,
+    method: Method,
+    target: Target,
+    /// The last event that the client has.
+    last: Option<Vec<u8>>,
+    /// The query if it has parameters of Durable Streams.
+    durable: Option<Result<durable::Query, Refusal>>,
+    origin: Option<HeaderValue>,
+}
+
+/// The answer that a request names.
+enum Target {
+    /// By its id. `None`: the id is malformed.
+    Stream(Option<AnswerId>),
+    /// By its id in the Responses API, with the last event that the client has.
+    Response {
+        id: String,
+        starting_after: Option<u64>,
+    },
+    /// A response of the Responses API to delete.
+    DeletedResponse { id: String },
+}
+
+impl Asked {
+    /// Reads a request. `None`: the request does not name a kept answer.
+    pub(crate) fn of<B>(
+        proxy: &Arc<Proxy>,
+        answers: &Arc<Answers>,
+        request: &Request<B>,
+    ) -> Option<Self> {
+        let (path, query) = (request.uri().path(), request.uri().query());
+        let target = match path.strip_prefix(STREAMS) {
+            Some(id) => Target::Stream(id.parse().ok()),
+            None if request.method() == Method::GET => Target::of_response(path, query)?,
+            None if request.method() == Method::DELETE => Target::DeletedResponse {
+                id: id_of_response(path)?.to_owned(),
+            },
+            None => return None,
+        };
+        let headers = request.headers();
+        Some(Self {
+            answers: Arc::clone(answers),
+            credential: Credential::of(headers, query),
+            heir: Heir::new(proxy, answers, headers, query, None),
+            method: request.method().clone(),
+            target,
+            last: headers
+                .get(LAST_EVENT_ID)
+                .map(|last| last.as_bytes().to_vec()),
+            durable: durable::Query::of(query, headers),
+            origin: headers.get(ORIGIN).cloned(),
+        })
+    }
+
+    /// Answers the request. `None`: the proxy has not issued the id, so the request goes to the
+    /// upstream.
+    pub(crate) async fn answer(self) -> Option<Response<Body>> {
+        let origin = self.origin.clone();
+        let mut response = match &self.target {
+            Target::Stream(id) => {
+                let id = *id;
+                let mut response = self
+                    .of_stream(id)
+                    .await
+                    .unwrap_or_else(|refusal| refusal.answer(None));
+                durable::protect(response.headers_mut());
+                response
+            }
+            Target::Response { id, starting_after } => {
+                self.of_response(id, *starting_after).await?
+            }
+            Target::DeletedResponse { id } => {
+                self.forget_response(id).await;
+                return None;
+            }
+        };
+        if let Some(origin) = origin {
+            // `Access` has already refused pages of other origins.
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            set(
+                headers,
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                &format!("x-restitch-stream, x-restitch-keep, {}", durable::EXPOSED),
+            );
+            headers.insert(VARY, HeaderValue::from_static("origin"));
+        }
+        Some(response)
+    }
+
+    async fn of_stream(self, id: Option<AnswerId>) -> Result<Response<Body>, Refusal> {
+        if !matches!(self.method, Method::GET | Method::HEAD | Method::DELETE) {
+            return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
+        }
+        let id = id.ok_or_else(|| self.answers.refuse("unknown", UNKNOWN))?;
+        if self.method == Method::DELETE {
+            self.answers.delete(id, &self.credential).await?;
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        }
+        let found = self.answers.find(id, &self.credential).await?;
+        let log = found
+            .log
+            .map_err(|gone| self.answers.refused(&gone.into()))?;
+        match self.durable {
+            _ if self.method == Method::HEAD => Ok(described(id, &found, log)),
+            Some(query) => {
+                let query = query.map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                self.answers
+                    .bytes(id, (&found, log), query, &self.heir)
+                    .await
+            }
+            None => {
+                let after = position(self.last.as_deref())
+                    .map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                self.answers
+                    .rest(id, &found, (after, None), &self.heir)
+                    .await
+            }
+        }
+    }
+
+    /// Deletes the kept answer of a response. The upstream, which stores the response itself,
+    /// answers the request.
+    async fn forget_response(&self, id: &str) {
+        let Some(name) = response_name(&self.credential, id) else {
+            return;
+        };
+        if let Ok(Some((id, Found { log: Ok(_), .. }))) =
+            self.answers.one_named(name, &self.credential).await
+        {
+            // `refused` has already logged a failure of the store.
+            let _ = self.answers.delete(id, &self.credential).await;
+        }
+    }
+
+    /// Answers for an id of the Responses API. `None`: this caller has no kept answer with this id.
+    async fn of_response(&self, id: &str, starting_after: Option<u64>) -> Option<Response<Body>> {
+        let name = response_name(&self.credential, id)?;
+        let rest = match self.answers.one_named(name, &self.credential).await {
+            Ok(found) => {
+                let (id, found) = found?;
+                match found.log {
+                    Ok(_) => {
+                        self.answers
+                            .rest(id, &found, (Position::START, starting_after), &self.heir)
+                            .await
+                    }
+                    Err(gone) => Err(self.answers.refused(&gone.into())),
+                }
+            }
+            Err(refusal) => Err(refusal),
+        };
+        Some(rest.unwrap_or_else(|refusal| refusal.answer(Some(Dialect::Responses))))
+    }
+}
+
+/// Returns the id in `/v1/responses/{id}`, below any prefix.
+fn id_of_response(path: &str) -> Option<&str> {
+    let (before, id) = path.rsplit_once('/')?;
+    (before.ends_with("/responses") && !id.is_empty()).then_some(id)
+}
+
+impl Target {
+    /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
+    fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
+        let id = id_of_response(path)?;
+        let has = |wanted: &str| {
+            query
+                .into_iter()
+                .flat_map(|query| query.split('&'))
+                .find_map(|p| p.strip_prefix(wanted))
+        };
+        let is_stream = has("stream=") == Some("true");
+        let starting_after = has("starting_after=").map(str::parse).transpose().ok()?;
+        is_stream.then(|| Self::Response {
+            id: id.to_owned(),
+            starting_after,
+        })
+    }
+}
+
+impl Answers {
+    /// Returns the store's state of an answer of this caller.
+    pub(super) async fn find(
+        &self,
+        id: AnswerId,
+        credential: &Credential,
+    ) -> Result<Found, Refusal> {
+        match self.store.look_up(id).await {
+            Ok(found) if credential.is_of(id, &found.caller) => Ok(found),
+            // Another caller gets the same error as for a missing answer.
+            Ok(_) | Err(StoreError::Unknown) => Err(self.refuse("unknown", UNKNOWN)),
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// Returns the answer with a name. Prefers a kept answer to expired ones.
+    pub(super) async fn one_named(
+        &self,
+        name: Name,
+        credential: &Credential,
+    ) -> Result<Option<(AnswerId, Found)>, Refusal> {
+        let ids = self
+            .store
+            .named(name)
+            .await
+            .map_err(|error| self.refused(&error))?;
+        let mut gone = None;
+        let mut kept = None;
+        for id in ids {
+            let found = match self.store.look_up(id).await {
+                Ok(found) => found,
+                Err(StoreError::Unknown) => continue,
+                Err(error) => return Err(self.refused(&error)),
+            };
+            if !credential.is_of(id, &found.caller) {
+                continue;
+            }
+            match (found.log, &kept) {
+                (Err(_), _) => gone = Some((id, found)),
+                (Ok(_), None) => kept = Some((id, found)),
+                (Ok(_), Some(_)) => return Err(self.refuse("refused", SEVERAL)),
+            }
+        }
+        Ok(kept.or(gone))
+    }
+
+    /// Returns the events after a position as a response.
+    pub(super) async fn rest(
+        &self,
+        id: AnswerId,
+        found: &Found,
+        (after, starting_after): (Position, Option<u64>),
+        heir: &Arc<Heir>,
+    ) -> Result<Response<Body>, Refusal> {
+        self.check(id, found, after).await?;
+        self.revive(id, found, heir).await?;
+        // The reader keeps the answer in the store from here on.
+        let follow = self.follow(
+            (id, found.keep),
+            after,
+            self.reader(id, after),
+            heir.limits(),
+        );
+        match self.store.read_after(id, after, Duration::ZERO).await {
+            Ok(_) | Err(StoreError::Unwritten) => {}
+            Err(error) => return Err(self.refused(&error)),
+        }
+        self.count_read(found);
+        let follow = follow
+            .starting_after(starting_after)
+            .with_heir(Arc::clone(heir));
+        let mut response = Response::new(Body::stream(follow));
+        let headers = response.headers_mut();
+        described_by(headers, id, found);
+        Ok(response)
+    }
+
+    /// Checks before the response begins that a position belongs to the answer. After a failure the
+    /// store may lack events that clients have, and a resuming process writes different ones.
+    async fn check(&self, id: AnswerId, found: &Found, at: Position) -> Result<(), Refusal> {
+        if found.log.is_ok_and(|log| at > log.last) {
+            return Err(self.refuse("refused", AHEAD));
+        }
+        if at == Position::START
+            || self
+                .store
+                .has(id, at)
+                .await
+                .map_err(|error| self.refused(&error))?
+        {
+            return Ok(());
+        }
+        match self.store.read_after(id, at, Duration::ZERO).await {
+            Ok(_) | Err(StoreError::Ahead | StoreError::Unwritten) => {
+                Err(self.refuse("refused", AHEAD))
+            }
+            // The event was dropped, or the answer is gone.
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// Resumes an unfinished answer without a writer.
+    async fn revive(&self, id: AnswerId, found: &Found, heir: &Arc<Heir>) -> Result<(), Refusal> {
+        if found
+            .log
+            .is_ok_and(|log| log.end.is_none() && !log.is_written)
+        {
+            heir.take_over(id)
+                .await
+                .map_err(|error| self.refused(&error))?;
+        }
+        Ok(())
+    }
+
+    fn count_read(&self, found: &Found) {
+        self.count(if found.log.is_ok_and(|log| log.end.is_some()) {
+            "ended"
+        } else {
+            "running"
+        });
+    }
+
+    /// Returns the events after an offset in the protocol of Durable Streams.
+    async fn bytes(
+        &self,
+        id: AnswerId,
+        (found, log): (&Found, Log),
+        query: durable::Query,
+        heir: &Arc<Heir>,
+    ) -> Result<Response<Body>, Refusal> {
+        if let Some(at) = query.after() {
+            self.check(id, found, at).await?;
+        }
+        self.revive(id, found, heir).await?;
+        let source = durable::Source {
+            store: Arc::clone(&self.store),
+            id,
+            content_type: EVENT_STREAM,
+            write: follow::write,
+            patience: PATIENCE,
+        };
+        let response = durable::answer(source, log, query)
+            .await
+            .map_err(|error| self.refused(&error))?;
+        self.count_read(found);
+        Ok(response)
+    }
+
+    /// Stops an answer of this caller and removes it.
+    async fn delete(&self, id: AnswerId, credential: &Credential) -> Result<(), Refusal> {
+        let is_running = self.stop_running(id, credential);
+        if !is_running {
+            self.find(id, credential)
+                .await?
+                .log
+                .map_err(|gone| self.refused(&gone.into()))?;
+        }
+        match self.store.delete(id).await {
+            // The store has no events of it: none have arrived yet, or only connected readers get
+            // them.
+            Err(StoreError::Unknown) if is_running => {}
+            deleted => deleted.map_err(|error| self.refused(&error))?,
+        }
+        tracing::info!("a kept answer was deleted");
+        Ok(())
+    }
+
+    /// Stops an answer of this caller that this process writes, and returns whether it writes it.
+    /// Readers of an answer that the store no longer keeps lose their connection.
+    fn stop_running(&self, id: AnswerId, credential: &Credential) -> bool {
+        let running = self.running();
+        let own = running
+            .get(&id)
+            .filter(|running| credential.is_of(id, &running.caller));
+        own.map(|running| running.live.stop()).is_some()
+    }
+
+    pub(super) fn refuse(&self, outcome: &'static str, refusal: Refusal) -> Refusal {
+        self.count(outcome);
+        refusal
+    }
+
+    /// Returns the refusal for an error of the store.
+    pub(super) fn refused(&self, error: &StoreError) -> Refusal {
+        match error {
+            StoreError::Unknown => self.refuse("unknown", UNKNOWN),
+            StoreError::Expired => self.refuse("expired", EXPIRED),
+            StoreError::Dropped(limit) => self.refuse("expired", dropped(limit)),
+            StoreError::Ahead => self.refuse("refused", AHEAD),
+            StoreError::Full(_)
+            | StoreError::Fenced
+            | StoreError::Unwritten
+            | StoreError::Failed(_) => {
+                tracing::warn!(%error, "the store of kept answers failed");
+                self.refuse("failed", UNREACHABLE)
+            }
+        }
+    }
+}
+
+/// Reads `Last-Event-ID`. A client without events sends none, or an empty one.
+fn position(last: Option<&[u8]>) -> Result<Position, Refusal> {
+    let Some(last) = last.map(<[u8]>::trim_ascii).filter(|last| !last.is_empty()) else {
+        return Ok(Position::START);
+    };
+    let last = std::str::from_utf8(last)
+        .ok()
+        .and_then(|last| last.parse().ok());
+    last.ok_or_else(|| {
+        Refusal::of_mistake("`Last-Event-ID` is no id of an event of this proxy".to_owned())
+    })
+}
+
+/// Describes an answer without its events.
+fn described(id: AnswerId, found: &Found, log: Log) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    described_by(headers, id, found);
+    set(headers, LAST_EVENT_ID, &log.last);
+    let state = match log.end {
+        None => "running",
+        Some(End::Whole) => "whole",
+        Some(End::Broken) => "broken",
+    };
+    headers.insert(STATE, HeaderValue::from_static(state));
+    durable::describe(headers, log);
+    response
+}
+
+fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
+    headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set(headers, STREAM, &id);
+    set(headers, KEEP, &found.keep.as_secs());
+}
+
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// The longest wait of a poll, and the silence of an event stream before a comment.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) const UNKNOWN: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "unknown_stream",
+    "this proxy keeps no such answer for you: send the credential that the request had, or ask again",
+);
+const EXPIRED: Refusal = Refusal::new(
+    StatusCode::GONE,
+    "expired_stream",
+    "the answer is no longer kept, since nobody has read it for too long: ask again",
+);
+const SEVERAL: Refusal = Refusal::new(
+    StatusCode::CONFLICT,
+    "several_streams",
+    "several answers to this request are kept: name one in the header `x-restitch-stream`",
+);
+const AHEAD: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "unknown_event",
+    "the answer has no event at this position: send the last `Last-Event-ID` or `offset` that came from this answer",
+);
+const METHOD: Refusal = Refusal::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method_refused",
+    "a kept answer can be read with GET, described with HEAD, and stopped with DELETE",
+);
+const UNREACHABLE: Refusal = Refusal::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "store",
+    "the store of kept answers does not answer: try again later",
+);
+
+/// Returns the refusal that names the limit which has dropped the requested events.
+fn dropped(limit: &'static str) -> Refusal {
+    Refusal::of_limit(
+        StatusCode::GONE,
+        limit,
+        format!(
+            "the events after this one are no longer kept, since `{limit}` was reached: ask again"
+        ),
+    )
+}

@@ -1,0 +1,213 @@
+//! The routes of requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::request::Parts;
+
+use super::Proxy;
+use super::fallback::Fallback;
+use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
+use restitch::Limits;
+use restitch::internal::chat::Request;
+use restitch::internal::limits::{FIRST_BYTE, TimeLimit};
+use restitch::provider::capability::Capability;
+use restitch::repair::RepairLevel;
+use restitch::session::{GiveUp, Prose};
+use restitch_http::Client;
+
+/// A route: the upstreams and the limits of its requests, and the treatment of their answers.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    /// Its name and its conditions.
+    pub(super) config: Arc<RouteConfig>,
+    pub(super) client: Client,
+    /// The operator's limits. A request can only lower them.
+    pub(super) limits: Limits,
+    /// The ending of an answer that can't be completed, if the request does not choose one.
+    pub(super) give_up: GiveUp,
+    /// The handling of prose answers that lose their connection.
+    pub(super) prose: Prose,
+    /// How much repair may change the JSON in an answer, if the request does not choose a level.
+    pub(super) repair: RepairLevel,
+    /// The upstreams that take over in turn when the first one fails.
+    pub(super) fallbacks: Vec<Fallback>,
+    /// The most repeats of a call to the same upstream before a fallback takes over.
+    pub(super) retries: u32,
+    /// The time limit for the head of a response.
+    pub(super) head_limit: TimeLimit,
+}
+
+impl Route {
+    /// Creates the route of requests that no other route matches.
+    pub(super) fn new(client: Client, limits: Limits) -> Self {
+        let config = RouteConfig {
+            name: DEFAULT.to_owned(),
+            ..RouteConfig::default()
+        };
+        Self {
+            config: Arc::new(config),
+            client,
+            head_limit: limits.transport.first_byte(),
+            limits,
+            give_up: GiveUp::Leave,
+            prose: Prose::default(),
+            repair: RepairLevel::Strict,
+            fallbacks: Vec::new(),
+            retries: 0,
+        }
+    }
+
+    /// Creates a route that inherits unset settings from this one. `client`: the client of its own
+    /// upstream.
+    pub(super) fn with(
+        &self,
+        config: RouteConfig,
+        client: Option<Client>,
+        fallbacks: Vec<Fallback>,
+    ) -> Self {
+        let mut limits = self.limits.clone();
+        let own = &mut limits.continuation;
+        own.max_risk = config.max_risk.unwrap_or(own.max_risk);
+        own.max_continuations = config.max_continuations.unwrap_or(own.max_continuations);
+        // In both, 0 lifts the limit of all requests.
+        own.max_extra_share = config.max_extra_share.map_or(own.max_extra_share, |share| {
+            Some(share).filter(|share| *share > 0.0)
+        });
+        let time = config.max_total_time.map(duration);
+        own.max_total_time = time.map_or(own.max_total_time, |time| {
+            Some(time).filter(|time| !time.is_zero())
+        });
+        let own_head_limit = config.first_byte_timeout.map(|seconds| TimeLimit {
+            name: FIRST_BYTE,
+            time: duration(seconds),
+        });
+        let limited = |client: Client| client.limited(&limits.transport);
+        let fallbacks = fallbacks.into_iter();
+        let fallbacks = fallbacks
+            .map(|fallback| Fallback {
+                client: limited(fallback.client),
+                ..fallback
+            })
+            .collect();
+        Self {
+            client: client.map_or_else(|| self.client.clone(), limited),
+            head_limit: own_head_limit.unwrap_or(limits.transport.first_byte()),
+            limits,
+            fallbacks,
+            give_up: config.on_give_up.unwrap_or(self.give_up),
+            prose: config.prose.unwrap_or(self.prose),
+            repair: config.repair.unwrap_or(self.repair),
+            retries: config.retries.unwrap_or(self.retries),
+            config: Arc::new(config),
+        }
+    }
+
+    /// Returns the clients of all its upstreams.
+    pub(super) fn clients(&mut self) -> impl Iterator<Item = &mut Client> {
+        std::iter::once(&mut self.client).chain(
+            self.fallbacks
+                .iter_mut()
+                .map(|fallback| &mut fallback.client),
+        )
+    }
+
+    /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before
+    /// the client gets an error.
+    pub(super) fn asks_again(&self) -> bool {
+        self.retries > 0 || !self.fallbacks.is_empty()
+    }
+
+    /// Returns whether the proxy reads and continues answers.
+    pub(super) fn continues(&self) -> bool {
+        self.config.continuation != ContinueBy::Off
+    }
+
+    /// Returns whether the operator allows prefills.
+    pub(super) fn may_prefill(&self) -> bool {
+        self.config.continuation != ContinueBy::Reprompt
+    }
+
+    /// Returns whether the proxy reads requests, so that it can send them again.
+    pub(super) fn is_asked(&self) -> bool {
+        self.continues() || !self.fallbacks.is_empty()
+    }
+
+    /// Applies the operator's choice of continuation to the table's entry for a model. Recorded
+    /// refusals correct the result afterwards.
+    pub(super) fn direct(&self, mut capability: Capability) -> Capability {
+        capability.prefill = self.config.continuation.direct(capability.prefill);
+        capability
+    }
+}
+
+/// The routes whose conditions on a request's head hold.
+pub(super) struct Candidates(Vec<Arc<Route>>);
+
+impl Proxy {
+    /// Returns the first route with a name.
+    pub(super) fn route_named(&self, name: &str) -> Option<Arc<Route>> {
+        self.routes
+            .iter()
+            .chain([&self.base])
+            .find(|route| route.config.name == name)
+            .cloned()
+    }
+
+    /// Returns the routes whose conditions about the head of a request hold, in their order, up to
+    /// the first one without conditions on the body.
+    pub(super) fn candidates(&self, head: &Parts) -> Candidates {
+        let mut candidates = Vec::new();
+        for route in &self.routes {
+            let values = |name: &str| values(&head.headers, name);
+            if route
+                .config
+                .head_mismatch(head.uri.path(), &values)
+                .is_none()
+            {
+                candidates.push(Arc::clone(route));
+                if !route.config.needs_body() {
+                    return Candidates(candidates);
+                }
+            }
+        }
+        candidates.push(Arc::clone(&self.base));
+        Candidates(candidates)
+    }
+}
+
+impl Candidates {
+    /// Returns whether the choice depends on the request's body.
+    pub(super) fn need_body(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Returns the first route that matches. `request`: the parsed body; `None` if the proxy does
+    /// not read it.
+    pub(super) fn choose(&self, proxy: &Proxy, request: Option<&Request>) -> Arc<Route> {
+        let asked = request.map(|request| Asked {
+            model: &request.model,
+            is_json: request.has_json_mode,
+            has_schema: request.has_schema,
+        });
+        let found = self
+            .0
+            .iter()
+            .find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
+        Arc::clone(found.unwrap_or(&proxy.base))
+    }
+}
+
+/// Converts seconds from a configuration file, which has checked them.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
+    headers
+        .get_all(name)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+        .collect()
+}

@@ -1,0 +1,470 @@
+//! Routes: which requests the operator sends where, and within which limits. Reads no files and
+//! opens no sockets.
+
+mod pattern;
+pub(crate) mod written;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(crate) use pattern::holds_secret;
+pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
+use serde::{Deserialize, Serialize};
+
+use restitch::provider::Dialect;
+use restitch::provider::capability::PrefillForm;
+use restitch::repair::RepairLevel;
+use restitch::session::{GiveUp, Prose};
+
+/// A route, as a configuration file has it: conditions, and settings for the requests that meet all
+/// of them. An unset condition holds for every request; an unset setting has the value for all
+/// requests.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RouteConfig {
+    /// The name in the log and in metrics.
+    pub name: String,
+    /// Condition: the path, without its query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathPattern>,
+    /// Condition: the model that the request names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelPattern>,
+    /// Condition: the format of the answer that the request asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<ResponseFormat>,
+    /// The upstream's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Whether and how restitch asks for the rest of cut answers.
+    pub continuation: ContinueBy,
+    /// See [`max_risk`](restitch::ContinuationLimits::max_risk).
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::probability"
+    )]
+    pub max_risk: Option<f64>,
+    /// How much of the JSON in an answer may be changed.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::repair"
+    )]
+    pub repair: Option<RepairLevel>,
+    /// How an answer ends when its rest can't be obtained.
+    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
+    pub on_give_up: Option<GiveUp>,
+    /// How an answer in prose is handled when its connection is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prose: Option<Prose>,
+    /// See [`max_continuations`](restitch::ContinuationLimits::max_continuations).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_continuations: Option<u32>,
+    /// See [`max_extra_share`](restitch::ContinuationLimits::max_extra_share).
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::share"
+    )]
+    pub max_extra_share: Option<f64>,
+    /// See [`max_total_time`](restitch::ContinuationLimits::max_total_time), in seconds.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::seconds"
+    )]
+    pub max_total_time: Option<f64>,
+    /// Seconds that the head of a response may take.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::positive_seconds"
+    )]
+    pub first_byte_timeout: Option<f64>,
+    /// How often the same upstream gets a call again before a fallback is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Seconds for which answers are kept for clients that lose their connection, if the request
+    /// does not set it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
+    /// The upstreams that are asked where the first one fails, in their order.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "written::fallbacks"
+    )]
+    pub fallback: Vec<FallbackConfig>,
+    /// Condition: headers, and a pattern for the value of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub header: BTreeMap<HeaderName, ValuePattern>,
+}
+
+/// An upstream that is asked where others fail, as a configuration file has it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FallbackConfig {
+    /// Its address.
+    pub upstream: String,
+    /// The model's name there. `None`: the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The environment variable that has its key. `None`: it needs none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_variable: Option<String>,
+    /// The API that it is asked by. `None`: that of the request.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "written::wire"
+    )]
+    pub wire: Option<Dialect>,
+}
+
+/// The parts of a request's body that routes look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// The model's name.
+    pub model: &'a str,
+    /// The request asks for JSON.
+    pub is_json: bool,
+    /// The request asks for JSON, and has its schema.
+    pub has_schema: bool,
+}
+
+/// Returns all values of a header, by its name in lower case.
+pub(crate) type Headers<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+impl RouteConfig {
+    /// Returns the first condition about the request's head that does not hold.
+    pub fn head_mismatch(&self, path: &str, headers: Headers<'_>) -> Option<Mismatch> {
+        if let Some(wanted) = self.path.as_ref().filter(|wanted| !wanted.matches(path)) {
+            return Some(Mismatch::Path(wanted.clone()));
+        }
+        self.header.iter().find_map(|(name, wanted)| {
+            let values = headers(name.as_str());
+            let has_one = values.iter().any(|value| wanted.matches(value));
+            let (name, wanted) = (name.clone(), wanted.clone());
+            (!has_one).then_some(Mismatch::Header {
+                name,
+                wanted,
+                is_missing: values.is_empty(),
+            })
+        })
+    }
+
+    /// Returns the first condition about the request's body that does not hold. `asked`: `None`
+    /// where the body is not read.
+    pub fn body_mismatch(&self, asked: Option<&Asked<'_>>) -> Option<Mismatch> {
+        if !self.needs_body() {
+            return None;
+        }
+        let Some(asked) = asked else {
+            return Some(Mismatch::Unread);
+        };
+        let model = self
+            .model
+            .as_ref()
+            .filter(|wanted| !wanted.matches(asked.model));
+        let model = model.map(|wanted| Mismatch::Model {
+            found: asked.model.to_owned(),
+            wanted: wanted.clone(),
+        });
+        model.or_else(|| {
+            let wanted = self.response_format.filter(|wanted| !wanted.takes(asked))?;
+            Some(Mismatch::ResponseFormat {
+                found: ResponseFormat::of(asked),
+                wanted,
+            })
+        })
+    }
+
+    /// Returns whether a condition is about the body.
+    pub fn needs_body(&self) -> bool {
+        self.model.is_some() || self.response_format.is_some()
+    }
+
+    /// Returns whether this route takes every request that another one takes, so that the other is
+    /// never reached after it. `false` where that is not certain.
+    pub fn covers(&self, other: &Self) -> bool {
+        let path = match (&self.path, &other.path) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let model = match (&self.model, &other.model) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let form = match (self.response_format, other.response_format) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(other)) => own.covers(other),
+        };
+        let covers = |(name, own): (&HeaderName, &ValuePattern)| {
+            other
+                .header
+                .get(name)
+                .is_some_and(|other| own.covers(other))
+        };
+        path && model && form && self.header.iter().all(covers)
+    }
+}
+
+/// Whether and how restitch asks for the rest of cut answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum ContinueBy {
+    /// As set in the model's row of the capability table.
+    #[default]
+    Auto,
+    /// Not at all: requests and answers pass.
+    Off,
+    /// By a prefill. If the table knows no member for it, the position alone marks it.
+    Prefill,
+    /// By a re-prompt.
+    Reprompt,
+}
+
+impl ContinueBy {
+    const ALL: [Self; 4] = [Self::Auto, Self::Off, Self::Prefill, Self::Reprompt];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+            Self::Prefill => "prefill",
+            Self::Reprompt => "reprompt",
+        }
+    }
+
+    /// Returns the variant of a prefill, given the one in the capability table.
+    pub fn direct(self, known: PrefillForm) -> PrefillForm {
+        match (self, known) {
+            (Self::Reprompt | Self::Off, _) => PrefillForm::None,
+            (Self::Prefill, PrefillForm::None) => PrefillForm::Turn,
+            (_, known) => known,
+        }
+    }
+}
+
+impl TryFrom<String> for ContinueBy {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        written::named(&Self::ALL, Self::as_str, &name)
+    }
+}
+
+impl From<ContinueBy> for String {
+    fn from(way: ContinueBy) -> Self {
+        way.as_str().to_owned()
+    }
+}
+
+/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs
+/// have the same formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum ResponseFormat {
+    /// The request asks for no format.
+    Text,
+    /// JSON, with a schema or without one.
+    Json,
+    /// JSON without a schema.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema,
+}
+
+impl ResponseFormat {
+    const ALL: [Self; 4] = [Self::Text, Self::Json, Self::JsonObject, Self::JsonSchema];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::JsonObject => "json_object",
+            Self::JsonSchema => "json_schema",
+        }
+    }
+
+    fn of(asked: &Asked<'_>) -> Self {
+        match asked {
+            Asked {
+                has_schema: true, ..
+            } => Self::JsonSchema,
+            Asked { is_json: true, .. } => Self::JsonObject,
+            _ => Self::Text,
+        }
+    }
+
+    fn takes(self, asked: &Asked<'_>) -> bool {
+        self.covers(Self::of(asked))
+    }
+
+    fn covers(self, other: Self) -> bool {
+        self == other || self == Self::Json && other != Self::Text
+    }
+}
+
+impl TryFrom<String> for ResponseFormat {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        written::named(&Self::ALL, Self::as_str, &name)
+    }
+}
+
+impl From<ResponseFormat> for String {
+    fn from(form: ResponseFormat) -> Self {
+        form.as_str().to_owned()
+    }
+}
+
+impl std::str::FromStr for ResponseFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::try_from(name.to_owned())
+    }
+}
+
+/// Why a route does not match a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The path does not match.
+    Path(PathPattern),
+    /// No header of this name has such a value. The value that was sent is not kept.
+    Header {
+        /// The header.
+        name: HeaderName,
+        /// The pattern for its value.
+        wanted: ValuePattern,
+        /// The request has no such header.
+        is_missing: bool,
+    },
+    /// The route needs to know the body, and the body is not read.
+    Unread,
+    /// The model does not match.
+    Model {
+        /// The request's.
+        found: String,
+        /// The route's.
+        wanted: ModelPattern,
+    },
+    /// The route needs another format of the answer.
+    ResponseFormat {
+        /// The request's.
+        found: ResponseFormat,
+        /// The route's.
+        wanted: ResponseFormat,
+    },
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(wanted) => write!(f, "the path is not `{wanted}`"),
+            Self::Header {
+                name,
+                wanted,
+                is_missing: true,
+            } => {
+                write!(f, "no header `{name}`, which is to be `{wanted}`")
+            }
+            Self::Header { name, wanted, .. } => write!(f, "the header `{name}` is not `{wanted}`"),
+            Self::Unread => {
+                f.write_str("the body is not read, so its model and form are not known")
+            }
+            Self::Model { found, wanted } if found.is_empty() => {
+                write!(f, "no model is named; it is to be `{wanted}`")
+            }
+            Self::Model { found, wanted } => write!(f, "the model is `{found}`, not `{wanted}`"),
+            Self::ResponseFormat { found, wanted } => {
+                write!(
+                    f,
+                    "the response format is `{}`, not `{}`",
+                    found.as_str(),
+                    wanted.as_str()
+                )
+            }
+        }
+    }
+}
+
+/// The name for requests that no route matches.
+pub const DEFAULT: &str = "default";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_condition_that_does_not_hold_is_told() {
+        let mut route = RouteConfig::default();
+        (route.path, route.model) = (
+            Some("/v1/*".parse().unwrap()),
+            Some("claude-*".parse().unwrap()),
+        );
+        route
+            .header
+            .insert("X-Team".parse().unwrap(), "batch-*".parse().unwrap());
+        let told = |path: &str, team: &[&str], model: Option<&str>| {
+            let values = |name: &str| match name {
+                "x-team" => team.iter().map(|&value| value.to_owned()).collect(),
+                _ => Vec::new(),
+            };
+            let asked = model.map(|model| Asked {
+                model,
+                ..Asked::default()
+            });
+            let mismatch = route
+                .head_mismatch(path, &values)
+                .or_else(|| route.body_mismatch(asked.as_ref()));
+            mismatch.map(|mismatch| mismatch.to_string())
+        };
+        assert_eq!(
+            told("/v1/messages", &["a", "batch-1"], Some("Claude.Sonnet")),
+            None
+        );
+        for (path, team, model, words) in [
+            ("/v2/messages", &[][..], None, "the path is not `/v1/*`"),
+            (
+                "/v1/messages",
+                &[],
+                None,
+                "no header `x-team`, which is to be `batch-*`",
+            ),
+            (
+                "/v1/messages",
+                &["Batch-1"],
+                None,
+                "the header `x-team` is not `batch-*`",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                None,
+                "the body is not read, so its model and form are not known",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                Some(""),
+                "no model is named; it is to be `claude-*`",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                Some("gpt-5"),
+                "the model is `gpt-5`, not `claude-*`",
+            ),
+        ] {
+            assert_eq!(told(path, team, model).as_deref(), Some(words));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Routes requests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+
+use super::Proxy;
+use super::allowed::directives as directives_of;
+use super::body::{Collected, Punctual, ReadError, is_silence};
+use super::conversation::{self, Conversation};
+use super::exchange::Exchange;
+use super::first;
+use super::refusal::{Refusal, unreachable};
+use super::resume::{Asked, NotKept, Repeat};
+use super::route::Route;
+use super::upstream::{self, Head, RequestDirectives};
+use super::whole::passed_unread;
+use restitch::provider::Dialect;
+use restitch_http::{Body, ConnectionError, Error};
+
+/// The liveness path: it answers as long as the proxy runs.
+pub(super) const HEALTH: &str = "/healthz";
+
+/// Answers a request.
+pub(super) async fn respond(
+    proxy: Arc<Proxy>,
+    mut request: Request<Incoming>,
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
+    if request.uri().path() == HEALTH {
+        return Response::new(Body::full("ok\n"));
+    }
+    let dialect = Dialect::of_path(one_slash(request.uri().path()));
+    let admitted = proxy
+        .access
+        .admit(proxy.base.client.upstream(), &mut request);
+    let is_passed_on = || {
+        if asks_for_websocket(request.headers()) {
+            Err(NO_WEBSOCKET)
+        } else {
+            Ok(())
+        }
+    };
+    if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
+        return refusal.answer(dialect);
+    }
+    if let Some(asked) = proxy
+        .shared
+        .kept
+        .as_ref()
+        .and_then(|answers| Asked::of(&proxy, answers, &request))
+        && let Some(response) = Box::pin(asked.answer()).await
+    {
+        return response;
+    }
+    let mut response = dispatch(proxy, request, dialect, exchange).await;
+    // The version and the framing of the upstream's connection don't apply to the client's.
+    *response.version_mut() = Version::HTTP_11;
+    if response.headers().contains_key(TRANSFER_ENCODING) {
+        // Chunked framing overrides a length in the same response (RFC 9112, section 6.3). Without
+        // the chunks, the length would frame another body here.
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    upstream::remove_hop_by_hop(response.headers_mut());
+    response
+}
+
+/// Returns a path with a single leading slash. The proxy refuses a path with several, and finds the
+/// API for the error format by this one.
+fn one_slash(path: &str) -> &str {
+    let slashes = path.len() - path.trim_start_matches('/').len();
+    path.get(slashes.saturating_sub(1)..).unwrap_or(path)
+}
+
+/// Returns whether a request asks for a WebSocket. Other upgrades are offers that a server may
+/// ignore (RFC 9110, section 7.8).
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let has = |name: HeaderName, wanted: &str| {
+        let values = headers
+            .get_all(name)
+            .into_iter()
+            .filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|value| value.split(','))
+            .any(|token| token.trim().eq_ignore_ascii_case(wanted))
+    };
+    has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
+}
+
+/// The refusal of WebSockets, with advice.
+const NO_WEBSOCKET: Refusal = Refusal::new(
+    StatusCode::NOT_IMPLEMENTED,
+    "websocket",
+    "this proxy passes no WebSockets on: connect to the upstream itself for them",
+);
+
+async fn dispatch(
+    proxy: Arc<Proxy>,
+    request: Request<Incoming>,
+    of_path: Option<Dialect>,
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
+    let dialect = of_path.filter(|_| request.method() == Method::POST);
+    let (parts, body) = request.into_parts();
+    let directives = RequestDirectives::read(&parts.headers);
+    // Routes may have conditions on the proxy's own headers, so these are removed only afterwards.
+    let candidates = proxy.candidates(&parts);
+    let repeat = proxy
+        .shared
+        .kept
+        .as_ref()
+        .and_then(|_| Repeat::of(&parts.headers));
+    let own = proxy
+        .shared
+        .kept
+        .as_ref()
+        .map(|_| directives_of(&parts.headers))
+        .unwrap_or_default();
+    let mut head = Head::new(parts);
+    let is_empty = body.is_end_stream();
+    let body = Punctual::new(body, proxy.limits.server.body());
+    let directives = match directives {
+        Ok(directives) => directives,
+        Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
+        Err(_) => RequestDirectives::default(),
+    };
+    let asks_keep = directives.asks_keep() && dialect.is_some();
+    let unread = asks_keep.then(|| NotKept::of(&proxy, false));
+    let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
+        let route = candidates.choose(&proxy, None);
+        // An empty body can be sent again if the upstream has just closed its connection.
+        let body = if is_empty {
+            Body::empty()
+        } else {
+            Body::wrap(body)
+        };
+        return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
+    };
+    let mut share = proxy.shared.unfinished.begin();
+    let collected =
+        Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| {
+            share.grow(bytes)
+        })
+        .await;
+    drop(share);
+    let body = match collected {
+        Ok(Collected::Whole(body)) => body,
+        Ok(Collected::Larger(body)) => {
+            let route = candidates.choose(&proxy, None);
+            let response = pass(&route, &head, body, of_path, exchange).await;
+            let response = passed_unread(
+                response,
+                "max_body_bytes",
+                proxy.limits.transport.max_body_bytes,
+            );
+            return NotKept::told(response, unread);
+        }
+        Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
+        Err(ReadError::TimedOut(_)) => return BODY_STOPPED.answer(Some(dialect)),
+        Err(ReadError::NoRoom) => return TOO_MANY_BODIES.answer(Some(dialect)),
+    };
+    if let Some((repeat, answers)) = repeat.zip(proxy.shared.kept.as_ref())
+        && let Some(response) =
+            Box::pin(repeat.answer(&proxy, answers, &mut head, &body, dialect)).await
+    {
+        return response;
+    }
+    let request = dialect.wire().parse(head.path(), &body);
+    let route = candidates.choose(&proxy, request.as_ref());
+    let Some(request) =
+        request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
+    else {
+        return NotKept::told(
+            pass(&route, &head, Body::full(body), of_path, exchange).await,
+            unread,
+        );
+    };
+    converse(
+        proxy,
+        (route, head, body, dialect, request),
+        (&directives, &own),
+        exchange,
+    )
+    .await
+}
+
+/// Answers a parsed request, and keeps the answer if the request or the route wants that.
+async fn converse(
+    proxy: Arc<Proxy>,
+    asked: (
+        Arc<Route>,
+        Head,
+        Bytes,
+        Dialect,
+        restitch::internal::chat::Request,
+    ),
+    (directives, own): (&RequestDirectives, &HeaderMap),
+    exchange: &Arc<Exchange>,
+) -> Response<Body> {
+    let (route, head, body, dialect, request) = &asked;
+    let dialect = *dialect;
+    let not_kept = directives
+        .asks_keep()
+        .then(|| NotKept::of(&proxy, route.continues()));
+    let answers = proxy
+        .shared
+        .kept
+        .as_ref()
+        .filter(|_| request.stream && route.continues());
+    let keep = answers
+        .and_then(|answers| answers.wanted(directives.keep, (own, &route.config), head, body));
+    let mut conversation = match conversation(proxy, asked, directives, exchange) {
+        Ok(conversation) => conversation,
+        Err(refusal) => return refusal.answer(Some(dialect)),
+    };
+    conversation.keep = keep;
+    NotKept::told(first::answer(conversation).await, not_kept)
+}
+
+/// Returns the conversation of a request, with the directives in its headers.
+pub(super) fn conversation(
+    proxy: Arc<Proxy>,
+    (route, head, body, dialect, request): (
+        Arc<Route>,
+        Head,
+        Bytes,
+        Dialect,
+        restitch::internal::chat::Request,
+    ),
+    directives: &RequestDirectives,
+    exchange: &Arc<Exchange>,
+) -> Result<Box<Conversation>, Refusal> {
+    let expects_json = directives
+        .stage
+        .as_deref()
+        .map(|stage| proxy.expects_json(stage))
+        .transpose();
+    let expects_json = expects_json
+        .map_err(Refusal::of_mistake)?
+        .unwrap_or_default();
+    let mut conversation = Conversation::new(
+        proxy,
+        route,
+        head,
+        body,
+        dialect,
+        request,
+        Arc::clone(exchange),
+    );
+    directives.lower(&mut conversation.limits.continuation);
+    conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
+    conversation.repair = directives.repair.unwrap_or(conversation.repair);
+    conversation.expects_json = expects_json;
+    Ok(conversation)
+}
+
+/// Answers a request that did not arrive over a connection.
+pub(crate) async fn ask(
+    proxy: Arc<Proxy>,
+    dialect: Dialect,
+    request: Request<Bytes>,
+) -> Response<Body> {
+    let route = Arc::clone(&proxy.base);
+    let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
+    let (parts, body) = request.into_parts();
+    match dialect.wire().parse(parts.uri.path(), &body) {
+        Some(request) => {
+            first::answer(Conversation::new(
+                proxy,
+                route,
+                Head::new(parts),
+                body,
+                dialect,
+                request,
+                exchange,
+            ))
+            .await
+        }
+        None => Refusal::of_mistake(format!("the body is not a request of `{dialect}`"))
+            .answer(Some(dialect)),
+    }
+}
+
+async fn pass(
+    route: &Route,
+    head: &Head,
+    body: Body,
+    dialect: Option<Dialect>,
+    exchange: &Exchange,
+) -> Response<Body> {
+    exchange.note_route(route);
+    match upstream::send(&route.client, head, body, route.head_limit).await {
+        Ok(response) => {
+            exchange.note_upstream(Some(response.status()));
+            conversation::passed(response, &route.limits.transport)
+        }
+        Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {
+            true => BODY_STOPPED.answer(dialect),
+            false => BODY_BROKE_OFF.answer(dialect),
+        },
+        Err(cause) => unreachable(dialect, &cause),
+    }
+}
+
+const BODY_BROKE_OFF: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "body_broke_off",
+    "the request's body broke off, or its chunks are not valid: send the request again",
+);
+const BODY_STOPPED: Refusal = Refusal::new(
+    StatusCode::REQUEST_TIMEOUT,
+    "body_timeout",
+    "the request's body stopped: send the request again",
+);
+const TOO_MANY_BODIES: Refusal = Refusal::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "max_unfinished_bytes",
+    "too many requests are being received: try again later",
+);
+/// The most choices that the proxy continues in one answer. A request for more passes unchanged.
+const MAX_CHOICES: u64 = 128;

@@ -1,0 +1,168 @@
+//! The state that all routes and all threads of a proxy share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::answers::{Answers, Stop};
+use super::breaker::Breaker;
+use super::gate::Unfinished;
+use super::metrics::Metrics;
+use super::otlp::Otlp;
+use super::resume;
+use super::{Observer, Tap, conversation};
+use restitch::Limits;
+use restitch::internal::capability::CapabilityCache;
+use restitch::internal::capability::CapabilityHint;
+use restitch::provider::capability::Capability;
+
+/// The state that all routes and all threads of a proxy share. Clones share it, too.
+#[derive(Clone)]
+pub(super) struct Shared {
+    /// The capability hints from refusals, by upstream and model.
+    cache: Arc<Mutex<CapabilityCache>>,
+    /// The ends of recent calls, by upstream and model.
+    breaker: Arc<Mutex<Breaker>>,
+    /// Moment zero for the times in the cache and the breaker.
+    origin: Instant,
+    pub(super) observer: Option<Observer>,
+    pub(super) tap: Option<Arc<dyn Tap>>,
+    pub(super) unfinished: Unfinished,
+    /// Set if the admin listener shows metrics, or if they are pushed.
+    pub(super) metrics: Option<Arc<Metrics>>,
+    /// Set if the admin listener has a page of the answers.
+    pub(super) answers: Option<Arc<Answers>>,
+    /// The log contains the texts of requests and answers.
+    pub(super) logs_content: bool,
+    /// The collector of spans and metrics.
+    pub(super) otlp: Option<Otlp>,
+    /// The signal that the time to drain is over.
+    pub(super) cut: Arc<Stop>,
+    /// The kept answers. Set when the proxy starts to listen, if the limits allow kept answers.
+    pub(super) kept: Option<Arc<resume::Answers>>,
+}
+
+impl Shared {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            cache: Arc::new(Mutex::new(CapabilityCache::new(
+                limits.continuation.max_hint_age,
+            ))),
+            breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
+            origin: Instant::now(),
+            observer: None,
+            tap: None,
+            unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
+            metrics: None,
+            answers: None,
+            cut: Arc::new(Stop::new()),
+            kept: None,
+            logs_content: false,
+            otlp: None,
+        }
+    }
+
+    /// Sets the limits, and forgets everything that was recorded.
+    pub(super) fn limit(&mut self, limits: &Limits) {
+        let Self {
+            observer,
+            tap,
+            metrics,
+            answers,
+            kept,
+            logs_content,
+            otlp,
+            ..
+        } = self.clone();
+        *self = Self {
+            observer,
+            tap,
+            metrics,
+            answers,
+            kept,
+            logs_content,
+            otlp,
+            ..Self::new(limits)
+        };
+    }
+
+    /// Corrects the table's entry for a model at an upstream by recorded refusals.
+    pub(super) fn correct(
+        &self,
+        upstream: &str,
+        model: &str,
+        capability: Capability,
+    ) -> Capability {
+        self.cache()
+            .correct(&key(upstream, model), capability, self.now())
+    }
+
+    /// Records a capability hint from a refusal of a model at an upstream.
+    pub(super) fn record(&self, upstream: &str, model: &str, hint: CapabilityHint) {
+        let mut cache = self.cache();
+        if cache.record(&key(upstream, model), hint, self.now()) {
+            let recorded = cache.recorded();
+            drop(cache);
+            let (hint, member) = hint.name();
+            tracing::info!(
+                upstream,
+                model,
+                hint,
+                member,
+                recorded,
+                "recorded what a refusal says about a model"
+            );
+        }
+    }
+
+    /// Counts a finished call of a model at an upstream by its status, or as failed if it has none.
+    pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
+        let failed = status.is_none_or(conversation::is_transient);
+        let changed = self
+            .breaker()
+            .count(&key(upstream, model), self.now(), failed);
+        match changed {
+            Some((true, calls)) => {
+                let (calls, failed) = (calls.made, calls.failed);
+                tracing::warn!(
+                    upstream,
+                    model,
+                    calls,
+                    failed,
+                    "most calls fail: continuations are asked for once a second"
+                );
+            }
+            Some((false, _)) => {
+                tracing::info!(upstream, model, "continuations are asked for again")
+            }
+            None => {}
+        }
+    }
+
+    /// Returns whether the proxy may call a model at an upstream for a continuation now.
+    pub(super) fn admits(&self, upstream: &str, model: &str) -> bool {
+        self.breaker().admits(&key(upstream, model), self.now())
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A panic elsewhere leaves the breaker valid, since each change to it is one call.
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
+    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the key of a model at an upstream: two upstreams, also at two ports of one host, may
+/// have different models of one name. A host has no space, so keys can't collide.
+fn key(upstream: &str, model: &str) -> String {
+    [upstream, " ", model].concat()
+}

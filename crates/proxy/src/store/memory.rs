@@ -1,0 +1,594 @@
+//! The store within the process: each answer is a bounded list of slices, and with a folder also a
+//! file.
+
+mod answer;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::shares::{Candidate, Room, Shares};
+use super::{
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, Reading, Store, StoreError, Taken, Writing,
+};
+use answer::{Answer, Phase, size};
+use files::{Folder, LogFile, LogPath};
+use restitch::KeepLimits;
+
+/// A store in memory. Without a folder it ends with its process.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    limits: KeepLimits,
+    folder: Option<Folder>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answers: HashMap<AnswerId, Answer>,
+    /// The room of each caller.
+    shares: Shares,
+    names: HashMap<Name, Vec<AnswerId>>,
+    /// Answers that are gone, oldest first, at most `max_kept_answers` of them. Answers of an
+    /// earlier process precede the others.
+    past: VecDeque<Past>,
+}
+
+/// An answer that is gone.
+#[derive(Debug)]
+struct Past {
+    id: AnswerId,
+    caller: [u8; 32],
+    keep: Duration,
+    names: Vec<Name>,
+    why: Gone,
+    /// The file that records this for a later process.
+    file: Option<LogPath>,
+}
+
+impl Memory {
+    /// Creates an empty store.
+    pub(crate) fn new(limits: KeepLimits) -> Self {
+        Self {
+            limits,
+            folder: None,
+            state: Arc::default(),
+        }
+    }
+
+    /// Creates a store with the answers that a folder has from an earlier process. The store writes
+    /// each event to a file before it notifies readers.
+    pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
+        let folder = Folder::open(path)?;
+        let mut state = State::default();
+        for id in folder.ids()? {
+            match folder.read(id) {
+                Ok(Some((answer, None))) => state.restore(id, answer, &limits),
+                Ok(Some((answer, Some(why)))) => {
+                    state.add_names(id, &answer.names);
+                    state.remember(id, answer, why);
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "the file of a kept answer cannot be read"),
+            }
+        }
+        Ok(Self {
+            limits,
+            folder: Some(folder),
+            state: Arc::new(Mutex::new(state)),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    fn begin(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+        self.expire();
+        let mut state = self.state();
+        let mut answer = Answer::new(opening, None);
+        state.make_room(answer.opening.owner, answer.room(), &self.limits)?;
+        if let Some(folder) = &self.folder {
+            answer.log = Some(folder.begin(id, &answer.opening)?);
+        }
+        state.insert(id, answer);
+        drop(state);
+        Ok(self.writing(id))
+    }
+
+    fn writing(&self, id: AnswerId) -> Writing {
+        let state = Arc::clone(&self.state);
+        Writing::new(move || locked(&state).stop_writing(id))
+    }
+
+    fn add(&self, id: AnswerId, entries: &[Entry]) -> Result<(), StoreError> {
+        let state = &mut *self.state();
+        let answer = state.writable(id)?;
+        let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
+        let most = self.limits.max_kept_answer_bytes;
+        // The first events are dropped at the answer's own limit, which leaves room for the new
+        // events.
+        let left = most.saturating_sub(new);
+        let (bytes, freed) = answer.growth(entries, left);
+        let room = Room { answers: 0, bytes };
+        let all = self.limits.max_kept_bytes.saturating_add(freed);
+        state.make_room(owner, room, &{
+            let mut limits = self.limits.clone();
+            limits.max_kept_bytes = all;
+            limits
+        })?;
+        state.change(id, |answer| {
+            answer.write(|log| log.append(entries));
+            answer.last = entries.last().map_or(answer.last, |entry| entry.at);
+            answer.shorten(left);
+            answer.push(entries);
+            answer.shorten(most);
+            answer.changed.send_replace(());
+        })
+    }
+
+    /// Returns events after a position, and a receiver that reports further ones.
+    fn read(
+        &self,
+        id: AnswerId,
+        after: Position,
+    ) -> Result<(Batch, watch::Receiver<()>), StoreError> {
+        let mut state = self.state();
+        let answer = state.answer(id)?;
+        answer.touch();
+        match answer.dropped {
+            Some(dropped) if after < dropped => return Err(StoreError::Dropped(OF_ANSWER)),
+            _ if after > answer.last => return Err(StoreError::Ahead),
+            _ => {}
+        }
+        let start = answer.entries.partition_point(|entry| entry.at <= after);
+        let (mut batch, mut bytes) = (Batch::default(), 0);
+        for entry in answer.entries.range(start..) {
+            if bytes > MOST_AT_ONCE {
+                batch.has_more = true;
+                return Ok((batch, answer.changed.subscribe()));
+            }
+            bytes += entry.bytes.len();
+            batch.entries.push(entry.clone());
+        }
+        batch.end = answer.end();
+        if batch.entries.is_empty() && answer.phase == Phase::Unwritten {
+            return Err(StoreError::Unwritten);
+        }
+        Ok((batch, answer.changed.subscribe()))
+    }
+
+    fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.writable(id)?;
+        state.change(id, |answer| {
+            answer.write(|log| log.end(end));
+            answer.close(end);
+        })
+    }
+
+    fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let answer = state.answer(id)?;
+        answer.write(|log| log.name(name));
+        answer.names.push(name);
+        state.add_names(id, &[name]);
+        Ok(())
+    }
+
+    fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
+        let mut state = self.state();
+        let answer = state.answer(id)?;
+        if answer.phase != Phase::Unwritten {
+            return Ok(None);
+        }
+        if answer.dropped.is_some() {
+            drop(state);
+            self.end(id, End::Broken)?;
+            return Err(StoreError::Dropped(OF_ANSWER));
+        }
+        answer.phase = Phase::Written;
+        answer.touch();
+        let (epoch, last, request) = (
+            answer.next_epoch,
+            answer.last,
+            answer.opening.request.clone(),
+        );
+        answer.next_epoch = epoch.saturating_add(1);
+        let events = answer
+            .entries
+            .iter()
+            .map(|entry| entry.bytes.clone())
+            .collect();
+        drop(state);
+        Ok(Some(Taken {
+            writing: self.writing(id),
+            epoch,
+            request,
+            events,
+            last,
+        }))
+    }
+
+    /// Removes expired answers.
+    fn expire(&self) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state
+            .answers
+            .values_mut()
+            .filter(|answer| !answer.readers.is_empty())
+            .for_each(Answer::touch);
+        let late: Vec<_> = state
+            .answers
+            .iter()
+            .filter(|(_, a)| a.until <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            state.retire(id, Gone::Expired);
+        }
+        while state.past.len() > self.limits.max_kept_answers {
+            if let Some(past) = state.past.pop_front() {
+                state.forget_names(past.id, &past.names);
+                past.forget();
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        id: AnswerId,
+        after: Position,
+        wait: Duration,
+    ) -> Result<Batch, StoreError> {
+        let until = Instant::now() + wait;
+        loop {
+            let (batch, mut changed) = self.read(id, after)?;
+            if !batch.entries.is_empty() || batch.end.is_some() {
+                return Ok(batch);
+            }
+            if timeout_at(until, changed.changed()).await.is_err() {
+                return Ok(batch);
+            }
+        }
+    }
+}
+
+/// A panic elsewhere leaves the state valid, because no change can panic halfway.
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store for Memory {
+    fn is_shared(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
+        ready(self.begin(id, opening))
+    }
+
+    fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
+        ready(self.add(id, &entries))
+    }
+
+    fn close(&self, id: AnswerId, _: Position, end: End) -> Pending<'_, ()> {
+        ready(self.end(id, end))
+    }
+
+    fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, GivenUp> {
+        let given_up = self.state().retire(id, Gone::Dropped(limit));
+        ready(given_up.ok_or(StoreError::Unknown))
+    }
+
+    fn reading(&self, id: AnswerId) -> Reading {
+        self.state()
+            .answers
+            .get(&id)
+            .map_or_else(Reading::default, |answer| answer.readers.add())
+    }
+
+    fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
+        Box::pin(self.wait(id, after, wait))
+    }
+
+    fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
+        ready(self.state().delete(id))
+    }
+
+    fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
+        self.expire();
+        let state = self.state();
+        let kept = state.answers.get(&id).map(|answer| Found {
+            caller: answer.opening.caller,
+            keep: answer.opening.keep,
+            log: Ok(Log {
+                last: answer.last,
+                end: answer.end(),
+                is_written: answer.phase != Phase::Unwritten,
+            }),
+        });
+        let past = |past: &Past| Found {
+            caller: past.caller,
+            keep: past.keep,
+            log: Err(past.why),
+        };
+        ready(
+            kept.or_else(|| state.past(id).map(past))
+                .ok_or(StoreError::Unknown),
+        )
+    }
+
+    fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
+        ready(self.add_name(id, name))
+    }
+
+    fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
+        self.expire();
+        ready(Ok(self
+            .state()
+            .names
+            .get(&name)
+            .cloned()
+            .unwrap_or_default()))
+    }
+
+    fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
+        self.expire();
+        ready(self.state().writable(id).map(drop))
+    }
+
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
+        ready(self.take(id))
+    }
+
+    fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
+        let mut state = self.state();
+        let has = |answer: &mut Answer| {
+            answer.dropped == Some(at)
+                || answer
+                    .entries
+                    .binary_search_by_key(&at, |entry| entry.at)
+                    .is_ok()
+        };
+        ready(state.answer(id).map(has))
+    }
+
+    fn sweep(&self) -> Pending<'_, ()> {
+        self.expire();
+        ready(Ok(()))
+    }
+}
+
+impl State {
+    /// Adds an answer of an earlier process, if there is room for it.
+    fn restore(&mut self, id: AnswerId, mut answer: Answer, limits: &KeepLimits) {
+        answer.shorten(limits.max_kept_answer_bytes);
+        if self
+            .make_room(answer.opening.owner, answer.room(), limits)
+            .is_err()
+        {
+            tracing::warn!("an answer of an earlier process is not kept: there is no room for it");
+            answer.forget();
+            return;
+        }
+        self.add_names(id, &answer.names);
+        self.insert(id, answer);
+    }
+
+    fn insert(&mut self, id: AnswerId, answer: Answer) {
+        self.shares.add(answer.opening.owner, answer.room());
+        self.answers.insert(id, answer);
+    }
+
+    /// Changes an answer, and counts its memory again.
+    fn change(&mut self, id: AnswerId, change: impl FnOnce(&mut Answer)) -> Result<(), StoreError> {
+        let answer = self.answer(id)?;
+        let (owner, before) = (answer.opening.owner, answer.room());
+        change(answer);
+        let after = answer.room();
+        self.shares.remove(owner, before);
+        self.shares.add(owner, after);
+        Ok(())
+    }
+
+    /// Returns a kept answer whose writer may continue.
+    fn writable(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
+        let answer = self.answer(id)?;
+        answer
+            .revoked
+            .map_or(Ok(answer), |limit| Err(StoreError::Full(limit)))
+    }
+
+    fn add_names(&mut self, id: AnswerId, names: &[Name]) {
+        for name in names {
+            self.names.entry(*name).or_default().push(id);
+        }
+    }
+
+    /// Returns an answer that is kept.
+    fn answer(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
+        let why = if self.answers.contains_key(&id) {
+            None
+        } else {
+            self.past(id).map(|past| past.why)
+        };
+        self.answers
+            .get_mut(&id)
+            .ok_or_else(|| why.map_or(StoreError::Unknown, StoreError::from))
+    }
+
+    fn past(&self, id: AnswerId) -> Option<&Past> {
+        self.past.iter().find(|past| past.id == id)
+    }
+
+    /// Removes an answer, or its record if it is gone.
+    fn delete(&mut self, id: AnswerId) -> Result<(), StoreError> {
+        let past = self
+            .past
+            .iter()
+            .position(|past| past.id == id)
+            .and_then(|at| self.past.remove(at));
+        let names = self
+            .remove(id)
+            .map(Answer::forget)
+            .or(past.map(Past::forget));
+        self.forget_names(id, &names.ok_or(StoreError::Unknown)?);
+        Ok(())
+    }
+
+    /// Drops ended answers without readers, and running ones of other callers, until a caller has
+    /// the room that it needs: see [`Shares`]. Drops none if all candidates together would not free
+    /// enough room.
+    fn make_room(
+        &mut self,
+        owner: Owner,
+        more: Room,
+        limits: &KeepLimits,
+    ) -> Result<(), StoreError> {
+        let candidate = |(id, answer): (&AnswerId, &Answer)| {
+            let is_running = answer.phase == Phase::Written;
+            let may_go = is_running || answer.end().is_some() && answer.readers.is_empty();
+            (may_go && answer.revoked.is_none()).then(|| Candidate {
+                id: *id,
+                owner: answer.opening.owner,
+                bytes: answer.cost(),
+                until: answer.until,
+                is_running,
+            })
+        };
+        let gone = self.shares.make_room(owner, more, limits, || {
+            self.answers.iter().filter_map(candidate).collect()
+        })?;
+        for (id, limit) in gone {
+            if self
+                .answers
+                .get(&id)
+                .is_some_and(|answer| answer.phase == Phase::Written)
+            {
+                tracing::warn!(
+                    limit,
+                    "a running answer is no longer kept, since another caller needs its room"
+                );
+                self.change(id, |answer| answer.revoked = Some(limit))?;
+            } else {
+                tracing::warn!(
+                    limit,
+                    "an ended answer is no longer kept, since another one needs its room"
+                );
+                self.retire(id, Gone::Dropped(limit));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops an answer, and remembers why.
+    fn retire(&mut self, id: AnswerId, why: Gone) -> Option<GivenUp> {
+        let mut answer = self.remove(id)?;
+        let dropped = answer.dropped.unwrap_or(Position::START);
+        let given_up = GivenUp {
+            dropped,
+            entries: std::mem::take(&mut answer.entries).into(),
+        };
+        answer.end_log(why);
+        self.remember(id, answer, why);
+        Some(given_up)
+    }
+
+    /// Remembers why an answer is gone.
+    fn remember(&mut self, id: AnswerId, answer: Answer, why: Gone) {
+        let Answer {
+            opening: Opening { caller, keep, .. },
+            names,
+            log,
+            ..
+        } = answer;
+        self.past.push_back(Past {
+            id,
+            caller,
+            keep,
+            names,
+            why,
+            file: log.map(LogFile::close),
+        });
+    }
+
+    /// Ends the writing of an answer. If the answer has not ended, it counts as broken off; with a
+    /// file it stays on disk until a process resumes it. An answer without events and without a
+    /// file is removed.
+    fn stop_writing(&mut self, id: AnswerId) {
+        let Some(answer) = self
+            .answers
+            .get_mut(&id)
+            .filter(|answer| answer.end().is_none())
+        else {
+            return;
+        };
+        if let Some(limit) = answer.revoked {
+            self.retire(id, Gone::Dropped(limit));
+            return;
+        }
+        if answer.log.is_some() {
+            answer.phase = Phase::Unwritten;
+            answer.changed.send_replace(());
+            return;
+        }
+        if answer.last > Position::START {
+            // `get_mut` above has found the answer, so this does not fail.
+            let _ = self.change(id, |answer| answer.close(End::Broken));
+            return;
+        }
+        let names = self.remove(id).map(Answer::forget);
+        self.forget_names(id, &names.unwrap_or_default());
+    }
+
+    /// Removes an answer, but neither its names nor its file.
+    fn remove(&mut self, id: AnswerId) -> Option<Answer> {
+        let answer = self.answers.remove(&id)?;
+        self.shares.remove(answer.opening.owner, answer.room());
+        Some(answer)
+    }
+
+    fn forget_names(&mut self, id: AnswerId, names: &[Name]) {
+        for name in names {
+            let is_unused = self.names.get_mut(name).is_some_and(|ids| {
+                ids.retain(|named| *named != id);
+                ids.is_empty()
+            });
+            if is_unused {
+                self.names.remove(name);
+            }
+        }
+    }
+}
+
+impl Past {
+    /// Removes its file, and returns its names.
+    fn forget(self) -> Vec<Name> {
+        self.file.into_iter().for_each(LogPath::remove);
+        self.names
+    }
+}
+
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {
+    Box::pin(std::future::ready(result))
+}
+
+/// A batch ends after this many bytes: a reader sends them before it reads the next batch.
+const MOST_AT_ONCE: usize = 64 << 10;

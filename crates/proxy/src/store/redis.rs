@@ -1,0 +1,590 @@
+//! The store that several proxies share: a stream of Redis or Valkey for each answer.
+//!
+//! ```text
+//!  restitch:{ID}:log     a stream. E-0: a process has begun to write as the E-th one. E-S: an event. At last: how it ended
+//!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped, gone, names. It outlives the log, so that an expired answer is
+//!                         known
+//!  restitch:{ID}:lease   the writing process. Expires unless it is renewed
+//!  restitch:name:DIGEST  a set: the ids of the answers with this name. It lives as long as their hashes
+//! ```
+//! The server refuses an entry whose position is not after all others. So a process whose answer
+//! was taken over can't write any more, even if it believes that its lease is valid: a takeover
+//! begins with an entry of its own epoch.
+
+mod scripts;
+mod written;
+
+use std::fmt::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{RedisError, Script, ScriptInvocation, Value};
+use rustls::crypto::{CryptoProvider, ring};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, Reading, Store, StoreError, Taken, Writing, limit_of,
+};
+use restitch::KeepLimits;
+use scripts::{
+    APPEND, CLOSE, COMMON, DELETE, DROP, HAS, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER,
+    TRIM,
+};
+use written::{Dropped, Trim, Written};
+
+/// A store in a Redis or Valkey server.
+pub(crate) struct Redis {
+    connection: ConnectionManager,
+    /// Names this process in leases.
+    holder: String,
+    /// The answers that this process has written, and those that it writes.
+    written: Arc<Mutex<Written>>,
+}
+
+impl Redis {
+    /// Creates a store in a server, and connects with the first operation. The next operation also
+    /// replaces a lost connection.
+    ///
+    /// # Errors
+    /// The address is not valid.
+    pub(crate) fn new(
+        address: &str,
+        holder: String,
+        limits: KeepLimits,
+    ) -> Result<Self, StoreError> {
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(RETRIES)
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        if CryptoProvider::get_default().is_none() {
+            // The client takes the default of the process, which panics if a build has two. A
+            // provider that was set meanwhile does as well.
+            let _ = ring::default_provider().install_default();
+        }
+        let client = redis::Client::open(address)?;
+        let connection = ConnectionManager::new_lazy_with_config(client, config)?;
+        Ok(Self {
+            connection,
+            holder,
+            written: Arc::new(Mutex::new(Written::new(limits))),
+        })
+    }
+
+    /// Asks the server whether it is there.
+    pub(crate) async fn reach(&self) -> Result<(), StoreError> {
+        Ok(redis::cmd("PING")
+            .query_async(&mut self.connection.clone())
+            .await?)
+    }
+
+    /// Runs a script over the keys of an answer.
+    async fn run(
+        &self,
+        script: &str,
+        id: AnswerId,
+        arguments: &[&[u8]],
+    ) -> Result<Value, StoreError> {
+        let script = with_common(script);
+        let mut invocation = over(&script, id);
+        for argument in arguments {
+            invocation.arg(*argument);
+        }
+        let value = invocation
+            .invoke_async(&mut self.connection.clone())
+            .await?;
+        match &value {
+            Value::BulkString(said) if said == b"unknown" => Err(StoreError::Unknown),
+            Value::BulkString(said) if said == b"expired" => Err(StoreError::Expired),
+            Value::BulkString(said) if said == b"fenced" => Err(StoreError::Fenced),
+            _ => Ok(value),
+        }
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        locked(&self.written)
+    }
+
+    /// Marks an answer as written by this process, until the returned value is dropped.
+    fn begin(
+        &self,
+        id: AnswerId,
+        owner: Owner,
+        epoch: u64,
+        keep: Duration,
+        request: usize,
+    ) -> Writing {
+        self.written().begin(id, owner, epoch, keep, request);
+        let written = Arc::clone(&self.written);
+        Writing::new(move || locked(&written).stop_writing(id, epoch))
+    }
+
+    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+        let dropped = self.written().make_room_for(&opening)?;
+        // Noted before the server has it, so that a call that is given up leaves nothing behind.
+        let writing = self.begin(
+            id,
+            opening.owner,
+            FIRST,
+            opening.keep,
+            opening.request.len(),
+        );
+        self.drop_ended(dropped).await?;
+        let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
+        let arguments: [&[u8]; 5] = [
+            &opening.caller,
+            keep.as_bytes(),
+            &opening.request,
+            self.holder.as_bytes(),
+            lease.as_bytes(),
+        ];
+        self.run(OPEN, id, &arguments).await?;
+        Ok(writing)
+    }
+
+    async fn append_events(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
+        // The lock is not held while this process waits for the server.
+        let reserved = self.written().reserve(id, &entries);
+        self.drop_ended(reserved?).await?;
+        let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
+        let pairs = positions.iter().zip(&entries);
+        let arguments: Vec<&[u8]> = pairs
+            .flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]])
+            .collect();
+        self.run(APPEND, id, &arguments).await?;
+        let trim = self.written().tell(id);
+        let Some(Trim { first, dropped }) = trim else {
+            return Ok(());
+        };
+        tracing::warn!(
+            limit = OF_ANSWER,
+            "a kept answer has reached a limit: its first events are dropped"
+        );
+        let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
+        self.run(
+            TRIM,
+            id,
+            &[arguments[0].as_bytes(), arguments[1].as_bytes()],
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Drops ended answers, because others need their room.
+    async fn drop_ended(&self, ended: Dropped) -> Result<(), StoreError> {
+        for (id, limit) in ended {
+            tracing::warn!(
+                limit,
+                "an ended answer is no longer kept, since another one needs its room"
+            );
+            match self.run(DROP, id, &[limit.as_bytes(), b""]).await {
+                Ok(_) | Err(StoreError::Unknown) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
+        // One row beyond `most` shows whether more follow.
+        let (start, count) = (format!("({after}"), (most + 1).to_string());
+        let value = self
+            .run(READ, id, &[start.as_bytes(), count.as_bytes()])
+            .await?;
+        let (mut rows, dropped, is_written): (Rows, Option<String>, bool) =
+            redis::from_redis_value(value)?;
+        if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
+            return Err(error);
+        }
+        self.written().touch(id);
+        let has_more = rows.len() > most;
+        rows.truncate(most);
+        let batch = Batch {
+            has_more,
+            ..batch(rows)?
+        };
+        match batch.entries.is_empty() && batch.end.is_none() && !is_written {
+            true => Err(StoreError::Unwritten),
+            false => Ok(batch),
+        }
+    }
+
+    async fn follow(
+        &self,
+        id: AnswerId,
+        after: Position,
+        wait: Duration,
+    ) -> Result<Batch, StoreError> {
+        let until = Instant::now() + wait;
+        let mut poll = POLL;
+        loop {
+            // Subscribed before the read, so that no event is missed in between.
+            let changed = self.written().changed(id);
+            let batch = self.read(id, after, MOST_AT_ONCE).await?;
+            if !batch.entries.is_empty() || batch.end.is_some() || Instant::now() >= until {
+                return Ok(batch);
+            }
+            let next = until.min(Instant::now() + LOOK_AGAIN);
+            match changed {
+                Some(mut changed) => drop(timeout_at(next, changed.changed()).await),
+                // Another process writes it.
+                None => {
+                    sleep(poll.min(next.saturating_duration_since(Instant::now()))).await;
+                    poll = (2 * poll).min(LONGEST_POLL);
+                }
+            }
+        }
+    }
+
+    async fn find(&self, id: AnswerId) -> Result<Found, StoreError> {
+        let value = self.run(LOOK_UP, id, &[]).await?;
+        let (caller, keep, gone, rows, is_written): (Vec<u8>, u64, Option<String>, Rows, bool) =
+            redis::from_redis_value(value)?;
+        let caller = caller
+            .try_into()
+            .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
+        let keep = Duration::from_millis(keep);
+        if rows.is_empty() {
+            let gone = gone.map_or(Gone::Expired, |limit| Gone::Dropped(limit_of(&limit)));
+            return Ok(Found {
+                caller,
+                keep,
+                log: Err(gone),
+            });
+        }
+        let mut last = Position::START;
+        let mut end = None;
+        for (at, (field, said)) in rows {
+            let at = position(&at)?;
+            match field.as_str() {
+                END => end = Some(end_of(&said)),
+                _ => last = last.max(at),
+            }
+        }
+        Ok(Found {
+            caller,
+            keep,
+            log: Ok(Log {
+                last,
+                end,
+                is_written,
+            }),
+        })
+    }
+
+    async fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
+        let lease = milliseconds(LEASE);
+        let value = self
+            .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
+            .await?;
+        let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
+        let Some((epoch, keep, request)) = taken else {
+            return Ok(None);
+        };
+        let writing = self.begin(
+            id,
+            Owner::default(),
+            epoch,
+            Duration::from_millis(keep),
+            request.len(),
+        );
+        let fence = Position { epoch, seq: 0 };
+        match self.events(id, Position::START, fence).await {
+            Ok(events) => {
+                self.written().note(id, &events);
+                let last = events.last().map_or(Position::START, |entry| entry.at);
+                let events = events.into_iter().map(|entry| entry.bytes).collect();
+                Ok(Some(Taken {
+                    writing,
+                    epoch,
+                    request: request.into(),
+                    events,
+                    last,
+                }))
+            }
+            Err(error) => {
+                self.close(id, fence.next(), End::Broken).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the events of an answer between two positions.
+    async fn events(
+        &self,
+        id: AnswerId,
+        mut after: Position,
+        last: Position,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut events = Vec::new();
+        while after < last {
+            let batch = self.read(id, after, MOST_AT_ONCE).await?;
+            let Some(last) = batch.entries.last() else {
+                break;
+            };
+            after = last.at;
+            events.extend(batch.entries);
+        }
+        Ok(events)
+    }
+
+    /// Removes an answer from the server, which has no room for its next events.
+    async fn take_out(
+        &self,
+        id: AnswerId,
+        last: Position,
+        limit: &'static str,
+    ) -> Result<GivenUp, StoreError> {
+        let dropped = self.written().dropped(id);
+        let entries = self.events(id, dropped, last).await?;
+        self.run(
+            DROP,
+            id,
+            &[limit.as_bytes(), last.epoch.to_string().as_bytes()],
+        )
+        .await?;
+        self.written().stop_writing(id, last.epoch);
+        Ok(GivenUp { dropped, entries })
+    }
+
+    fn key_of(name: Name) -> String {
+        let mut key = "restitch:name:".to_owned();
+        for byte in name.0 {
+            // Writing to a `String` does not fail.
+            let _ = write!(key, "{byte:02x}");
+        }
+        key
+    }
+}
+
+/// Returns a script with the common functions before it.
+fn with_common(script: &str) -> Script {
+    Script::new(&[COMMON, script].concat())
+}
+
+/// Returns a call of a script for an answer.
+fn over(script: &Script, id: AnswerId) -> ScriptInvocation<'_> {
+    let mut invocation = script.prepare_invoke();
+    for part in ["log", "meta", "lease"] {
+        invocation.key(format!("restitch:{{{id}}}:{part}"));
+    }
+    invocation
+}
+
+/// A panic elsewhere leaves the map valid, because no change can panic halfway.
+fn locked(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store for Redis {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
+        Box::pin(self.open_answer(id, opening))
+    }
+
+    fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
+        Box::pin(self.append_events(id, entries))
+    }
+
+    fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let (epoch, at, end) = (
+                at.epoch,
+                at.to_string(),
+                if end == End::Whole { WHOLE } else { "broken" },
+            );
+            self.run(
+                CLOSE,
+                id,
+                &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()],
+            )
+            .await?;
+            self.written().end(id, epoch);
+            Ok(())
+        })
+    }
+
+    fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp> {
+        Box::pin(self.take_out(id, last, limit))
+    }
+
+    fn reading(&self, id: AnswerId) -> Reading {
+        self.written().reading(id)
+    }
+
+    fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
+        Box::pin(self.follow(id, after, wait))
+    }
+
+    fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
+        Box::pin(async move {
+            self.written().forget(id);
+            self.run(DELETE, id, &[]).await.map(drop)
+        })
+    }
+
+    fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
+        Box::pin(self.find(id))
+    }
+
+    fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let (key, id_text) = (Self::key_of(name), id.to_string());
+            self.run(NAME, id, &[key.as_bytes(), id_text.as_bytes()])
+                .await
+                .map(drop)
+        })
+    }
+
+    fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
+        Box::pin(async move {
+            let members = redis::cmd("SMEMBERS").arg(Self::key_of(name)).to_owned();
+            let ids: Vec<String> = members.query_async(&mut self.connection.clone()).await?;
+            Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+        })
+    }
+
+    fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let (epoch, lease) = (epoch.to_string(), milliseconds(LEASE));
+            self.run(
+                RENEW,
+                id,
+                &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()],
+            )
+            .await
+            .map(drop)
+        })
+    }
+
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
+        Box::pin(self.take(id))
+    }
+
+    fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
+        Box::pin(async move {
+            let at = at.to_string();
+            let value = self.run(HAS, id, &[at.as_bytes()]).await?;
+            let (has, dropped): (bool, Option<String>) = redis::from_redis_value(value)?;
+            Ok(has
+                || dropped.is_some_and(|dropped| {
+                    dropped.split_once(' ').is_some_and(|(last, _)| last == at)
+                }))
+        })
+    }
+
+    /// The server removes expired answers by itself. One round trip renews all answers that clients
+    /// read here.
+    fn sweep(&self) -> Pending<'_, ()> {
+        Box::pin(async move {
+            let read = self.written().sweep();
+            if read.is_empty() {
+                return Ok(());
+            }
+            let script = with_common(KEEP);
+            let mut calls = redis::pipe();
+            calls.load_script(&script).ignore();
+            for id in read {
+                calls.invoke_script(&over(&script, id)).ignore();
+            }
+            Ok(calls.exec_async(&mut self.connection.clone()).await?)
+        })
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address may have a password.
+        f.debug_struct("Redis")
+            .field("holder", &self.holder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        // The server's error for an entry that is not after all others. It has no code of its own.
+        match error.to_string() {
+            said if said.contains("equal or smaller") => Self::Fenced,
+            said => Self::Failed(said),
+        }
+    }
+}
+
+impl From<redis::ParsingError> for StoreError {
+    fn from(error: redis::ParsingError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Entries of a stream: position, field and value.
+type Rows = Vec<(String, (String, Vec<u8>))>;
+
+/// Returns the events of entries.
+fn batch(rows: Rows) -> Result<Batch, StoreError> {
+    let mut batch = Batch::default();
+    for (at, (field, bytes)) in rows {
+        match field.as_str() {
+            EVENT => batch.entries.push(Entry {
+                at: position(&at)?,
+                bytes: Bytes::from(bytes),
+            }),
+            END => batch.end = Some(end_of(&bytes)),
+            // A process has begun.
+            _ => {}
+        }
+    }
+    Ok(batch)
+}
+
+fn end_of(said: &[u8]) -> End {
+    if said == WHOLE.as_bytes() {
+        End::Whole
+    } else {
+        End::Broken
+    }
+}
+
+fn position(at: &str) -> Result<Position, StoreError> {
+    at.parse()
+        .map_err(|_| StoreError::Failed("an entry without a position".to_owned()))
+}
+
+/// Returns why events after a position are missing: `dropped` is the last one that was dropped, and
+/// the limit.
+fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
+    let (at, limit) = dropped.split_once(' ')?;
+    let at: Position = at.parse().ok()?;
+    (after < at).then_some(StoreError::Dropped(limit_of(limit)))
+}
+
+fn milliseconds(time: Duration) -> String {
+    time.as_millis().to_string()
+}
+
+const EVENT: &str = "d";
+const END: &str = "e";
+const WHOLE: &str = "whole";
+
+/// How long a lease lasts without a renewal. Another process can resume the answer only after that
+/// time. The writer renews it every second, so a renewal that fails does not end it.
+const LEASE: Duration = Duration::from_secs(3);
+/// How long to wait for a connection to the server, and for its response.
+const PATIENCE: Duration = Duration::from_secs(2);
+const RETRIES: usize = 2;
+/// The epoch of the process that begins an answer.
+const FIRST: u64 = 1;
+/// How often the log of another process's answer is read.
+const POLL: Duration = Duration::from_millis(25);
+/// The longest interval, reached while no event comes.
+const LONGEST_POLL: Duration = Duration::from_millis(200);
+/// How often the log of this process's own answer is read without a notification: another process
+/// may have fenced it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The most events of a read; the rest needs a further read.
+const MOST_AT_ONCE: usize = 256;

@@ -1,0 +1,461 @@
+//! Builds outgoing requests, and filters the headers of both directions.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue,
+};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use tokio::time::sleep;
+
+use crate::route_config::holds_secret;
+use crate::route_config::{ContinueBy, RouteConfig};
+use restitch::ContinuationLimits;
+use restitch::internal::limits::{TimeLimit, is_probability};
+use restitch::repair::RepairLevel;
+use restitch::session::{GiveUp, GiveUpError, below};
+use restitch_http::{Body, Client, Error, Received};
+
+/// Sends a client's request to the upstream, with its method, path and headers and with `body`.
+/// `limit`: the time limit for the head of the response, once the body is sent.
+pub(super) async fn send(
+    client: &Client,
+    head: &Head,
+    body: Body,
+    limit: TimeLimit,
+) -> Result<Response<Received>, Error> {
+    let (body, sent) = body.awaited();
+    let mut request = Request::new(body);
+    *request.method_mut() = head.0.method.clone();
+    let path = head
+        .0
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    *request.uri_mut() = client.upstream().uri_for(path)?;
+    *request.headers_mut() = head.0.headers.clone();
+    let is_late = async {
+        sent.await;
+        sleep(limit.time).await;
+    };
+    tokio::select! {
+        biased;
+        response = client.send(request) => response,
+        () = is_late => Err(limit.into()),
+    }
+}
+
+/// The head of a client's request for the upstream.
+#[derive(Clone, Debug)]
+pub(super) struct Head(Parts);
+
+impl Head {
+    /// Removes the headers that concern only the connection between the client and the proxy. hyper
+    /// writes the length of the body itself.
+    pub(super) fn new(mut parts: Parts) -> Self {
+        remove_hop_by_hop(&mut parts.headers);
+        for name in [HOST, CONTENT_LENGTH, EXPECT] {
+            parts.headers.remove(name);
+        }
+        let ours: Vec<_> = parts
+            .headers
+            .keys()
+            .filter(|name| is_own(name))
+            .cloned()
+            .collect();
+        for name in ours {
+            parts.headers.remove(name);
+        }
+        for (name, value) in &mut parts.headers {
+            // The `Debug` output of headers omits sensitive values.
+            value.set_sensitive(value.is_sensitive() || holds_secret(name.as_str()));
+        }
+        Self(parts)
+    }
+
+    /// Returns the same head with replaced or added headers.
+    pub(super) fn with(&self, headers: HeaderMap) -> Self {
+        let mut with = self.clone();
+        with.0.headers.extend(headers);
+        with
+    }
+
+    /// Returns the words that may be keys: those in sensitive headers, and the values of the query.
+    pub(super) fn keys(&self) -> Vec<String> {
+        let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());
+        // Splits a scheme from its key, and cookies from each other.
+        let divides = |c: char| c.is_ascii_whitespace() || matches!(c, ';' | ',');
+        let words = sensitive
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(move |value| value.split(divides));
+        let words = words
+            .flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)])
+            .flatten();
+        let query = self.0.uri.query().unwrap_or_default();
+        let values = query
+            .split('&')
+            .filter_map(|member| Some(member.split_once('=')?.1));
+        words
+            .chain(values)
+            .filter(|word| word.len() >= SHORTEST_KEY)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Creates a head from the proxy's own parts.
+    pub(super) fn of(parts: Parts) -> Self {
+        Self(parts)
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    pub(super) fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.0.headers
+    }
+
+    pub(super) fn query(&self) -> Option<&str> {
+        self.0.uri.query()
+    }
+
+    /// Returns the request's path, without its query.
+    pub(super) fn path(&self) -> &str {
+        self.0.uri.path()
+    }
+
+    /// Returns the head for a further call. The first call's idempotency key would make the
+    /// upstream replay that answer or report a mismatch with the new body; a digest of the old body
+    /// would not match either. The name of a kept stream belongs to the first call's stream.
+    pub(super) fn for_further_call(&self) -> Self {
+        let mut again = self.clone();
+        for name in [
+            "idempotency-key",
+            "content-digest",
+            "content-md5",
+            "digest",
+            "repr-digest",
+            CONVERSATION,
+        ] {
+            again.0.headers.remove(name);
+        }
+        again
+    }
+
+    /// Adds the name under which the server keeps the stream, if the request has none. Returns
+    /// whether it added one.
+    pub(super) fn name_stream(&mut self) -> bool {
+        let is_unnamed = !self.0.headers.contains_key(CONVERSATION);
+        if is_unnamed {
+            let name = format!("{OWN_STREAMS}{}", random_name());
+            self.0.headers.extend(
+                HeaderValue::try_from(name)
+                    .map(|name| (HeaderName::from_static(CONVERSATION), name)),
+            );
+        }
+        is_unnamed
+    }
+
+    /// Returns the name under which the server keeps the stream, if a path may contain it.
+    pub(super) fn stream_name(&self) -> Option<&str> {
+        let name = self.0.headers.get(CONVERSATION)?.to_str().ok()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        Some(name).filter(|name| !name.is_empty() && name.bytes().all(is_plain))
+    }
+
+    /// Returns the head of a request for the server's kept stream; `query` follows its path.
+    pub(super) fn of_kept_stream(&self, method: Method, query: &str) -> Option<Self> {
+        let path = format!(
+            "{}/stream/{}{query}",
+            self.path().strip_suffix("/chat/completions")?,
+            self.stream_name()?
+        );
+        self.without_body(method, &path)
+    }
+
+    /// Returns the head of the request that stops a kept stream. `None`: the client, not the proxy,
+    /// has named the stream.
+    pub(super) fn stopping(&self) -> Option<Self> {
+        self.stream_name()
+            .filter(|name| name.starts_with(OWN_STREAMS))?;
+        self.of_kept_stream(Method::DELETE, "")
+    }
+
+    fn without_body(&self, method: Method, path: &str) -> Option<Self> {
+        let mut other = self.for_further_call();
+        other.0.method = method;
+        other.0.headers.remove(CONTENT_TYPE);
+        other.0.uri = path.parse().ok()?;
+        Some(other)
+    }
+
+    /// Returns the head of the request that reattaches to the same answer; `query` follows the
+    /// path.
+    pub(super) fn resuming(&self, query: &str) -> Option<Self> {
+        let own = self
+            .0
+            .uri
+            .query()
+            .map(|own| format!("&{own}"))
+            .unwrap_or_default();
+        self.without_body(Method::GET, &format!("{}{query}{own}", self.path()))
+    }
+
+    /// Returns the head for a call below another path: `prefix` replaces `/v1`, or is added.
+    pub(crate) fn below(mut self, prefix: &str) -> Self {
+        let path = self
+            .0
+            .uri
+            .path_and_query()
+            .map_or("/", |path| path.as_str());
+        if let Some(uri) = below(prefix, path).and_then(|path| path.parse().ok()) {
+            self.0.uri = uri;
+        }
+        self
+    }
+
+    /// Requests an uncompressed answer, since the proxy reads it.
+    pub(super) fn uncompressed(mut self) -> Self {
+        self.0
+            .headers
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self
+    }
+
+    /// Copies the values and the path. Without the copy, they would hold the connection's read
+    /// buffer in memory as long as the answer runs.
+    pub(super) fn copied(mut self) -> Self {
+        let values = self
+            .0
+            .headers
+            .values()
+            .map(HeaderValue::as_bytes)
+            .collect::<Vec<_>>()
+            .concat();
+        let mut values = Bytes::from(values);
+        for value in self.0.headers.values_mut() {
+            let bytes = values.split_to(value.len());
+            if let Ok(mut copy) = HeaderValue::from_maybe_shared(bytes) {
+                copy.set_sensitive(value.is_sensitive());
+                *value = copy;
+            }
+        }
+        if let Ok(uri) = self.0.uri.to_string().parse() {
+            self.0.uri = uri;
+        }
+        self
+    }
+}
+
+/// Returns a unique name: 32 hexadecimal digits. It is not a secret.
+pub(super) fn random_name() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// The fewest bytes of a word that may be a key: shorter ones, such as `Bearer`, also occur in
+/// ordinary texts.
+pub(super) const SHORTEST_KEY: usize = 8;
+
+/// The header that names a stream for the server to keep (llama.cpp).
+pub(super) const CONVERSATION: &str = "x-conversation-id";
+
+/// The prefix of the proxy's own names for kept streams.
+const OWN_STREAMS: &str = "restitch-";
+
+/// Returns whether a header is addressed to the proxy.
+pub(super) fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OWN_HEADERS)
+}
+
+/// The prefix of the headers that are addressed to the proxy, which does not forward them.
+const OWN_HEADERS: &str = "x-restitch";
+
+/// The directives for the proxy in a request's headers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestDirectives {
+    /// `x-restitch: off`: the request and its answer pass unchanged.
+    pub(super) off: bool,
+    /// `x-restitch-continuations`: the most calls after the first one.
+    pub(super) continuations: Option<u32>,
+    /// `x-restitch-max-risk`: the largest accepted probability of a wrong join. It can only lower
+    /// the operator's limit.
+    pub(super) max_risk: Option<f64>,
+    /// `x-restitch-give-up`: the ending of an answer that can't be completed.
+    pub(super) give_up: Option<GiveUp>,
+    /// `x-restitch-repair`: how much repair may change the JSON in the answer.
+    pub(super) repair: Option<RepairLevel>,
+    /// `x-restitch-stage`: the expected shape of the answer.
+    pub(super) stage: Option<String>,
+    /// `x-restitch-keep`: how long the proxy keeps the answer after its last read.
+    pub(super) keep: Option<Duration>,
+}
+
+impl RequestDirectives {
+    /// Returns whether the request wants its answer kept. `x-restitch-keep: 0` declines that.
+    pub(super) fn asks_keep(&self) -> bool {
+        self.keep.is_some_and(|keep| !keep.is_zero())
+    }
+
+    /// Reads a request's headers. An error is a message for the client.
+    pub fn read(headers: &HeaderMap) -> Result<Self, String> {
+        if !headers.keys().any(is_own) {
+            return Ok(Self::default());
+        }
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .map(|value| value.to_str().unwrap_or_default().trim())
+        };
+        let off = match text(OWN_HEADERS) {
+            Some(value) if value.eq_ignore_ascii_case("off") => true,
+            Some(value) if !value.eq_ignore_ascii_case("on") => {
+                return Err("`x-restitch` is neither `on` nor `off`".to_owned());
+            }
+            _ => false,
+        };
+        let continuations = match text("x-restitch-continuations").map(str::parse) {
+            None => None,
+            Some(Ok(continuations)) => Some(continuations),
+            Some(Err(_)) => {
+                return Err("`x-restitch-continuations` is no number of calls".to_owned());
+            }
+        };
+        let max_risk = match text("x-restitch-max-risk")
+            .map(|risk| risk.parse().ok().filter(|&risk| is_probability(risk)))
+        {
+            None => None,
+            Some(Some(risk)) => Some(risk),
+            Some(None) => return Err("`x-restitch-max-risk` is no number from 0 to 1".to_owned()),
+        };
+        let give_up = text("x-restitch-give-up").map(str::parse).transpose();
+        let give_up =
+            give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
+        let repair = text("x-restitch-repair")
+            .map(RepairLevel::named)
+            .transpose();
+        let repair = repair.map_err(|error| format!("`x-restitch-repair`: {error}"))?;
+        let keep = text("x-restitch-keep").map(str::parse).transpose();
+        let keep = keep.map_err(|_| "`x-restitch-keep` is no number of seconds".to_owned())?;
+        Ok(Self {
+            off,
+            continuations,
+            max_risk,
+            give_up,
+            repair,
+            stage: text("x-restitch-stage").map(str::to_owned),
+            keep: keep.map(Duration::from_secs),
+        })
+    }
+
+    /// Overrides a route's settings by the request's directives.
+    pub fn apply(&self, route: &mut RouteConfig, longest_keep: u32) {
+        if self.off {
+            route.continuation = ContinueBy::Off;
+        }
+        route.max_continuations = route
+            .max_continuations
+            .map(|most| most.min(self.continuations.unwrap_or(u32::MAX)));
+        route.max_risk = route
+            .max_risk
+            .map(|most| most.min(self.max_risk.unwrap_or(1.0)));
+        route.on_give_up = self.give_up.or(route.on_give_up);
+        route.repair = self.repair.or(route.repair);
+        let keep = self.keep.map(|keep| {
+            u32::try_from(keep.as_secs())
+                .unwrap_or(u32::MAX)
+                .min(longest_keep)
+        });
+        route.keep = keep.or(route.keep);
+    }
+
+    /// Lowers the operator's limits to the request's.
+    pub(super) fn lower(&self, limits: &mut ContinuationLimits) {
+        limits.max_continuations = self
+            .continuations
+            .unwrap_or(u32::MAX)
+            .min(limits.max_continuations);
+        limits.max_risk = self.max_risk.unwrap_or(1.0).min(limits.max_risk);
+    }
+}
+
+/// Removes the hop-by-hop headers ([RFC 9110, section
+/// 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), including those that `Connection`
+/// names.
+pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let is_of_connection =
+        |name: &&HeaderName| HOP_BY_HOP.contains(&name.as_str()) || named.contains(name);
+    let gone: Vec<_> = headers.keys().filter(is_of_connection).cloned().collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}
+
+/// The headers that always concern one connection only. The last two are old.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "proxy-connection",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use restitch::Limits;
+
+    /// Returns the operator's limits, lowered by a request's header.
+    fn lowered(name: &'static str, value: &'static str) -> Result<(u32, f64), String> {
+        let mut limits = Limits::default()
+            .with_max_continuations(3)
+            .with_max_risk(0.01)
+            .continuation;
+        let headers = [(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )]
+        .into_iter()
+        .collect();
+        RequestDirectives::read(&headers)?.lower(&mut limits);
+        Ok((limits.max_continuations, limits.max_risk))
+    }
+
+    #[test]
+    fn a_request_only_lowers_limits() {
+        for (value, risk) in [
+            ("0", 0.0),
+            ("0.005", 0.005),
+            ("0.01", 0.01),
+            ("0.5", 0.01),
+            ("1", 0.01),
+        ] {
+            assert_eq!(
+                lowered("x-restitch-max-risk", value),
+                Ok((3, risk)),
+                "{value}"
+            );
+        }
+        assert_eq!(lowered("x-restitch-continuations", "9"), Ok((3, 0.01)));
+        assert_eq!(lowered("x-restitch-continuations", "1"), Ok((1, 0.01)));
+        for value in ["-0.1", "1.1", "nan", "inf", "much", ""] {
+            let error = "`x-restitch-max-risk` is no number from 0 to 1".to_owned();
+            assert_eq!(lowered("x-restitch-max-risk", value), Err(error), "{value}");
+        }
+    }
+}

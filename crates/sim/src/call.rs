@@ -1,0 +1,457 @@
+//! Reads requests: which conversation a request belongs to, and whether it is a first call or a
+//! continuation.
+//!
+//! Knows messages in the format of the Chat Completions API, into which the [`wire`] converts them,
+//! and the layout of a continuation request, but not which step answers it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+
+use super::profile::ProviderProfile;
+use super::question::{anchor, mark, own_script};
+use super::script::{Script, Step};
+use super::tool::Tool;
+use super::wire::{self, Wire};
+
+/// One request that the server received, and its answer. Recorded before the first byte of the
+/// answer is sent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// The request's method.
+    pub method: Method,
+    /// Its path, with the query.
+    pub path: String,
+    /// Its headers. The values of headers that carry secrets are replaced by `[redacted]`.
+    pub headers: HeaderMap,
+    /// Its body; bytes that are not UTF-8 are replaced.
+    pub body: String,
+    /// Whether it was a first call or a continuation.
+    pub kind: CallKind,
+    /// The step that answered it; `None` if no step did.
+    pub step: Option<Step>,
+    /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may
+    /// deliver less.
+    pub delivered: usize,
+    /// The response's status; `None` if the connection was closed instead.
+    pub status: Option<StatusCode>,
+}
+
+/// The type of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A call for a document from its beginning.
+    First,
+    /// A call for the rest of a document.
+    Continuation {
+        /// The text that the request asked the model to repeat first.
+        anchor: String,
+        /// How many bytes of the document had been delivered.
+        position: usize,
+    },
+    /// Neither: another path, or a body that was rejected.
+    Other,
+}
+
+/// A request for an answer, parsed.
+pub(super) struct ParsedRequest {
+    /// A hash that is the same for all calls for one document.
+    pub(super) conversation: u64,
+    /// The script in the prompt, which replaces the server's.
+    pub(super) script: Option<Script>,
+    pub(super) continuation: Option<Continuation>,
+    /// The continuation is that of a prefill.
+    pub(super) is_prefill: bool,
+    /// The request turns reasoning off.
+    pub(super) reasoning_off: bool,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
+    /// The tool that an answer may call.
+    pub(super) tool: Option<Tool>,
+    /// Bytes of all messages, from which the prompt's token count is estimated.
+    pub(super) prompt_bytes: usize,
+}
+
+/// The parts of a continuation request.
+pub(super) struct Continuation {
+    /// The text delivered so far, including its envelope.
+    pub(super) delivered: String,
+    /// The text between the tags.
+    pub(super) anchor: String,
+    /// White space between the anchor's end and the cut. It follows a repeated anchor.
+    pub(super) gap: String,
+    /// The text that the request asked the model to write between the anchor and the new text.
+    pub(super) mark: Option<String>,
+    /// How many bytes of the document the delivered text has.
+    pub(super) position: usize,
+}
+
+/// A request that gets no step: a status, and a message that names the client's mistake.
+#[derive(Debug)]
+pub(super) struct RequestError {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+    /// The body of the response, if it is not made from the message.
+    pub body: Option<&'static str>,
+}
+
+impl RequestError {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+            body: None,
+        }
+    }
+}
+
+impl ParsedRequest {
+    /// Reads a request's body. `document` is needed to find where the continuation begins.
+    pub(super) fn read(
+        wire: &dyn Wire,
+        body: &[u8],
+        document: &str,
+        profile: ProviderProfile,
+        path: &str,
+    ) -> Result<Self, RequestError> {
+        let mut body: Value =
+            serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
+        let Some(turns) = wire.turns(&body, document) else {
+            return Err(bad(format!(
+                "`{}` is not a text or an array, or is empty",
+                wire.member()
+            )));
+        };
+        let messages = turns.messages.as_slice();
+        if let Some(object) = body.as_object_mut() {
+            object.insert("messages".into(), messages.into());
+        }
+        if let Some(refusal) = profile.refusal(path, &body) {
+            return Err(RequestError {
+                body: Some(refusal),
+                ..bad(String::new())
+            });
+        }
+        let is_prefill = turns.is_prefill || profile.continues(&body);
+        let (messages, prefill) = match messages.split_last() {
+            Some((last, before)) if is_prefill => (before, Some(text(last))),
+            _ => (messages, None),
+        };
+        let continuation = Continuation::asked(messages, prefill, document)?;
+        let mut prompt = messages;
+        while let Some((begin, Some(_), _)) = last_turn(prompt) {
+            prompt = &prompt[..begin];
+        }
+        let mut hasher = DefaultHasher::new();
+        for message in prompt {
+            message.to_string().hash(&mut hasher);
+        }
+        Ok(Self {
+            conversation: hasher.finish(),
+            script: script(prompt)?,
+            continuation,
+            is_prefill,
+            reasoning_off: reasoning_off(&body),
+            stream: wire.streams(&body),
+            include_usage: body
+                .pointer("/stream_options/include_usage")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
+            tool: Tool::read(&body).filter(|_| wire.has_tools()),
+            prompt_bytes: messages
+                .iter()
+                .map(|message| message.to_string().len())
+                .sum(),
+        })
+    }
+}
+
+/// Returns the script in the last message of the user's that has one.
+fn script(prompt: &[Value]) -> Result<Option<Script>, RequestError> {
+    let mut scripts = prompt
+        .iter()
+        .filter(|m| role(m) == "user")
+        .filter_map(|m| own_script(&text(m)));
+    scripts
+        .next_back()
+        .map(|script| {
+            script
+                .parse()
+                .map_err(|e| bad(format!("the prompt's script: {e}")))
+        })
+        .transpose()
+}
+
+fn bad(message: String) -> RequestError {
+    RequestError::new(StatusCode::BAD_REQUEST, message)
+}
+
+impl Continuation {
+    /// Reads the continuation that a request asks for, if it asks for one.
+    fn asked(
+        messages: &[Value],
+        prefill: Option<String>,
+        document: &str,
+    ) -> Result<Option<Self>, RequestError> {
+        if let Some(delivered) = prefill {
+            // White space at the end of a prefill belongs to it and is not repeated.
+            let read = Self::read(delivered, String::new(), document)?;
+            return Ok(Some(Self {
+                gap: String::new(),
+                ..read
+            }));
+        }
+        let Some((_, delivered, anchor)) = last_turn(messages) else {
+            return Ok(None);
+        };
+        let Some(delivered) = delivered else {
+            return Err(RequestError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "a continuation is asked for, but no assistant message before it has the delivered text",
+            ));
+        };
+        let question = messages
+            .iter()
+            .rfind(|message| role(message) == "user")
+            .map(text);
+        let mark = question.and_then(|question| mark(&question).map(str::to_owned));
+        Ok(Some(Self {
+            mark,
+            ..Self::read(delivered, anchor, document)?
+        }))
+    }
+
+    fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {
+        let position = position(document, &delivered)?;
+        let end = delivered.trim_end_matches(WHITE_SPACE).len();
+        let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len());
+        let gap = begin.and_then(|begin| delivered.get(begin..)?.strip_prefix(anchor.as_str()));
+        let Some(gap) = gap.map(str::to_owned) else {
+            return Err(RequestError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "the overlap context is not the end of the delivered text: {:?}",
+                    tail(&anchor)
+                ),
+            ));
+        };
+        Ok(Self {
+            delivered,
+            anchor,
+            gap,
+            mark: None,
+            position,
+        })
+    }
+}
+
+/// Returns how many bytes of `document` the text `delivered` has. A fence or a preamble before the
+/// root is skipped.
+fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
+    // A document that is not an object or array has no opener to look for; then nothing may precede
+    // it.
+    let begin = document.len() - document.trim_start_matches(WHITE_SPACE).len();
+    let (begin, root) = if document[begin..].starts_with(OPENERS) {
+        (
+            begin,
+            delivered.find(OPENERS).map_or("", |at| &delivered[at..]),
+        )
+    } else {
+        (0, delivered)
+    };
+    let expected = &document[begin..];
+    if expected.starts_with(root) {
+        return Ok(begin + root.len());
+    }
+    let same = expected
+        .bytes()
+        .zip(root.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let shown = |text: &str| {
+        String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned()
+    };
+    Err(RequestError::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        format!(
+            "the delivered text is not a prefix of the document: at byte {} it has {:?} instead of {:?}",
+            begin + same,
+            shown(root),
+            shown(expected),
+        ),
+    ))
+}
+
+/// Returns, if the last user message asks for a continuation: where its turn begins, the delivered
+/// text of the assistant message before it, if there is one, and the anchor.
+fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
+    let user = messages
+        .iter()
+        .rposition(|message| role(message) == "user")?;
+    let anchor = anchor(&text(&messages[user]))?.to_owned();
+    let assistant = messages[..user]
+        .iter()
+        .rposition(|message| role(message) == "assistant");
+    Some((
+        assistant.unwrap_or(user),
+        assistant.map(|at| text(&messages[at])),
+        anchor,
+    ))
+}
+
+/// Returns whether a request turns reasoning off, by any provider's member.
+fn reasoning_off(body: &Value) -> bool {
+    let is = |pointer: &str, off: &[Value]| {
+        body.pointer(pointer)
+            .is_some_and(|value| off.contains(value))
+    };
+    is("/thinking/type", &["disabled".into()])
+        || is("/enable_thinking", &[false.into()])
+        || is("/chat_template_kwargs/enable_thinking", &[false.into()])
+        || is("/reasoning/enabled", &[false.into()])
+        || is("/reasoning_effort", &["none".into(), "minimal".into()])
+        || is("/reasoning/effort", &["none".into(), "minimal".into()])
+        || is(
+            "/generationConfig/thinkingConfig/thinkingBudget",
+            &[0.into()],
+        )
+        || is("/think", &[false.into()])
+}
+
+fn role(message: &Value) -> &str {
+    message.get("role").and_then(Value::as_str).unwrap_or("")
+}
+
+fn text(message: &Value) -> String {
+    wire::text(message.get("content"))
+}
+
+/// Returns the last characters of a text, for messages.
+fn tail(text: &str) -> &str {
+    let begin = text.char_indices().rev().nth(39).map_or(0, |(at, _)| at);
+    &text[begin..]
+}
+
+/// White space of RFC 8259.
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
+const OPENERS: [char; 2] = ['{', '['];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
+
+    fn ask(messages: &Value) -> Result<ParsedRequest, RequestError> {
+        let body = json!({ "messages": messages }).to_string();
+        let path = "/v1/chat/completions";
+        ParsedRequest::read(
+            &wire::Chat,
+            body.as_bytes(),
+            DOCUMENT,
+            ProviderProfile::OpenAi,
+            path,
+        )
+    }
+
+    #[test]
+    fn the_position_is_the_length_of_the_delivered_root() {
+        let envelopes = ["", "```json\n", "Here it is:\n\n```json\n", "\n  "];
+        for envelope in envelopes {
+            for cut in 0..=DOCUMENT.len() {
+                let delivered = format!("{envelope}{}", &DOCUMENT[..cut]);
+                assert_eq!(
+                    position(DOCUMENT, &delivered).unwrap(),
+                    cut,
+                    "{delivered:?}"
+                );
+            }
+        }
+        assert_eq!(position(" \n[1, 2]", "[1").unwrap(), 4);
+        assert_eq!(position("plain text", "plain").unwrap(), 5);
+        let error = position(DOCUMENT, r#"{"a": [1, 22, 3]"#).unwrap_err();
+        assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(
+            error.message,
+            r#"the delivered text is not a prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
+        );
+        assert!(position(DOCUMENT, &format!("{DOCUMENT}{DOCUMENT}")).is_err());
+    }
+
+    #[test]
+    fn a_continuation_belongs_to_the_conversation_of_its_first_call() {
+        let prompt = json!({"role": "user", "content": "a document"});
+        let more = |anchor: &str| json!({"role": "user", "content": format!("Go on.\n<overlap_context>\n{anchor}\n</overlap_context>")});
+        let said =
+            |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+
+        let first = ask(&json!([prompt])).unwrap();
+        assert!(first.continuation.is_none());
+        let second = ask(&json!([prompt, said(r#"{"a": [1, "#), more("[1,")])).unwrap();
+        assert_eq!(second.conversation, first.conversation);
+        let continuation = second.continuation.unwrap();
+        assert_eq!(
+            (
+                continuation.anchor.as_str(),
+                continuation.gap.as_str(),
+                continuation.position
+            ),
+            ("[1,", " ", 10)
+        );
+        // A client that keeps its earlier continuation turns.
+        let third = ask(&json!([
+            prompt,
+            said(r#"{"a""#),
+            more(r#""a""#),
+            said(r#"{"a": ["#),
+            more("["),
+        ]))
+        .unwrap();
+        assert_eq!(third.conversation, first.conversation);
+        assert_eq!(third.continuation.unwrap().position, 7);
+        // Another prompt is another conversation.
+        assert_ne!(
+            ask(&json!([{"role": "user", "content": "another"}]))
+                .unwrap()
+                .conversation,
+            first.conversation
+        );
+
+        let status = |messages: Value| ask(&messages).map(|_| ()).unwrap_err().status.as_u16();
+        assert_eq!(status(json!([prompt, more("x")])), 422);
+        assert_eq!(
+            status(json!([prompt, said(r#"{"a": [1"#), more("[2")])),
+            422
+        );
+        assert_eq!(
+            status(json!([
+                prompt,
+                said(r#"{"a": [1"#),
+                more(r#"very long {"a": [1"#)
+            ])),
+            422
+        );
+        assert_eq!(status(json!([])), 400);
+    }
+
+    #[test]
+    fn a_prompt_brings_its_own_script() {
+        let with = |content: &str| ask(&json!([{"role": "user", "content": content}]));
+        assert!(with("plain").unwrap().script.is_none());
+        let script = with("One [[script: 500 | exact]] document")
+            .unwrap()
+            .script
+            .unwrap();
+        assert_eq!(script.to_string(), "500 | exact");
+        let error = with("[[script: bogus]]").map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.message,
+            "the prompt's script: no behaviour is called `bogus` (byte 1)"
+        );
+    }
+}

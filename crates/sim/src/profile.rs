@@ -1,0 +1,160 @@
+//! Differences between providers: whether and how they continue a prefill, which requests they
+//! reject, and their error messages.
+//!
+//! The messages are those of real responses; `provider::capability` names their sources.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use restitch::provider::capability::PrefillForm;
+
+/// The provider whose behaviour the server imitates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum ProviderProfile {
+    /// Continues no prefill: ignores a last message of the assistant's.
+    #[default]
+    OpenAi,
+    /// Up to 4.5: continues a last message, which may not end in white space.
+    Anthropic,
+    /// From 4.6 on: rejects such a message.
+    Anthropic46,
+    /// Up to 3.5 Flash: continues a last message.
+    Gemini,
+    /// From 3.6 Flash on: rejects it.
+    Gemini36,
+    /// Continues it with `"prefix": true` below `/beta`, and rejects it otherwise.
+    DeepSeek,
+    /// Continues it with `"prefix": true` and returns the prefill at the start of the answer;
+    /// rejects it otherwise.
+    Mistral,
+    /// Continues it with `"partial": true`.
+    Partial,
+    /// Continues it with `"continue_final_message": true`, unless the request adds a generation
+    /// prompt, too.
+    Vllm,
+    /// Continues it, and rejects it while reasoning is on.
+    LlamaCpp,
+    /// Continues no prefill, and rejects a `response_format` of `json_object`.
+    Perplexity,
+}
+
+impl ProviderProfile {
+    /// All profiles, with their names.
+    pub const NAMES: [(&'static str, Self); 11] = [
+        ("openai", Self::OpenAi),
+        ("anthropic", Self::Anthropic),
+        ("anthropic-4.6", Self::Anthropic46),
+        ("gemini", Self::Gemini),
+        ("gemini-3.6", Self::Gemini36),
+        ("deepseek", Self::DeepSeek),
+        ("mistral", Self::Mistral),
+        ("partial", Self::Partial),
+        ("vllm", Self::Vllm),
+        ("llama.cpp", Self::LlamaCpp),
+        ("perplexity", Self::Perplexity),
+    ];
+
+    /// Returns how a client marks a prefill as one to continue.
+    pub fn prefill(self) -> PrefillForm {
+        match self {
+            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => {
+                PrefillForm::None
+            }
+            Self::Anthropic | Self::Gemini | Self::LlamaCpp => PrefillForm::Turn,
+            Self::DeepSeek | Self::Mistral => PrefillForm::Flag,
+            Self::Partial => PrefillForm::Partial,
+            Self::Vllm => PrefillForm::Final,
+        }
+    }
+
+    /// Returns whether the answer begins with the prefill.
+    pub(super) fn returns_prefill(self) -> bool {
+        self == Self::Mistral
+    }
+
+    /// Returns whether a request's last message is a prefill to continue.
+    pub(super) fn continues(self, body: &Value) -> bool {
+        let says =
+            |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
+        last_of_assistant(body).is_some_and(|message| match self.prefill() {
+            PrefillForm::Turn => true,
+            PrefillForm::Flag => says(message, "prefix"),
+            PrefillForm::Partial => says(message, "partial"),
+            PrefillForm::Final => says(body, "continue_final_message"),
+            _ => false,
+        })
+    }
+
+    /// Returns the body of the 400 that a request gets, if it gets one.
+    pub(super) fn refusal(self, path: &str, body: &Value) -> Option<&'static str> {
+        let last = last_of_assistant(body);
+        let is_asked = self.continues(body);
+        let ends_in_space = || {
+            let text = last
+                .and_then(|message| message.get("content")?.as_str())
+                .unwrap_or_default();
+            text.ends_with([' ', '\t', '\n', '\r'])
+        };
+        let thinks = || {
+            body.pointer("/chat_template_kwargs/enable_thinking")
+                .and_then(Value::as_bool)
+                == Some(true)
+        };
+        let is_json = || {
+            body.pointer("/response_format/type")
+                .and_then(Value::as_str)
+                == Some("json_object")
+        };
+        let adds = || body.get("add_generation_prompt").and_then(Value::as_bool) != Some(false);
+        match self {
+            Self::Anthropic if last.is_some() && ends_in_space() => Some(TRAILING_SPACE),
+            Self::Anthropic46 if last.is_some() => Some(NO_PREFILL),
+            Self::Gemini36 if last.is_some() => Some(MODEL_TURN),
+            Self::DeepSeek if is_asked && !path.contains("/beta/") => Some(BETA_ONLY),
+            Self::DeepSeek if last.is_some() && !is_asked => Some(PREFIX_MODE),
+            Self::Mistral if last.is_some() && !is_asked => Some(LAST_ROLE),
+            Self::Vllm if is_asked && adds() => Some(BOTH),
+            Self::LlamaCpp if last.is_some() && thinks() => Some(THINKING),
+            Self::Perplexity if is_json() => Some(NO_FORMAT),
+            _ => None,
+        }
+    }
+}
+
+fn last_of_assistant(body: &Value) -> Option<&Value> {
+    let last = body.get("messages")?.as_array()?.last()?;
+    (last.get("role")?.as_str()? == "assistant").then_some(last)
+}
+
+impl fmt::Display for ProviderProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, profile)| profile == self);
+        debug_assert!(name.is_some(), "every profile has a name: {self:?}");
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for ProviderProfile {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, profile)| *profile).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("there are {}", names.join(", "))
+        })
+    }
+}
+
+const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
+const TRAILING_SPACE: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"}}"#;
+const MODEL_TURN: &str = r#"{"error":{"code":400,"message":"Requests ending with a model turn are not supported.","status":"INVALID_ARGUMENT"}}"#;
+const BETA_ONLY: &str = r#"{"error":{"message":"prefix is only available when using beta api (set base_url=\"https://api.deepseek.com/beta\")","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#;
+const PREFIX_MODE: &str = r#"{"error":{"message":"The last message of deepseek-reasoner must be a user message, or an assistant message with prefix mode on (refer to https://api-docs.deepseek.com/guides/chat_prefix_completion).","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#;
+const LAST_ROLE: &str = r#"{"object":"error","message":"Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant","type":"invalid_request_error","param":null,"code":null}"#;
+const BOTH: &str = r#"{"object":"error","message":"Cannot set both `continue_final_message` and `add_generation_prompt` to True.","type":"BadRequestError","param":null,"code":400}"#;
+const THINKING: &str = r#"{"error":{"code":400,"message":"Assistant response prefill is incompatible with enable_thinking.","type":"invalid_request_error"}}"#;
+const NO_FORMAT: &str = r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\"]","type":"bad_request","code":400}}"#;

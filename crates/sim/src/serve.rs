@@ -1,0 +1,468 @@
+//! Sockets, connections and routes.
+//!
+//! The modules above decide on the content of an answer; this module sends it, with the delays,
+//! cuts and losses that they choose.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use super::Sim;
+use super::answer::Answer;
+use super::call::{Call, CallKind, ParsedRequest, RequestError};
+use super::delivery::{Delivery, Ending};
+use super::profile::ProviderProfile;
+use super::redact;
+use super::script::{AnswerEnd, Behaviour, Step};
+use super::state::State;
+use super::wire::{self, Events, Frames, Message, Problem, Wire};
+use restitch::Limits;
+use restitch_http::server_socket::{Cut, Socket};
+
+/// A model server that listens. Dropping it closes its socket and every connection.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    /// Accepts connections, and owns their tasks.
+    accept: JoinHandle<()>,
+}
+
+impl Server {
+    /// Returns the address it listens on, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http://` and the address, without a path. OpenAI clients need `/v1` after it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Returns the last 10,000 requests, with at most 64 MiB of their bodies, oldest first.
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.state().log.calls().cloned().collect()
+    }
+
+    /// Returns how many scripted answers are in progress.
+    pub fn open(&self) -> usize {
+        self.shared.counts.borrow().open
+    }
+
+    /// Waits until at least `calls` requests have been received in all.
+    pub async fn received(&self, calls: usize) {
+        self.wait(|counts| counts.received >= calls).await;
+    }
+
+    /// Waits until no scripted answer is in progress: each has ended, was dropped, or its peer has
+    /// left.
+    pub async fn idle(&self) {
+        self.wait(|counts| counts.open == 0).await;
+    }
+
+    /// Serves until `signal` is ready, then closes the socket and every connection.
+    pub async fn serve_until(self, signal: impl Future<Output = ()>) {
+        signal.await;
+        self.shutdown().await;
+    }
+
+    /// Closes the socket and every connection; afterwards the port is free.
+    pub async fn shutdown(mut self) {
+        self.accept.abort();
+        // A task that was aborted has no result.
+        let _ = (&mut self.accept).await;
+    }
+
+    async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
+        // This fails only when the sender is gone, and `self` holds it.
+        let _ = self.shared.counts.subscribe().wait_for(until).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accept.abort();
+    }
+}
+
+pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    let shared = Arc::new(Shared {
+        sim,
+        state: Mutex::default(),
+        counts: watch::Sender::default(),
+    });
+    let accept = tokio::spawn(accept(listener, Arc::clone(&shared)));
+    Ok(Server {
+        addr,
+        shared,
+        accept,
+    })
+}
+
+/// The state that all connections share.
+#[derive(Debug)]
+struct Shared {
+    sim: Sim,
+    state: Mutex<State>,
+    counts: watch::Sender<Counts>,
+}
+
+impl Shared {
+    /// A panic elsewhere leaves the state consistent, because each change is one step.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The numbers that tests wait for.
+#[derive(Debug, Default)]
+struct Counts {
+    received: usize,
+    open: usize,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // The connections are dropped with this task.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&shared)))),
+                Err(error) => {
+                    // Mostly a lack of file descriptors; the wait lets other tasks free some.
+                    warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_AGAIN).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "no TCP_NODELAY");
+    }
+    let cut = Cut::default();
+    let io = Socket::new(stream, cut.clone());
+    let service = service_fn(|request| respond(Arc::clone(&shared), cut.clone(), request));
+    // There is no timer and so no time-out, because a test server waits for its tests, also on a
+    // paused clock.
+    if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
+        debug!(%error, "a connection ended early");
+    }
+}
+
+/// The server closes the connection without a response. hyper does so after an error.
+#[derive(Debug)]
+struct NoResponse;
+
+impl fmt::Display for NoResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the script hangs up")
+    }
+}
+
+impl std::error::Error for NoResponse {}
+
+type Reply = Response<Either<Full<Bytes>, Delivery>>;
+
+async fn respond(
+    shared: Arc<Shared>,
+    cut: Cut,
+    request: Request<Incoming>,
+) -> Result<Reply, NoResponse> {
+    let (parts, body) = request.into_parts();
+    let (body, too_large) = match Limited::new(body, Limits::default().transport.max_body_bytes)
+        .collect()
+        .await
+    {
+        Ok(body) => (body.to_bytes(), false),
+        Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
+        // The peer has left in the middle of its request.
+        Err(_) => return Err(NoResponse),
+    };
+    let mut call = Call {
+        method: parts.method.clone(),
+        path: redact::path(&parts.uri.to_string()),
+        headers: redact::headers(&parts.headers),
+        body: String::from_utf8_lossy(&body).into_owned(),
+        kind: CallKind::Other,
+        step: None,
+        delivered: 0,
+        status: None,
+    };
+    let reply = if too_large {
+        let error = RequestError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is larger than 32 MiB",
+        );
+        Ok(refuse(&wire::Chat, &error))
+    } else {
+        route(&shared, &cut, &parts, &body, &mut call)
+    };
+    call.status = reply.as_ref().ok().map(Response::status);
+    debug!(method = %call.method, path = parts.uri.path(), status = ?call.status, step = ?call.step, "request");
+    shared.state().log.push(call);
+    shared.counts.send_modify(|counts| counts.received += 1);
+    reply
+}
+
+fn route(
+    shared: &Arc<Shared>,
+    cut: &Cut,
+    parts: &Parts,
+    body: &[u8],
+    call: &mut Call,
+) -> Result<Reply, NoResponse> {
+    let path = parts.uri.path();
+    if parts.method == Method::POST
+        && let Some(wire) = wire::at(path, parts.uri.query().unwrap_or_default())
+    {
+        return match ParsedRequest::read(wire, body, &shared.sim.document, shared.sim.profile, path)
+        {
+            Ok(parsed) => complete(shared, cut, wire, &parsed, call),
+            Err(error) => Ok(refuse(wire, &error)),
+        };
+    }
+    if parts.method == Method::GET && path.ends_with("/models") {
+        let model = json!({"id": shared.sim.model, "object": "model", "created": 0, "owned_by": "restitch"});
+        return Ok(json_reply(
+            StatusCode::OK,
+            json!({"object": "list", "data": [model]}).to_string(),
+        ));
+    }
+    if parts.method == Method::GET && path == "/healthz" {
+        return Ok(json_reply(
+            StatusCode::OK,
+            json!({"status": "ok"}).to_string(),
+        ));
+    }
+    let message = format!("nothing answers {} {path}", parts.method);
+    Ok(refuse(
+        &wire::Chat,
+        &RequestError::new(StatusCode::NOT_FOUND, message),
+    ))
+}
+
+/// Takes the conversation's next step.
+fn complete(
+    shared: &Arc<Shared>,
+    cut: &Cut,
+    wire: &'static dyn Wire,
+    parsed: &ParsedRequest,
+    call: &mut Call,
+) -> Result<Reply, NoResponse> {
+    let sim = &shared.sim;
+    let continuation = parsed.continuation.as_ref();
+    let script = parsed.script.as_ref().unwrap_or(&sim.script);
+    let (step, number) = {
+        let mut state = shared.state();
+        state.answers += 1;
+        (
+            state
+                .conversations
+                .next(parsed.conversation, continuation.is_some(), script),
+            state.answers,
+        )
+    };
+    let answer = answer(sim, parsed, &step);
+    call.step = Some(step);
+    call.delivered = answer.delivered;
+    call.kind = continuation.map_or(CallKind::First, |c| CallKind::Continuation {
+        anchor: c.anchor.clone(),
+        position: c.position,
+    });
+    match step.behaviour {
+        Behaviour::NoResponse => return Err(NoResponse),
+        Behaviour::Status { code, retry_after } => return Ok(status(wire, code, retry_after)),
+        _ => {}
+    }
+    let end = answer.end;
+    let ending = match end {
+        AnswerEnd::Drop => Ending::Cut,
+        AnswerEnd::Stall => Ending::Stall,
+        _ => Ending::Clean,
+    };
+    let left = match end {
+        AnswerEnd::Reset(bytes) => Some(bytes),
+        _ => None,
+    };
+    let message = Message {
+        number,
+        model: sim.model.clone(),
+        finish: answer.finish,
+        parts: answer.into_parts(),
+        prompt_tokens: parsed.prompt_bytes / 4,
+        include_usage: parsed.include_usage,
+        sent: 0,
+    };
+    let mut response = Response::builder();
+    let frames = if parsed.stream {
+        response = response
+            .header(CONTENT_TYPE, wire.content_type())
+            .header(CACHE_CONTROL, "no-cache");
+        Frames::Events(Box::new(Events::new(wire, message, end, sim.chunk)))
+    } else {
+        let body = if end == AnswerEnd::Error {
+            wire.failed(&message)
+        } else {
+            wire.body(&message)
+        };
+        let mut body = Bytes::from(body);
+        if end == AnswerEnd::Malformed {
+            body.truncate(body.len() / 2);
+        }
+        // The length is that of the complete body, so that the peer can detect the missing part.
+        response = response
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_LENGTH, body.len());
+        match (ending, step.behaviour) {
+            (Ending::Clean, _) => {}
+            (_, Behaviour::Drop) => body.clear(),
+            _ => body.truncate(body.len() / 2),
+        }
+        Frames::Body(Some(body))
+    };
+    let delivery = Delivery::new(
+        frames,
+        ending,
+        left,
+        sim.delay,
+        cut.clone(),
+        Open::new(shared),
+    );
+    Ok(built(response.body(Either::Right(delivery))))
+}
+
+/// Returns a step's answer to a request.
+fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
+    let continuation = parsed.continuation.as_ref();
+    let tool = parsed.tool.as_ref();
+    let behaviour = match step.behaviour {
+        Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
+        Behaviour::Reasoning if parsed.reasoning_off => Behaviour::Answer,
+        Behaviour::Answer if tool.is_some_and(|tool| tool.is_forced) => Behaviour::Tool,
+        Behaviour::Tool if tool.is_none() => Behaviour::Answer,
+        behaviour => behaviour,
+    };
+    let mut answer = Answer::new(&Step { behaviour, ..*step }, &sim.document, continuation);
+    if let Some(c) = continuation.filter(|_| parsed.is_prefill && sim.profile.returns_prefill()) {
+        answer.text.insert_str(0, &c.delivered);
+    }
+    if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
+        answer.call(&tool.name);
+        // Anthropic sends a value when it is whole, unless the tool asks for eager streaming.
+        let is_anthropic = matches!(
+            sim.profile,
+            ProviderProfile::Anthropic | ProviderProfile::Anthropic46
+        );
+        if is_anthropic && !tool.is_eager {
+            answer.keep_whole_members(&sim.document);
+        }
+    }
+    answer
+}
+
+fn status(wire: &dyn Wire, code: u16, retry_after: Option<u32>) -> Reply {
+    let status = StatusCode::from_u16(code);
+    debug_assert!(status.is_ok(), "a script has no status {code}");
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let (kind, code) = match status {
+        StatusCode::TOO_MANY_REQUESTS => ("requests", "rate_limit_exceeded"),
+        status if status.is_server_error() => ("server_error", "server_error"),
+        _ => ("invalid_request_error", "scripted"),
+    };
+    let message = format!("The script says {}.", status.as_u16());
+    let mut reply = json_reply(
+        status,
+        wire.error(&Problem {
+            status,
+            kind,
+            code: Some(code),
+            message: &message,
+        }),
+    );
+    if let Some(seconds) = retry_after {
+        reply
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    reply
+}
+
+fn refuse(wire: &dyn Wire, error: &RequestError) -> Reply {
+    let body = error.body.map_or_else(
+        || {
+            let (kind, message) = ("invalid_request_error", error.message.as_str());
+            wire.error(&Problem {
+                status: error.status,
+                kind,
+                code: None,
+                message,
+            })
+        },
+        str::to_owned,
+    );
+    json_reply(error.status, body)
+}
+
+fn json_reply(status: StatusCode, body: String) -> Reply {
+    let body = Full::new(Bytes::from(body));
+    built(
+        Response::builder()
+            .status(status)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Either::Left(body)),
+    )
+}
+
+/// Unwraps a response. All headers are constants or numbers, so it cannot fail; if it did, the
+/// answer is an empty 500.
+fn built(response: http::Result<Reply>) -> Reply {
+    response.unwrap_or_else(|error| {
+        debug_assert!(false, "a response of constants is valid: {error}");
+        let mut response = Response::new(Either::Left(Full::default()));
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+/// Counts an answer as in progress while it lives.
+pub(super) struct Open(Arc<Shared>);
+
+impl Open {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.counts.send_modify(|counts| counts.open += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.counts.send_modify(|counts| counts.open -= 1);
+    }
+}
+
+/// The wait after a failed accept.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,951 @@
+//! The scripted model server, tested through sockets, with expectations written by hand.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod family;
+mod readers;
+mod wires;
+
+use std::time::Duration;
+
+use restitch_sim::{Call, CallKind, ProviderProfile, Script, Server, Sim};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
+
+async fn serve(script: &str) -> Server {
+    Sim::new(DOCUMENT, script.parse().unwrap())
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap()
+}
+
+/// A response, or the part of it that came before the connection ended.
+#[derive(Debug)]
+struct Got {
+    status: u16,
+    head: String,
+    body: String,
+    /// Whether the body's end arrived: its last chunk, or all of its length.
+    whole: bool,
+}
+
+impl Got {
+    fn read(raw: &[u8]) -> Option<Self> {
+        let split = raw.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = String::from_utf8(raw[..split].to_vec())
+            .unwrap()
+            .to_ascii_lowercase();
+        let mut rest = &raw[split + 4..];
+        let mut body = Vec::new();
+        let whole = if let Some((_, length)) = head.split_once("content-length: ") {
+            body.extend(rest);
+            body.len() == length.lines().next().unwrap().parse::<usize>().unwrap()
+        } else {
+            loop {
+                let Some(line) = rest.windows(2).position(|window| window == b"\r\n") else {
+                    break false;
+                };
+                let size =
+                    usize::from_str_radix(std::str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
+                rest = &rest[line + 2..];
+                if size == 0 {
+                    assert_eq!(rest, b"\r\n");
+                    break true;
+                }
+                body.extend(&rest[..size.min(rest.len())]);
+                rest = rest.get(size + 2..).unwrap_or_default();
+            }
+        };
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Some(Self {
+            status,
+            head,
+            body: String::from_utf8(body).unwrap(),
+            whole,
+        })
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// Returns the payloads of a stream's events; every event must be complete.
+    fn events(&self) -> Vec<&str> {
+        let events = self.body.split_terminator("\n\n");
+        assert!(
+            self.body.is_empty() || self.body.ends_with("\n\n"),
+            "{self:?}"
+        );
+        events
+            .map(|event| event.strip_prefix("data: ").unwrap())
+            .collect()
+    }
+
+    /// Returns a stream's text, and its ends: each finish, `error` or `[DONE]`, then `whole` or
+    /// `dropped`.
+    fn summary(&self) -> (String, String) {
+        let mut text = String::new();
+        let mut end = Vec::new();
+        for event in self.events() {
+            if event == "[DONE]" {
+                end.push(event.to_owned());
+                continue;
+            }
+            let event: Value = serde_json::from_str(event).unwrap();
+            if event.get("error").is_some() {
+                end.push("error".into());
+            }
+            text.push_str(
+                event
+                    .pointer("/choices/0/delta/content")
+                    .and_then(Value::as_str)
+                    .unwrap_or(""),
+            );
+            end.extend(
+                event
+                    .pointer("/choices/0/finish_reason")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+        }
+        end.push(if self.whole { "whole" } else { "dropped" }.into());
+        (text, end.join(" "))
+    }
+}
+
+fn request(path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: sim\r\nauthorization: Bearer secret\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len(),
+    )
+}
+
+/// Sends bytes and reads until the server closes. `None` if there was no response.
+async fn exchange(server: &Server, request: &str) -> Option<Got> {
+    let talk = async {
+        let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut raw = Vec::new();
+        socket.read_to_end(&mut raw).await.unwrap();
+        Got::read(&raw)
+    };
+    timeout(Duration::from_secs(30), talk).await.unwrap()
+}
+
+async fn post(server: &Server, body: &Value) -> Got {
+    exchange(server, &request("/v1/chat/completions", body))
+        .await
+        .unwrap()
+}
+
+fn first(stream: bool) -> Value {
+    json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": "a document"}]})
+}
+
+fn continuation(delivered: &str, anchor: &str, stream: bool) -> Value {
+    json!({"model": "m", "stream": stream, "messages": [
+        {"role": "user", "content": "a document"},
+        {"role": "assistant", "content": delivered},
+        {"role": "user", "content": format!("Go on, please.\n<overlap_context>\n{anchor}\n</overlap_context>\n")},
+    ]})
+}
+
+#[tokio::test]
+async fn a_stream_has_the_provider_s_bytes() {
+    let sim = Sim::new(r#"{"a": 1}"#, Script::default())
+        .chunk(5)
+        .model("tiny");
+    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let head = r#"data: {"id":"chatcmpl-sim-1","object":"chat.completion.chunk","created":1750000001,"model":"tiny","system_fingerprint":"fp_sim","choices":["#;
+    let choice = |delta: &str, finish: &str| {
+        format!(r#"{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#)
+    };
+    let mut body = first(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let prompt = body["messages"][0].to_string().len() / 4;
+    let expected = [
+        format!(
+            "{head}{}],\"usage\":null}}",
+            choice(r#"{"role":"assistant","content":""}"#, "null")
+        ),
+        format!(
+            "{head}{}],\"usage\":null}}",
+            choice(r#"{"content":"{\"a\":"}"#, "null")
+        ),
+        format!(
+            "{head}{}],\"usage\":null}}",
+            choice(r#"{"content":" 1}"}"#, "null")
+        ),
+        format!("{head}{}],\"usage\":null}}", choice("{}", r#""stop""#)),
+        format!(
+            "{head}],\"usage\":{{\"completion_tokens\":2,\"prompt_tokens\":{prompt},\"total_tokens\":{}}}}}",
+            prompt + 2,
+        ),
+        "data: [DONE]".into(),
+    ];
+    let got = post(&server, &body).await;
+    assert_eq!(got.body, expected.map(|event| event + "\n\n").concat());
+    assert!(got.whole);
+    assert!(got.head.starts_with("http/1.1 200 ok\r\n"));
+    assert!(got.head.contains("content-type: text/event-stream\r\n"));
+
+    // The next call has its own id and time; without the option there is no usage.
+    let got = post(&server, &first(true)).await;
+    assert!(got.body.starts_with(
+        r#"data: {"id":"chatcmpl-sim-2","object":"chat.completion.chunk","created":1750000002,"#
+    ));
+    assert!(!got.body.contains("usage"));
+}
+
+#[tokio::test]
+async fn first_answers_and_their_ends() {
+    let cases = [
+        ("answer", DOCUMENT, "stop [DONE] whole"),
+        ("answer@9", r#"{"a": [1,"#, "length [DONE] whole"),
+        ("answer@9!stop", r#"{"a": [1,"#, "stop [DONE] whole"),
+        (
+            "answer@9!filter",
+            r#"{"a": [1,"#,
+            "content_filter [DONE] whole",
+        ),
+        ("answer!length", DOCUMENT, "length [DONE] whole"),
+        ("answer@9!drop", r#"{"a": [1,"#, "dropped"),
+        ("answer@9!eof", r#"{"a": [1,"#, "whole"),
+        ("answer@9!done", r#"{"a": [1,"#, "[DONE] whole"),
+        ("answer@9!error", r#"{"a": [1,"#, "error whole"),
+        (
+            "fence",
+            "```json\n{\"a\": [1, 2, 3], \"b\": \"text\"}\n```",
+            "stop [DONE] whole",
+        ),
+        ("fence@9", "```json\n{\"a\": [1,", "length [DONE] whole"),
+        (
+            "fence-open",
+            "```json\n{\"a\": [1, 2, 3], \"b\": \"text\"}",
+            "stop [DONE] whole",
+        ),
+        (
+            "preamble@9",
+            "Here is the document you asked for:\n\n```json\n{\"a\": [1,",
+            "length [DONE] whole",
+        ),
+        (
+            "epilogue",
+            "{\"a\": [1, 2, 3], \"b\": \"text\"}\n\nLet me know if you need anything else.",
+            "stop [DONE] whole",
+        ),
+        (
+            "garbage@9",
+            "{\"a\": [1,\u{1}<<< lost the thread >>>",
+            "length [DONE] whole",
+        ),
+        (
+            "prose",
+            "A document needs a purpose first.\nWhat is it for, and who will read it?",
+            "stop [DONE] whole",
+        ),
+        (
+            "refusal",
+            "I'm sorry, but I can't help with that.",
+            "stop [DONE] whole",
+        ),
+        ("empty", "", "stop [DONE] whole"),
+        ("drop", "", "dropped"),
+    ];
+    for (script, text, end) in cases {
+        let server = serve(script).await;
+        let got = post(&server, &first(true)).await;
+        assert_eq!(got.summary(), (text.to_owned(), end.to_owned()), "{script}");
+        assert_eq!(
+            got.events()[0]
+                .matches(r#""delta":{"role":"assistant","content":""}"#)
+                .count(),
+            1,
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn continuations() {
+    let rest = r#" 2, 3], "b": "text"}"#;
+    let cases = [
+        ("anchor", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
+        ("anchor@3", "\"a\": [1, 2,".into(), "length [DONE] whole"),
+        ("anchor@3!drop", "\"a\": [1, 2,".into(), "dropped"),
+        ("exact", rest.to_owned(), "stop [DONE] whole"),
+        ("exact@3", " 2,".into(), "length [DONE] whole"),
+        (
+            "fence",
+            format!("```json\n\"a\": [1,{rest}\n```"),
+            "stop [DONE] whole",
+        ),
+        (
+            "fence@3",
+            "```json\n\"a\": [1, 2,".into(),
+            "length [DONE] whole",
+        ),
+        (
+            "fence-open",
+            format!("```json\n\"a\": [1,{rest}"),
+            "stop [DONE] whole",
+        ),
+        (
+            "preamble",
+            format!("Sure, here is the rest:\n\n\"a\": [1,{rest}"),
+            "stop [DONE] whole",
+        ),
+        (
+            "preamble-fence",
+            format!("Sure, here is the rest:\n\n```json\n\"a\": [1,{rest}\n```"),
+            "stop [DONE] whole",
+        ),
+        (
+            "epilogue",
+            format!("\"a\": [1,{rest}\n\nLet me know if you need anything else."),
+            "stop [DONE] whole",
+        ),
+        (
+            "repeat",
+            "```json\n{\"a\": [1,".into(),
+            "length [DONE] whole",
+        ),
+        (
+            "refusal",
+            "I'm sorry, but I can't help with that.".into(),
+            "stop [DONE] whole",
+        ),
+        ("empty", String::new(), "stop [DONE] whole"),
+        (
+            "garbage@3",
+            "\"a\": [1, 2,\u{1}<<< lost the thread >>>".into(),
+            "length [DONE] whole",
+        ),
+        ("drop", String::new(), "dropped"),
+        // Styles; their bytes are those of the fragment.
+        ("root", format!("{{\"a\": [1,{rest}"), "stop [DONE] whole"),
+        ("parent@5!drop", "[1, 2".into(), "dropped"),
+        ("comma-extra", format!(",{rest}"), "stop [DONE] whole"),
+        ("half-anchor@8", " [1, 2, ".into(), "length [DONE] whole"),
+        ("only-delivered!eof", r#"{"a": [1,"#.into(), "whole"),
+        (
+            "closed-delivered",
+            r#"{"a": [1]}"#.into(),
+            "stop [DONE] whole",
+        ),
+        // No value is cut, so the answer is as `anchor`.
+        ("value", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
+        ("value@3!drop", "\"a\": [1, 2,".into(), "dropped"),
+    ];
+    for (step, text, end) in cases {
+        let server = serve(&format!("answer@9 | {step}")).await;
+        let got = post(
+            &server,
+            &continuation("```json\n{\"a\": [1,", r#""a": [1,"#, true),
+        )
+        .await;
+        assert_eq!(got.summary(), (text, end.to_owned()), "{step}");
+    }
+}
+
+/// An anchor ends before the white space at the cut; a model that repeats the anchor writes that
+/// white space again.
+#[tokio::test]
+async fn a_repeated_anchor_reaches_the_cut() {
+    let server = serve("| anchor@2").await;
+    let got = post(
+        &server,
+        &continuation(r#"{"a": [1, "#, r#"{"a": [1,"#, true),
+    )
+    .await;
+    assert_eq!(got.summary().0, r#"{"a": [1, 2,"#);
+}
+
+#[tokio::test]
+async fn a_corrupted_continuation_gets_an_error_that_names_the_difference() {
+    let server = serve("").await;
+    let cases = [
+        (
+            r#"{"a": [1, 1"#,
+            "[1, 1",
+            r#"at byte 10 it has "1" instead of "2, 3], \"b\": \"text\"}""#,
+        ),
+        (
+            r#"{"a": [1, 2"#,
+            "[1, 3",
+            "the overlap context is not the end of the delivered text",
+        ),
+    ];
+    for (delivered, anchor, message) in cases {
+        let got = post(&server, &continuation(delivered, anchor, true)).await;
+        assert_eq!(got.status, 422);
+        let error = got.json();
+        assert!(
+            error["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains(message),
+            "{error}"
+        );
+    }
+    assert!(
+        server
+            .calls()
+            .iter()
+            .all(|call| call.kind == CallKind::Other && call.step.is_none())
+    );
+}
+
+#[tokio::test]
+async fn statuses() {
+    let server = serve("429~2 500 400").await;
+    let got = post(&server, &first(true)).await;
+    assert_eq!((got.status, got.whole), (429, true));
+    assert!(got.head.contains("retry-after: 2\r\n"));
+    assert_eq!(
+        got.json(),
+        json!({"error": {
+            "message": "The script says 429.", "type": "requests", "param": null, "code": "rate_limit_exceeded",
+        }}),
+    );
+    let got = post(&server, &first(false)).await;
+    assert_eq!(
+        (got.status, &got.json()["error"]["type"]),
+        (500, &json!("server_error"))
+    );
+    assert!(!got.head.contains("retry-after"));
+    assert_eq!(post(&server, &first(true)).await.status, 400);
+    // The steps start over.
+    assert_eq!(post(&server, &first(true)).await.status, 429);
+}
+
+#[tokio::test]
+async fn no_response_sends_nothing() {
+    let server = serve("no-response").await;
+    assert!(
+        exchange(&server, &request("/v1/chat/completions", &first(true)))
+            .await
+            .is_none()
+    );
+    assert_eq!(server.calls()[0].status, None);
+}
+
+#[tokio::test]
+async fn a_stall_lasts_until_the_peer_leaves() {
+    for stream in [true, false] {
+        let server = serve("answer@9!stall").await;
+        let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+        socket
+            .write_all(request("/v1/chat/completions", &first(stream)).as_bytes())
+            .await
+            .unwrap();
+        let mut raw = Vec::new();
+        // The server sends the role and the one delta, or the first half of the body.
+        let sent = |got: &Got| match got.head.split_once("content-length: ") {
+            None => got.body.matches("\n\n").count() == 2,
+            Some((_, length)) => {
+                got.body.len() == length.lines().next().unwrap().parse::<usize>().unwrap() / 2
+            }
+        };
+        while !Got::read(&raw).as_ref().is_some_and(sent) {
+            assert_ne!(
+                timeout(Duration::from_secs(30), socket.read_buf(&mut raw))
+                    .await
+                    .unwrap()
+                    .unwrap(),
+                0
+            );
+        }
+        assert!(!Got::read(&raw).unwrap().whole);
+        assert_eq!(server.open(), 1);
+        drop(socket);
+        timeout(Duration::from_secs(30), server.idle())
+            .await
+            .unwrap();
+    }
+}
+
+/// The answer is cut after exactly this many bytes of its body, and they all arrive.
+#[tokio::test]
+async fn a_reset_at_every_byte() {
+    let whole = post(&serve("answer@9").await, &first(true)).await.body;
+    for bytes in 0..whole.len() + 2 {
+        let server = serve(&format!("answer@9!drop={bytes}")).await;
+        let got = post(&server, &first(true)).await;
+        assert_eq!(got.body, whole[..bytes.min(whole.len())]);
+        assert_eq!(got.whole, bytes > whole.len(), "{bytes}");
+    }
+}
+
+/// What was sent before a drop arrives, also when the peer reads late and the socket's buffers are
+/// full.
+#[tokio::test]
+async fn a_drop_loses_nothing_that_was_sent() {
+    let document = format!("[\"{}\"]", "x".repeat(16 << 20));
+    let sim = Sim::new(document.as_str(), "answer!drop".parse().unwrap()).chunk(1 << 14);
+    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+    socket
+        .write_all(request("/v1/chat/completions", &first(true)).as_bytes())
+        .await
+        .unwrap();
+    server.received(1).await;
+    assert_eq!(server.open(), 1);
+    let mut raw = Vec::new();
+    timeout(Duration::from_secs(30), socket.read_to_end(&mut raw))
+        .await
+        .unwrap()
+        .unwrap();
+    let got = Got::read(&raw).unwrap();
+    let (text, end) = got.summary();
+    assert!(text == document);
+    assert_eq!(end, "dropped");
+}
+
+#[tokio::test]
+async fn answers_as_one_body() {
+    let cases = [
+        ("answer", DOCUMENT, json!("stop")),
+        ("answer@9", r#"{"a": [1,"#, json!("length")),
+        ("answer@9!stop", r#"{"a": [1,"#, json!("stop")),
+        ("answer@9!filter", r#"{"a": [1,"#, json!("content_filter")),
+        ("answer@9!eof", r#"{"a": [1,"#, Value::Null),
+        ("answer@9!done", r#"{"a": [1,"#, Value::Null),
+        (
+            "refusal",
+            "I'm sorry, but I can't help with that.",
+            json!("stop"),
+        ),
+        ("empty", "", json!("stop")),
+    ];
+    let prompt = first(false)["messages"][0].to_string().len() / 4;
+    for (script, text, finish) in cases {
+        let got = post(&serve(script).await, &first(false)).await;
+        assert!(
+            got.whole && got.head.contains("content-type: application/json\r\n"),
+            "{got:?}"
+        );
+        let tokens = text.len() / 4;
+        let expected = json!({
+            "id": "chatcmpl-sim-1", "object": "chat.completion", "created": 1_750_000_001, "model": "sim",
+            "system_fingerprint": "fp_sim",
+            "choices": [{
+                "index": 0, "message": {"role": "assistant", "content": text, "refusal": null}, "logprobs": null,
+                "finish_reason": finish,
+            }],
+            "usage": {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens},
+        });
+        assert_eq!(got.json(), expected, "{script}");
+    }
+
+    // Like a dropped answer, it has no finish.
+    let whole = post(&serve("answer!eof").await, &first(false)).await.body;
+    for (script, sent) in [
+        ("answer!drop", whole.len() / 2),
+        ("answer!drop=7", 7),
+        ("drop", 0),
+    ] {
+        let got = post(&serve(script).await, &first(false)).await;
+        assert_eq!((got.status, got.whole), (200, false), "{script}");
+        assert_eq!(got.body, whole[..sent], "{script}");
+    }
+    let got = post(&serve("answer!error").await, &first(false)).await;
+    assert_eq!(
+        (got.status, &got.json()["error"]["type"]),
+        (200, &json!("server_error"))
+    );
+
+    let got = post(
+        &serve("| exact@3").await,
+        &continuation(r#"{"a": [1,"#, "[1,", false),
+    )
+    .await;
+    assert_eq!(got.json()["choices"][0]["message"]["content"], " 2,");
+}
+
+/// Each conversation has its own place in the script, and a prompt may have a script of its own.
+#[tokio::test]
+async fn conversations_are_independent() {
+    let server = serve("answer@2 answer@4 | refusal exact@1").await;
+    let ask =
+        |prompt: &str| json!({"stream": true, "messages": [{"role": "user", "content": prompt}]});
+    let more = |prompt: &str| {
+        let mut body = continuation(r#"{""#, r#"{""#, true);
+        body["messages"][0]["content"] = prompt.into();
+        body
+    };
+    let refusal = "I'm sorry, but I can't help with that.";
+    let steps = [
+        (ask("one"), r#"{""#),
+        (ask("two"), r#"{""#),
+        (more("one"), refusal),
+        (more("one"), "a"),
+        (more("one"), "a"),
+        (more("two"), refusal),
+        (ask("one"), r#"{"a""#),
+        (more("one"), refusal),
+        (ask("one"), r#"{""#),
+        (ask("[[script: empty prose | anchor@2]]"), ""),
+        (more("[[script: empty prose | anchor@2]]"), r#"{"a""#),
+    ];
+    for (at, (body, text)) in steps.iter().enumerate() {
+        assert_eq!(post(&server, body).await.summary().0, *text, "step {at}");
+    }
+    let got = post(&server, &ask("[[script: answer@x]]")).await;
+    assert_eq!(got.status, 400);
+    assert_eq!(
+        got.json()["error"]["message"],
+        "the prompt's script: `x` is not a number that fits (byte 8)"
+    );
+}
+
+#[tokio::test]
+async fn the_log_has_the_requests() {
+    let server = serve("answer@9 | exact@3").await;
+    post(&server, &first(true)).await;
+    let body = continuation("```json\n{\"a\": [1,", "[1,", false);
+    exchange(&server, &request("/prefix/chat/completions?x=1", &body))
+        .await
+        .unwrap();
+    server.received(2).await;
+
+    let calls: Vec<Call> = server.calls();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(
+        (calls[0].path.as_str(), calls[0].method.as_str()),
+        ("/v1/chat/completions", "POST")
+    );
+    assert_eq!((&calls[0].kind, calls[0].delivered), (&CallKind::First, 9));
+    assert_eq!(calls[0].step.unwrap().to_string(), "answer@9");
+    assert_eq!(calls[0].body, first(true).to_string());
+    assert_eq!(calls[1].path, "/prefix/chat/completions?x=1");
+    assert_eq!(
+        calls[1].kind,
+        CallKind::Continuation {
+            anchor: "[1,".into(),
+            position: 9
+        }
+    );
+    assert_eq!(
+        (calls[1].delivered, calls[1].step.unwrap().to_string()),
+        (3, "exact@3".into())
+    );
+    for call in &calls {
+        assert_eq!(call.status.unwrap(), 200);
+        assert_eq!(call.headers["host"], "sim");
+        assert_eq!(call.headers["authorization"], "[redacted]");
+        assert!(!format!("{call:?}").contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn other_paths_and_bad_requests() {
+    let server = serve("").await;
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: sim\r\nconnection: close\r\n\r\n");
+    let got = exchange(&server, &get("/healthz")).await.unwrap();
+    assert_eq!((got.status, got.json()), (200, json!({"status": "ok"})));
+    let got = exchange(&server, &get("/v1/models")).await.unwrap();
+    assert_eq!(got.json()["data"][0]["id"], "sim");
+    let got = exchange(&server, &get("/v1/chat/completions"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (got.status, &got.json()["error"]["type"]),
+        (404, &json!("invalid_request_error"))
+    );
+    assert_eq!(
+        exchange(&server, &request("/v1/embeddings", &json!({})))
+            .await
+            .unwrap()
+            .status,
+        404
+    );
+    for body in [
+        json!({}),
+        json!({"messages": []}),
+        json!({"messages": "x"}),
+        json!([1]),
+    ] {
+        assert_eq!(post(&server, &body).await.status, 400, "{body}");
+    }
+    let broken = "POST /chat/completions HTTP/1.1\r\nhost: sim\r\nconnection: close\r\ncontent-length: 1\r\n\r\n{";
+    assert_eq!(exchange(&server, broken).await.unwrap().status, 400);
+    assert_eq!(server.calls().len(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_delayed() {
+    let sim = Sim::new(DOCUMENT, Script::default())
+        .chunk(10)
+        .delay(Duration::from_secs(1));
+    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let start = tokio::time::Instant::now();
+    let got = post(&server, &first(true)).await;
+    // The role, three deltas, the finish and `[DONE]`.
+    assert_eq!(got.events().len(), 6);
+    assert!(start.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_server_ends_when_it_is_shut_down() {
+    let server = serve("answer!stall").await;
+    let addr = server.addr();
+    let mut socket = TcpStream::connect(addr).await.unwrap();
+    socket
+        .write_all(request("/v1/chat/completions", &first(true)).as_bytes())
+        .await
+        .unwrap();
+    server.received(1).await;
+    timeout(Duration::from_secs(30), server.serve_until(async {}))
+        .await
+        .unwrap();
+    timeout(Duration::from_secs(30), socket.read_to_end(&mut Vec::new()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(TcpStream::connect(addr).await.is_err());
+}
+
+async fn with_profile(profile: ProviderProfile, script: &str) -> Server {
+    let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
+    sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+/// Returns a request whose last message is the assistant's, with the members of `message` and
+/// `body` added.
+fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
+    let merged = |mut into: Value, from: &Value| {
+        into.as_object_mut()
+            .unwrap()
+            .extend(from.as_object().unwrap().clone());
+        into
+    };
+    let last = merged(json!({"role": "assistant", "content": delivered}), message);
+    let messages = json!([{"role": "user", "content": "a document"}, last]);
+    merged(
+        json!({"model": "m", "stream": true, "messages": messages}),
+        body,
+    )
+}
+
+/// Which profiles continue a prefill and how a request asks for it; which reject it, and with which
+/// message.
+#[tokio::test]
+async fn profiles_continue_or_reject_a_prefill() {
+    let (none, flag, partial) = (json!({}), json!({"prefix": true}), json!({"partial": true}));
+    let last = json!({"continue_final_message": true, "add_generation_prompt": false});
+    let both = json!({"continue_final_message": true});
+    let thinks = json!({"chat_template_kwargs": {"enable_thinking": true}});
+    let (v1, beta) = ("/v1/chat/completions", "/beta/chat/completions");
+    let rest = r#", 3], "b": "text"}"#;
+    let echo = DOCUMENT;
+    for (profile, path, message, body, expected) in [
+        // It answers from the start.
+        (ProviderProfile::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Anthropic, v1, &none, &none, Ok(rest)),
+        (
+            ProviderProfile::Anthropic46,
+            v1,
+            &none,
+            &none,
+            Err("does not support assistant message prefill"),
+        ),
+        (ProviderProfile::Gemini, v1, &none, &none, Ok(rest)),
+        (
+            ProviderProfile::Gemini36,
+            v1,
+            &none,
+            &none,
+            Err("Requests ending with a model turn are not supported."),
+        ),
+        (ProviderProfile::DeepSeek, beta, &flag, &none, Ok(rest)),
+        (
+            ProviderProfile::DeepSeek,
+            v1,
+            &flag,
+            &none,
+            Err("prefix is only available when using beta api"),
+        ),
+        (
+            ProviderProfile::DeepSeek,
+            beta,
+            &none,
+            &none,
+            Err("an assistant message with prefix mode on"),
+        ),
+        (ProviderProfile::Mistral, v1, &flag, &none, Ok(echo)),
+        (
+            ProviderProfile::Mistral,
+            v1,
+            &none,
+            &none,
+            Err("Expected last role User or Tool"),
+        ),
+        (ProviderProfile::Partial, v1, &partial, &none, Ok(rest)),
+        (ProviderProfile::Partial, v1, &none, &none, Ok(DOCUMENT)),
+        (ProviderProfile::Vllm, v1, &none, &last, Ok(rest)),
+        (ProviderProfile::Vllm, v1, &none, &none, Ok(DOCUMENT)),
+        (
+            ProviderProfile::Vllm,
+            v1,
+            &none,
+            &both,
+            Err("Cannot set both"),
+        ),
+        (ProviderProfile::LlamaCpp, v1, &none, &none, Ok(rest)),
+        (
+            ProviderProfile::LlamaCpp,
+            v1,
+            &none,
+            &thinks,
+            Err("prefill is incompatible with enable_thinking"),
+        ),
+    ] {
+        let server = with_profile(profile, "answer | anchor").await;
+        let asked = prefixed(r#"{"a": [1, 2"#, message, body);
+        let got = exchange(&server, &request(path, &asked)).await.unwrap();
+        match expected {
+            Ok(text) => assert_eq!(
+                got.summary(),
+                (text.to_owned(), "stop [DONE] whole".into()),
+                "{profile} {asked}"
+            ),
+            Err(words) => {
+                assert_eq!(got.status, 400, "{profile} {asked}");
+                assert!(got.body.contains(words), "{profile}: {}", got.body);
+                got.json();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn profiles_reject_other_requests() {
+    let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
+    let server = with_profile(ProviderProfile::Anthropic, "").await;
+    let got = post(&server, &space).await;
+    assert!(
+        got.status == 400 && got.body.contains("cannot end with trailing whitespace"),
+        "{got:?}"
+    );
+    // Other profiles continue it after that space, which is not repeated.
+    let server = with_profile(ProviderProfile::Gemini, "").await;
+    assert_eq!(
+        post(&server, &space).await.summary().0,
+        r#"2, 3], "b": "text"}"#
+    );
+
+    let mut shaped = first(true);
+    shaped["response_format"] = json!({"type": "json_object"});
+    for (_, profile) in ProviderProfile::NAMES {
+        let got = post(&with_profile(profile, "").await, &shaped).await;
+        let expected = if profile == ProviderProfile::Perplexity {
+            400
+        } else {
+            200
+        };
+        assert_eq!(got.status, expected, "{profile}");
+        assert_eq!(profile.to_string().parse(), Ok(profile));
+    }
+    assert!(
+        "openai-2"
+            .parse::<ProviderProfile>()
+            .unwrap_err()
+            .starts_with("there are openai, anthropic, ")
+    );
+    // A prefill that is not the document's gets an error message.
+    let wrong = prefixed("{\"b", &json!({}), &json!({}));
+    assert_eq!(post(&server, &wrong).await.status, 422);
+}
+
+/// Calls of both kinds belong to one conversation.
+#[tokio::test]
+async fn a_prefill_takes_the_next_step_of_the_conversation() {
+    let server = with_profile(
+        ProviderProfile::Gemini,
+        "answer@11!length | anchor@5 refusal anchor",
+    )
+    .await;
+    let (none, v) = (json!({}), json!({}));
+    assert_eq!(
+        post(&server, &first(true)).await.summary().0,
+        r#"{"a": [1, 2"#
+    );
+    assert_eq!(
+        post(&server, &prefixed(r#"{"a": [1, 2"#, &none, &v))
+            .await
+            .summary()
+            .0,
+        ", 3],"
+    );
+    let refused = post(&server, &prefixed(r#"{"a": [1, 2, 3],"#, &none, &v))
+        .await
+        .summary()
+        .0;
+    assert_eq!(refused, "I'm sorry, but I can't help with that.");
+    let worded = continuation(r#"{"a": [1, 2, 3],"#, "[1, 2, 3],", true);
+    assert_eq!(
+        post(&server, &worded).await.summary().0,
+        r#"[1, 2, 3], "b": "text"}"#
+    );
+}
+
+#[tokio::test]
+async fn reasoning_ends_where_it_is_turned_off() {
+    let server = serve("reasoning | reasoning progress@3 progress").await;
+    let got = post(&server, &first(true)).await;
+    assert_eq!(got.summary(), (String::new(), "length [DONE] whole".into()));
+    assert_eq!(got.body.matches("reasoning_content").count(), 1);
+    let body = post(&server, &first(false)).await.json();
+    let message = &body["choices"][0]["message"];
+    assert!(
+        message["reasoning_content"]
+            .as_str()
+            .is_some_and(|reasoning| !reasoning.is_empty()),
+        "{body}"
+    );
+    assert_eq!(
+        (
+            message["content"].as_str(),
+            body["choices"][0]["finish_reason"].as_str()
+        ),
+        (Some(""), Some("length"))
+    );
+    for off in [
+        json!({"thinking": {"type": "disabled"}}),
+        json!({"enable_thinking": false}),
+        json!({"chat_template_kwargs": {"enable_thinking": false}}),
+        json!({"reasoning": {"enabled": false}}),
+        json!({"reasoning_effort": "none"}),
+    ] {
+        let mut asked = first(true);
+        asked
+            .as_object_mut()
+            .unwrap()
+            .extend(off.as_object().unwrap().clone());
+        assert_eq!(
+            post(&server, &asked).await.summary(),
+            (DOCUMENT.to_owned(), "stop [DONE] whole".into()),
+            "{off}"
+        );
+    }
+    // The same as a continuation; then a line about the progress: 11 of 29 bytes are 37 percent, 14
+    // are 48.
+    let more = continuation(r#"{"a": [1, 2"#, "[1, 2", true);
+    assert_eq!(post(&server, &more).await.summary().0, "");
+    assert_eq!(
+        post(&server, &more).await.summary().0,
+        "PROGRESS: 37\n[1, 2, 3"
+    );
+    let more = continuation(r#"{"a": [1, 2, 3"#, "2, 3", true);
+    assert_eq!(
+        post(&server, &more).await.summary().0,
+        "PROGRESS: 48\n2, 3], \"b\": \"text\"}"
+    );
+}

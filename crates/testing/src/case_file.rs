@@ -1,0 +1,215 @@
+//! Test cases as Markdown files: a name, a reason, a list of facts, and fenced blocks of exact
+//! text.
+//!
+//! `tests/cases/README.md` defines the format. This module reads it and knows nothing of what a
+//! case means.
+
+use std::fs;
+
+/// A test case as its file has it.
+#[derive(Debug, Default, PartialEq)]
+pub struct CaseFile {
+    /// The heading, which is the file's name, too.
+    pub name: String,
+    /// The items of the list: `- name: value`.
+    facts: Vec<(String, String)>,
+    /// The fenced blocks: the word after the fence, and the text.
+    blocks: Vec<(String, String)>,
+}
+
+impl CaseFile {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// What is wrong, with the number of its line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let mut case = Self::default();
+        let mut has_reason = false;
+        match lines.next() {
+            Some((_, line)) if line.starts_with("# ") => case.name = line[2..].to_owned(),
+            _ => return Err("line 1: a case begins with `# name`".into()),
+        }
+        while let Some((at, line)) = lines.next() {
+            let fence = &line[..line.len() - line.trim_start_matches('`').len()];
+            if fence.len() >= 3 {
+                let name = line[fence.len()..].to_owned();
+                if name.is_empty() {
+                    return Err(format!("line {at}: a fence without a name"));
+                }
+                let inner: Vec<&str> = lines
+                    .by_ref()
+                    .map(|(_, line)| line)
+                    .take_while(|line| *line != fence)
+                    .collect();
+                if at + inner.len() >= text.lines().count() {
+                    return Err(format!("line {at}: the fence is not closed"));
+                }
+                let block = read_block(&inner).map_err(|error| format!("line {at}: {error}"))?;
+                case.blocks.push((name, block));
+            } else if let Some(fact) = line.strip_prefix("- ") {
+                let Some((name, value)) = fact.split_once(": ") else {
+                    return Err(format!("line {at}: an item is `- name: value`"));
+                };
+                case.facts.push((name.to_owned(), value.to_owned()));
+            } else if !line.is_empty() {
+                if !case.facts.is_empty() || !case.blocks.is_empty() {
+                    return Err(format!("line {at}: prose after the list"));
+                }
+                has_reason = true;
+            }
+        }
+        if has_reason {
+            Ok(case)
+        } else {
+            Err("the reason is missing".into())
+        }
+    }
+
+    /// Returns the value of a fact.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts(name).next()
+    }
+
+    /// Returns the values of all facts of this name.
+    pub fn facts(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.facts
+            .iter()
+            .filter(move |(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the text of a block.
+    pub fn block(&self, name: &str) -> Option<&str> {
+        self.blocks(name).next()
+    }
+
+    /// Returns the texts of all blocks of this name.
+    pub fn blocks(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.blocks
+            .iter()
+            .filter(move |(own, _)| own == name)
+            .map(|(_, text)| text.as_str())
+    }
+
+    /// Returns a fact or a block that is in neither list, which nobody would read.
+    fn unknown(&self, facts: &[&str], blocks: &[&str]) -> Option<&str> {
+        let fact = self
+            .facts
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .find(|name| !facts.contains(name));
+        fact.or_else(|| {
+            self.blocks
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .find(|name| !blocks.contains(name))
+        })
+    }
+}
+
+/// Reads the cases of a folder of `tests/cases`, sorted by file. No other facts and blocks than the
+/// named ones may occur.
+pub fn read_folder(folder: &str, facts: &[&str], blocks: &[&str]) -> Vec<CaseFile> {
+    let folder = crate::root().join("tests/cases").join(folder);
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let read = |file: &std::path::PathBuf| {
+        let case = CaseFile::parse(&fs::read_to_string(file).unwrap())
+            .unwrap_or_else(|e| panic!("{file:?}: {e}"));
+        assert_eq!(
+            file.file_name().unwrap().to_str().unwrap(),
+            format!("{}.md", case.name)
+        );
+        assert_eq!(case.unknown(facts, blocks), None, "{file:?}");
+        case
+    };
+    files.iter().map(read).collect()
+}
+
+/// The text of a block. Its lines are joined by line feeds; the line end before the closing fence
+/// is not part of it.
+fn read_block(lines: &[&str]) -> Result<String, String> {
+    if lines == [""] {
+        return Err("an empty text has no line".into());
+    }
+    if let Some(line) = lines.iter().find(|line| line.ends_with([' ', '\t'])) {
+        return Err(format!(
+            "white space at the end of {line:?} is written as a picture"
+        ));
+    }
+    let plain = |c: char| match c {
+        '\u{2400}'..='\u{241f}' => char::from_u32(u32::from(c) - 0x2400).unwrap(),
+        '\u{2420}' => ' ',
+        '\u{2421}' => '\u{7f}',
+        '\u{237d}' => '\u{a0}',
+        c => c,
+    };
+    Ok(lines.join("\n").chars().map(plain).collect())
+}
+
+#[test]
+fn a_case_is_read_as_the_format_says() {
+    let text = "# name\n\nA reason.\nMore of it.\n\n- expect: any\n- repair: a at 1\n- repair: b: c\n\n\
+        ```first\n{\"a\": 1\n```\n\n````first\nx\n```\n\n````\n```empty\n```\n```pictures\n␀␉␍␡⍽ a␠\n\n```\n";
+    let case = CaseFile::parse(text).unwrap();
+    assert_eq!(
+        (case.name.as_str(), case.fact("expect"), case.fact("other")),
+        ("name", Some("any"), None)
+    );
+    assert_eq!(case.facts("repair").collect::<Vec<_>>(), ["a at 1", "b: c"]);
+    assert_eq!(
+        case.blocks("first").collect::<Vec<_>>(),
+        ["{\"a\": 1", "x\n```\n"]
+    );
+    assert_eq!(
+        (case.block("empty"), case.block("pictures")),
+        (Some(""), Some("\0\t\r\u{7f}\u{a0} a \n"))
+    );
+    assert_eq!(
+        case.unknown(&["expect", "repair"], &["first", "empty"]),
+        Some("pictures")
+    );
+    assert_eq!(case.unknown(&["expect"], &[]), Some("repair"));
+    assert_eq!(
+        case.unknown(&["expect", "repair"], &["first", "empty", "pictures"]),
+        None
+    );
+}
+
+#[test]
+fn a_case_that_breaks_the_format_is_rejected() {
+    for (text, error) in [
+        ("", "line 1: a case begins with `# name`"),
+        ("name\n", "line 1: a case begins with `# name`"),
+        ("# a\n\n- b: c\n", "the reason is missing"),
+        ("# a\n\nWhy.\n- b\n", "line 4: an item is `- name: value`"),
+        (
+            "# a\n\nWhy.\n```\nx\n```\n",
+            "line 4: a fence without a name",
+        ),
+        ("# a\n\nWhy.\n```b\nx\n", "line 4: the fence is not closed"),
+        ("# a\n\nWhy.\n```b\n", "line 4: the fence is not closed"),
+        (
+            "# a\n\nWhy.\n````b\nx\n```\n",
+            "line 4: the fence is not closed",
+        ),
+        (
+            "# a\n\nWhy.\n```b\n\n```\n",
+            "line 4: an empty text has no line",
+        ),
+        (
+            "# a\n\nWhy.\n```b\nx \n```\n",
+            "line 4: white space at the end of \"x \" is written as a picture",
+        ),
+        (
+            "# a\n\nWhy.\n\n- b: c\n\nWhy not.\n",
+            "line 7: prose after the list",
+        ),
+    ] {
+        assert_eq!(CaseFile::parse(text), Err(error.to_owned()), "{text:?}");
+    }
+}
