@@ -158,7 +158,7 @@ impl From<io::Error> for Failed {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(asked) = Asked::read(args, console) else {
+    let Some(asked) = PromptText::read(args, console) else {
         return Ok(());
     };
     let Some(config) = configuration(args, console) else {
@@ -175,14 +175,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// The prompt and the system message.
-struct Asked {
+struct PromptText {
     prompt: String,
     system: Option<String>,
     /// Bytes of both files that are not UTF-8, and were removed.
     removed: usize,
 }
 
-impl Asked {
+impl PromptText {
     /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
     /// reported then.
     fn read(args: &Args, console: &mut Console) -> Option<Self> {
@@ -263,7 +263,7 @@ fn check_output(file: &Path) -> Result<(), Failed> {
 async fn answer(
     args: &Args,
     config: Config,
-    asked: &Asked,
+    asked: &PromptText,
     console: &mut Console,
 ) -> Result<(), Failed> {
     let (target, key) = Target::of(args)?;

@@ -32,27 +32,18 @@ struct Iteration {
     completion_tokens: Option<u64>,
 }
 
+/// The report of `--json`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Report<'a> {
     status: Status,
     document: &'a str,
-    continuations: u32,
-    failures: u32,
-    ambiguous: u32,
-    early_end: u32,
-    synthesized: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<StopReason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CutCause>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percentage: Option<u8>,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    ending: Ending<'a>,
     repairs: &'a BTreeMap<String, u32>,
-    /// Tokens of all answers together. Left out if the provider counts none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_tokens: Option<u64>,
-    /// Tokens of the answer of each call, the first one first.
-    tokens: &'a [Option<u64>],
+    #[serde(flatten)]
+    tokens: Tokens<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
@@ -60,6 +51,35 @@ struct Answer<'a> {
     sections: &'a [Section],
     #[serde(skip_serializing_if = "is_zero")]
     removed_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    continuations: u32,
+    failures: u32,
+    ambiguous: u32,
+    early_end: u32,
+}
+
+/// Why a document is not complete, and what was added to close it.
+#[derive(Serialize)]
+struct Ending<'a> {
+    synthesized: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<StopReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CutCause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentage: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct Tokens<'a> {
+    /// Of all answers together. Left out if the provider counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    /// Of the answer of each call, the first one first.
+    tokens: &'a [Option<u64>],
 }
 
 /// The record of the answer so far.
@@ -150,24 +170,31 @@ pub(super) fn report(
         write(file, &kept)?;
     }
     if args.json {
-        let tokens = &outcome.tally().tokens;
-        console.answer(&Answer {
+        let tally = outcome.tally();
+        console.answer(&Report {
             status: outcome.status(),
             document: &kept,
-            continuations: outcome.tally().continuations,
-            failures: outcome.tally().failures,
-            ambiguous: outcome.tally().ambiguous,
-            early_end: outcome.tally().early_end,
-            synthesized,
-            stop: outcome.reason(),
-            cause: outcome.cause(),
-            percentage: outcome.tally().percentage,
-            repairs: &outcome.tally().repairs,
-            completion_tokens: tokens
-                .iter()
-                .any(Option::is_some)
-                .then(|| outcome.tally().total_tokens()),
-            tokens,
+            counts: Counts {
+                continuations: tally.continuations,
+                failures: tally.failures,
+                ambiguous: tally.ambiguous,
+                early_end: tally.early_end,
+            },
+            ending: Ending {
+                synthesized,
+                stop: outcome.reason(),
+                cause: outcome.cause(),
+                percentage: tally.percentage,
+            },
+            repairs: &tally.repairs,
+            tokens: Tokens {
+                completion_tokens: tally
+                    .tokens
+                    .iter()
+                    .any(Option::is_some)
+                    .then(|| tally.total_tokens()),
+                tokens: &tally.tokens,
+            },
             finish: outcome.finish().map(|finish| finish.as_str()),
             iterations: &iterations,
             sections: &sections_of(given_up.as_ref().unwrap_or(document)),
