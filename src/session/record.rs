@@ -1,7 +1,7 @@
 //! The record of one answer: its calls, how each ended, and the outcome.
 //!
-//! A relay reports an answer as a series of outputs. [`AnswerRecord::note`] is the one place that
-//! decides which call an output is about, and whether a cut is a new one. The proxy's log, metrics,
+//! A relay reports an answer as a series of outputs. [`AnswerRecord::note`] alone decides which call
+//! an output is about, and whether a cut is a new one. The proxy's log, metrics,
 //! spans and page, and the report of `restitch run`, are functions of the record and of its newest
 //! [`Change`].
 //!
@@ -19,7 +19,7 @@ use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
 use crate::splice::Seam;
 
-/// An answer, as far as its outputs have reported it.
+/// The reported part of an answer.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerRecord {
     /// The client's request; `None` while it has not been read.
@@ -480,8 +480,8 @@ impl AnswerRecord {
         joined.count()
     }
 
-    /// Returns the tokens of all calls of which the upstream has reported them, if there is one:
-    /// those of the first call and its reattachments, or those of all others.
+    /// Returns the sum of the reported tokens: of the first call and its reattachments, or of the
+    /// other calls. `None`: the upstream has reported no tokens.
     pub fn tokens(&self, keeps_tokens: bool) -> Option<u64> {
         self.calls
             .iter()
@@ -492,7 +492,7 @@ impl AnswerRecord {
 }
 
 /// Returns the name of the error with which a call ended. A token limit and the model's own stop
-/// are no errors of the call.
+/// don't count as errors.
 fn error_of(end: &CallEnd) -> Option<&'static str> {
     end.cause()
         .filter(|cause| !matches!(cause, CutCause::Length | CutCause::PrematureStop))

@@ -262,6 +262,7 @@ impl LineState {
             causes: (!causes.is_empty()).then(|| causes.join(",")),
             continuations: is_continued.then_some(continuations),
             failures: (failures > 0).then_some(failures),
+            // Without a further call, all tokens were kept.
             tokens_kept: record.tokens(true).filter(|_| is_continued),
             tokens_regenerated: record.tokens(false).filter(|_| is_continued),
         }

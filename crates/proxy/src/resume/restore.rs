@@ -145,7 +145,7 @@ impl Heir {
             "going on with a kept answer"
         );
         self.answers.count("restored");
-        let exchange = Arc::clone(&conversation.exchange);
+        let exchange = Arc::clone(&conversation.caller.exchange);
         // The client already got this status.
         exchange.note_status(StatusCode::OK);
         // Adds the blank lines, which the log omits.
@@ -208,9 +208,7 @@ impl Heir {
         let conversation =
             serve::conversation(Arc::clone(&self.proxy), asked, &directives, &exchange);
         let mut conversation = conversation.map_err(|_| UNREADABLE)?;
-        if self.proxy.asking.adapts {
-            conversation.adapt();
-        }
+        conversation.caller.adapt();
         Ok(conversation)
     }
 
