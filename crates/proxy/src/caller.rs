@@ -13,10 +13,10 @@ use super::client_request::{ClientRequest, UpstreamRequest};
 use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::encoding;
+use super::error_redactor::{ErrorRedactor, redacted};
 use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
-use super::masked::{Mask, masked_body};
 use super::route::Route;
 use super::upstream::{self, Head};
 use super::upstreams::Upstreams;
@@ -110,7 +110,7 @@ impl Caller {
 
     /// Adapts the request to its model, if the operator has enabled that.
     pub(super) fn adapt(&mut self) {
-        if self.proxy.asking.adapts {
+        if self.proxy.policy.adapts {
             let upstreams = &self.upstreams;
             self.request.adapt(|model| upstreams.capability(model));
         }
@@ -145,9 +145,9 @@ impl Caller {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
         };
-        let raises = self.proxy.asking.token_factor > 1 && self.request.parsed.max_tokens.is_some();
+        let raises = self.proxy.policy.token_factor > 1 && self.request.parsed.max_tokens.is_some();
         let mut strategy = ContinuationStrategy::default();
-        strategy.prompt = Arc::clone(&self.proxy.asking.prompt);
+        strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
         strategy.prefill = goes.then_some(options);
         strategy.keeps_json_mode =
             !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
@@ -354,10 +354,10 @@ impl Caller {
     }
 
     /// Returns a mask that removes the current fallback's key from its errors.
-    pub(super) fn mask(&self, framing: Option<Framing>) -> Option<Mask> {
+    pub(super) fn error_redactor(&self, framing: Option<Framing>) -> Option<ErrorRedactor> {
         // The route's own upstream got the client's key, which its errors may quote to the client. A
         // fallback got the operator's, which no client may see.
-        Mask::new(
+        ErrorRedactor::new(
             self.upstreams.fallback()?.key.as_deref()?,
             self.asked_by(),
             framing,
@@ -366,13 +366,13 @@ impl Caller {
     }
 
     /// Removes the current fallback's key from a body that is an error.
-    pub(super) fn masked(&self, body: String) -> String {
+    pub(super) fn redacted(&self, body: String) -> String {
         match self
             .upstreams
             .fallback()
             .and_then(|fallback| fallback.key.as_deref())
         {
-            Some(key) => masked_body(body, key, self.asked_by()),
+            Some(key) => redacted(body, key, self.asked_by()),
             None => body,
         }
     }

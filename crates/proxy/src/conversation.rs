@@ -21,18 +21,18 @@ pub(super) use response::is_unavailable;
 use response::{EVENT_STREAM, JSON, framing_of, media_type, media_type_in_log};
 pub use response::{is_transient, retry_after};
 
-use super::answers::{Answer, Stopped, Watched};
-use super::body::Punctual;
+use super::answers::{ListedAnswer, ObservedStream, Stopped};
+use super::body::IdleTimeoutBody;
 use super::caller::Caller;
 use super::content::Content;
 use super::encoding::{self, DecodedBody};
+use super::error_redactor::{ErrorRedactor, RedactedBody};
 use super::fallback::without_foreign_headers;
-use super::frames::{Answering, BrokenOff, Frames, Source};
+use super::frames::{AbortOnLoss, AnswerStream, Frames, Source};
 use super::kept::StopOnDrop;
-use super::masked::{Mask, Masked};
 use super::refusal::{RetryAdvice, unreachable};
 use super::rest_call::{RestCall, lost, rejected};
-use super::resume::Keep;
+use super::resume::Retention;
 use restitch::TransportLimits;
 use restitch::internal::record::Change;
 use restitch::internal::relay::{BodyRelay, Output, Reattach, Relay, TransportEnd};
@@ -55,7 +55,7 @@ pub(super) struct AnswerPolicy {
     /// How much repair may change the JSON in the answer.
     pub(super) repair: RepairLevel,
     /// `None`: the answer ends with its client.
-    pub(super) keep: Option<Keep>,
+    pub(super) keep: Option<Retention>,
 }
 
 /// The reason why a further call brought no stream.
@@ -140,7 +140,7 @@ impl Conversation {
             .exchange
             .is_measured()
             .then(|| Arc::clone(&self.caller.exchange));
-        let body = Masked::new(body, self.caller.mask(Some(framing)));
+        let body = RedactedBody::new(body, self.caller.error_redactor(Some(framing)));
         Frames {
             source: Source::Body(BodyStream::new(body)),
             tap: self.caller.proxy.shared.tap.clone(),
@@ -171,18 +171,18 @@ impl Conversation {
             || framing.is_none() && (self.caller.request.parsed.stream || media_type != Some(JSON))
         {
             let is_read = framing.is_some() || media_type == Some(JSON);
-            let mask = if is_read {
-                self.caller.mask(framing)
+            let redactor = if is_read {
+                self.caller.error_redactor(framing)
             } else {
                 None
             };
             let (answer, limits) = (self.caller.exchange.answer(), &self.caller.limits.transport);
-            let Some(mask) = mask else {
+            let Some(redactor) = redactor else {
                 return stoppable(response, answer, limits);
             };
-            // Compression would hide the fallback's key from the mask.
+            // Compression would hide the fallback's key from the redactor.
             return match encoding::decoded(response) {
-                Ok(response) => self.unread(response, Some(mask)),
+                Ok(response) => self.unread(response, Some(redactor)),
                 Err(unknown) => stoppable(unknown.response, answer, limits),
             };
         }
@@ -214,12 +214,16 @@ impl Conversation {
     }
 
     /// Passes an answer on without reading it.
-    fn unread(&self, mut response: Response<DecodedBody>, mask: Option<Mask>) -> Response<Body> {
-        if mask.is_some() {
+    fn unread(
+        &self,
+        mut response: Response<DecodedBody>,
+        redactor: Option<ErrorRedactor>,
+    ) -> Response<Body> {
+        if redactor.is_some() {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         stoppable(
-            response.map(|body| Masked::new(body, mask)),
+            response.map(|body| RedactedBody::new(body, redactor)),
             self.caller.exchange.answer(),
             &self.caller.limits.transport,
         )
@@ -247,8 +251,8 @@ impl Conversation {
             opening = self.opening(response.body_mut()) => opening,
             // The same signal then ends the body of the response.
             () = self.caller.exchange.ended() => {
-                let mask = self.caller.mask(None);
-                return self.unread(response, mask);
+                let redactor = self.caller.error_redactor(None);
+                return self.unread(response, redactor);
             }
         };
         match (opening, framing) {
@@ -277,12 +281,12 @@ impl Conversation {
                 );
                 let is_json =
                     opening == Opening::Json || media_type(response.headers()) == Some(JSON);
-                let mask = if is_json {
-                    self.caller.mask(None)
+                let redactor = if is_json {
+                    self.caller.error_redactor(None)
                 } else {
                     None
                 };
-                self.unread(response, mask)
+                self.unread(response, redactor)
             }
         }
     }
@@ -314,7 +318,7 @@ impl Conversation {
             .keep
             .take()
             .filter(|_| framing == Framing::Events);
-        let goes_on = keep.as_ref().is_some_and(Keep::outlives_process);
+        let goes_on = keep.as_ref().is_some_and(Retention::outlives_process);
         let cut = if goes_on {
             Stopped::never()
         } else {
@@ -335,7 +339,7 @@ impl Conversation {
     /// Resumes an answer from its logged events. Never reattaches to the upstream after the last
     /// logged event: after a seam the upstream does not know that event, and would send other bytes
     /// than those in the log.
-    pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
+    pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl AnswerStream {
         let log = Frames {
             source: Source::Log(events.into_iter()),
             tap: None,
@@ -353,7 +357,7 @@ impl Conversation {
         relay: Relay,
         framing: Framing,
         cut: Stopped,
-    ) -> impl Answering {
+    ) -> impl AnswerStream {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (dialect, answer) = (self.caller.request.dialect, self.caller.exchange.answer());
@@ -382,8 +386,9 @@ impl Conversation {
                 }
                 observing.observed(output);
             });
-        let stream = Watched::new(stitch, cut, (answer, content), (dialect, framing), &limits);
-        BrokenOff {
+        let stream =
+            ObservedStream::new(stitch, cut, (answer, content), (dialect, framing), &limits);
+        AbortOnLoss {
             stream,
             is_lost,
             _kept: kept,
@@ -502,7 +507,7 @@ impl Conversation {
 /// Passes a response on unchanged, until the operator ends it.
 fn stoppable<B>(
     response: Response<B>,
-    answer: Option<Arc<Answer>>,
+    answer: Option<Arc<ListedAnswer>>,
     limits: &TransportLimits,
 ) -> Response<Body>
 where
@@ -524,8 +529,8 @@ where
 
 /// Ends an unread body of an upstream if it is silent for longer than the limit of the first byte,
 /// the longest silence that answers may have.
-fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
-    Punctual::new(body, limits.first_byte())
+fn punctual<B>(body: B, limits: &TransportLimits) -> IdleTimeoutBody<B> {
+    IdleTimeoutBody::new(body, limits.first_byte())
 }
 
 /// The most bytes that are read of a refusal. A larger one gives no hint about the model.

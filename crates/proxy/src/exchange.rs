@@ -15,7 +15,7 @@ use tracing::field::{Empty, display};
 
 pub(super) use line::{AccessLine, KeptLine, log_unread};
 
-use super::answers::{Answer, Answers, Stop, Stopped};
+use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
 use super::measured::Measured;
 use super::metrics::Metrics;
 use super::otlp::Parent;
@@ -40,7 +40,7 @@ pub(super) struct Exchange {
     /// `None`: nothing is measured.
     metrics: Option<Arc<Metrics>>,
     /// `None`: there is no page.
-    answers: Option<Arc<Answers>>,
+    answers: Option<Arc<AnswerList>>,
     /// The signal that the time to drain is over.
     cut: Arc<Stop>,
     /// The client's span, if spans are pushed.
@@ -69,7 +69,7 @@ struct AnswerState {
     /// The measurements of the request. `None`: nothing is measured, or the path belongs to no API.
     measured: Option<Measured>,
     /// The answer's entry on the page. `None`: there is no page, or the path belongs to no API.
-    answer: Option<Arc<Answer>>,
+    answer: Option<Arc<ListedAnswer>>,
     /// The answer is kept: its client may leave before it ends.
     is_kept: bool,
 }
@@ -175,7 +175,7 @@ impl Exchange {
     }
 
     /// Returns the answer's entry on the page.
-    pub(super) fn answer(&self) -> Option<Arc<Answer>> {
+    pub(super) fn answer(&self) -> Option<Arc<ListedAnswer>> {
         self.answers.as_ref()?;
         self.state().answer.clone()
     }

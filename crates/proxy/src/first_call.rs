@@ -24,7 +24,7 @@ use restitch_http::{Body, Error, PathError, Received};
 pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
     let caller = &mut conversation.caller;
     caller.adapt();
-    if caller.proxy.asking.adapts && caller.may_keep_stream() {
+    if caller.proxy.policy.adapts && caller.may_keep_stream() {
         caller.request.name_stream();
     }
     let mut adapted = BTreeSet::new();
@@ -49,7 +49,7 @@ async fn first_call(
         Ok(response) => response,
         Err(refused) => return refused,
     };
-    if !conversation.caller.proxy.asking.adapts || !is_invalid_request(response.status()) {
+    if !conversation.caller.proxy.policy.adapts || !is_invalid_request(response.status()) {
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();

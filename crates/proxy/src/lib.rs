@@ -23,6 +23,7 @@ mod connections;
 mod content;
 mod conversation;
 mod encoding;
+mod error_redactor;
 mod exchange;
 mod fallback;
 mod first_call;
@@ -31,7 +32,6 @@ mod gate;
 mod kept;
 mod listen;
 mod listener;
-mod masked;
 mod measured;
 mod metrics;
 #[cfg_attr(not(feature = "otlp"), path = "otlp_off.rs")]
@@ -55,8 +55,8 @@ mod store;
 mod tls;
 mod upstream;
 mod upstreams;
+mod wake_gated_body;
 mod whole;
-mod woken;
 mod worker;
 
 use std::fmt;
@@ -113,7 +113,7 @@ pub struct Proxy {
     routes: Vec<Arc<Route>>,
     access: Access,
     limits: Limits,
-    asking: Asking,
+    policy: RequestPolicy,
     shared: Shared,
     /// The number of threads that serve connections. 0: the caller's runtime serves them.
     threads: usize,
@@ -131,7 +131,7 @@ pub struct Proxy {
 
 /// The settings for adapting requests to their models, and for asking for the rest of an answer.
 #[derive(Clone)]
-struct Asking {
+struct RequestPolicy {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
@@ -162,7 +162,7 @@ impl Proxy {
             routes: Vec::new(),
             access: Access::default(),
             limits,
-            asking: Asking {
+            policy: RequestPolicy {
                 prompt: Arc::default(),
                 capabilities: Table::default(),
                 adapts: false,
@@ -288,14 +288,14 @@ impl Proxy {
     /// Sets the words of the re-prompt.
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.asking.prompt = Arc::new(prompt);
+        self.policy.prompt = Arc::new(prompt);
         self
     }
 
     /// Sets the capability table of the models.
     #[must_use]
     pub fn capabilities(mut self, table: Table) -> Self {
-        self.asking.capabilities = table;
+        self.policy.capabilities = table;
         self
     }
 
@@ -303,14 +303,14 @@ impl Proxy {
     /// requests go out unchanged and a client sees the upstream's own error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
-        self.asking.adapts = adapts;
+        self.policy.adapts = adapts;
         self
     }
 
     /// Adds shapes to the built-in stages, for requests that name one.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> Self {
-        self.asking.shapes.extend(shapes);
+        self.policy.shapes.extend(shapes);
         self
     }
 
@@ -318,7 +318,7 @@ impl Proxy {
     fn expects_json(&self, stage: &str) -> Result<bool, String> {
         let name = stage.replace('-', "_");
         let shape = self
-            .asking
+            .policy
             .shapes
             .iter()
             .find(|shape| shape.name == stage || shape.name == name);
@@ -333,7 +333,7 @@ impl Proxy {
     /// has the first call's limit.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
-        self.asking.token_factor = factor.max(1);
+        self.policy.token_factor = factor.max(1);
         self
     }
 
@@ -424,7 +424,7 @@ impl Proxy {
     /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by
     /// recorded refusals.
     fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
-        let known = route.direct(self.asking.capabilities.of(model, Some(upstream.host())));
+        let known = route.direct(self.policy.capabilities.of(model, Some(upstream.host())));
         self.shared.correct(upstream.authority(), model, known)
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Measured {
     /// The label of the model that has begun the answer, by its name at its upstream.
     answering_model: Arc<str>,
     /// The open call.
-    call: Option<Call>,
+    call: Option<MeasuredCall>,
     /// Set if spans are pushed.
     span: Option<AnswerSpan>,
 }
@@ -55,7 +55,7 @@ pub(super) struct AnswerEnd<'a> {
 }
 
 /// An open upstream call.
-struct Call {
+struct MeasuredCall {
     /// Its index in the record.
     at: usize,
     /// The operation, with the API and the model's name of the upstream.
@@ -124,7 +124,7 @@ impl Measured {
             .span
             .as_ref()
             .map(|span| span.begin_call(&asked, call.kind.as_str(), upstream));
-        self.call = Some(Call {
+        self.call = Some(MeasuredCall {
             at,
             operation,
             name,
@@ -213,7 +213,7 @@ impl Measured {
     }
 
     /// Returns the open call if it has this index.
-    fn open_call(&mut self, at: usize) -> Option<&mut Call> {
+    fn open_call(&mut self, at: usize) -> Option<&mut MeasuredCall> {
         self.call.as_mut().filter(|call| call.at == at)
     }
 

@@ -255,7 +255,7 @@ impl<'c> RestCall<'c> {
             return retry;
         };
         let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
-        let limit = match caller.proxy.asking.token_factor {
+        let limit = match caller.proxy.policy.token_factor {
             factor @ 2.. => raised(own, factor, request.number, most),
             _ => own,
         };

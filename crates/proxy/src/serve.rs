@@ -9,7 +9,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
 use super::allowed::directives as directives_of;
-use super::body::{Collected, Punctual, ReadError, is_silence};
+use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
 use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
@@ -123,7 +123,7 @@ async fn dispatch(
         .unwrap_or_default();
     let mut head = Head::new(parts);
     let is_empty = body.is_end_stream();
-    let body = Punctual::new(body, proxy.limits.server.body());
+    let body = IdleTimeoutBody::new(body, proxy.limits.server.body());
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Answers;
+use super::AnswerList;
 use super::stop::{Stop, Stopped};
 use super::text::{Changes, Cursor, News, Texts};
 use crate::exchange::SharedRecord;
@@ -20,7 +20,7 @@ use restitch::session::{Outcome, StopReason};
 
 /// A running or finished answer.
 #[derive(Debug)]
-pub(in super::super) struct Answer {
+pub(in super::super) struct ListedAnswer {
     /// The answer's number in the order in which requests came.
     pub(super) number: u64,
     /// The name on the page, unique among the listed answers.
@@ -34,7 +34,7 @@ pub(in super::super) struct Answer {
     texts: Option<Mutex<Texts>>,
     stop: Stop,
     /// The list that contains it.
-    answers: Weak<Answers>,
+    answers: Weak<AnswerList>,
 }
 
 /// The phase of an answer.
@@ -87,13 +87,13 @@ pub(in super::super) struct End {
     pub(in super::super) duration: Duration,
 }
 
-impl Answer {
+impl ListedAnswer {
     /// Creates an answer that begins now.
     pub(super) fn new(
         number: u64,
         (id, request_id): (String, String),
         record: SharedRecord,
-        answers: &Arc<Answers>,
+        answers: &Arc<AnswerList>,
     ) -> Self {
         Self {
             number,
@@ -347,7 +347,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ListedAnswer {
     fn drop(&mut self) {
         self.drop_text("page_answers");
     }

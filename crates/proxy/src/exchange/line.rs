@@ -21,29 +21,29 @@ use restitch::provider::Dialect;
 /// the client has left.
 #[derive(Debug)]
 pub(crate) struct AccessLine {
-    progress: Progress,
+    progress: DeliveryProgress,
     longest_silence: Duration,
 }
 
 /// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
 /// answer, even if the client has left.
 #[derive(Debug)]
-pub(crate) struct KeptLine(Progress);
+pub(crate) struct KeptLine(DeliveryProgress);
 
 /// The progress of an answer.
 #[derive(Debug)]
-struct Progress {
+struct DeliveryProgress {
     exchange: Arc<Exchange>,
     bytes: u64,
     first_byte: Option<Duration>,
     /// The time of the last bytes.
     last: Instant,
-    end: End,
+    end: BodyEnd,
 }
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum BodyEnd {
     /// The client has left before the end, or the answer or the proxy was stopped.
     Left,
     Whole,
@@ -54,7 +54,7 @@ enum End {
 impl AccessLine {
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
         Self {
-            progress: Progress::new(exchange),
+            progress: DeliveryProgress::new(exchange),
             longest_silence: Duration::ZERO,
         }
     }
@@ -66,12 +66,12 @@ impl AccessLine {
 
     /// Notes that a body has ended.
     pub(crate) fn note_end(&mut self) {
-        self.progress.end = End::Whole;
+        self.progress.end = BodyEnd::Whole;
     }
 
     /// Notes that the answer broke off.
     pub(crate) fn note_break(&mut self) {
-        self.progress.end = End::Broken;
+        self.progress.end = BodyEnd::Broken;
     }
 
     /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
@@ -91,7 +91,7 @@ impl KeptLine {
     /// Marks the answer as kept: from now on it does not end when its client leaves.
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
         exchange.state().is_kept = true;
-        Self(Progress::new(exchange))
+        Self(DeliveryProgress::new(exchange))
     }
 
     /// Returns the span of the request.
@@ -111,16 +111,16 @@ impl KeptLine {
 
     /// Notes that the answer has ended.
     pub(crate) fn note_end(&mut self) {
-        self.0.end = End::Whole;
+        self.0.end = BodyEnd::Whole;
     }
 
     /// Notes that the answer broke off.
     pub(crate) fn note_break(&mut self) {
-        self.0.end = End::Broken;
+        self.0.end = BodyEnd::Broken;
     }
 }
 
-impl Progress {
+impl DeliveryProgress {
     fn new(exchange: Arc<Exchange>) -> Self {
         let last = exchange.began;
         Self {
@@ -128,7 +128,7 @@ impl Progress {
             bytes: 0,
             first_byte: None,
             last,
-            end: End::Left,
+            end: BodyEnd::Left,
         }
     }
 
@@ -160,9 +160,9 @@ impl Progress {
     fn end_answer(&self, state: &mut AnswerState) {
         let duration = self.exchange.began.elapsed();
         let break_off = match self.end {
-            End::Left => Some(LEFT),
-            End::Whole => None,
-            End::Broken => Some("broken"),
+            BodyEnd::Left => Some(LEFT),
+            BodyEnd::Whole => None,
+            BodyEnd::Broken => Some("broken"),
         };
         self.exchange.record().end_call(break_off);
         if let Some(answer) = state.answer.take() {
@@ -188,7 +188,7 @@ impl Progress {
     }
 }
 
-impl End {
+impl BodyEnd {
     fn as_str(self) -> &'static str {
         match self {
             Self::Left => LEFT,
@@ -328,7 +328,7 @@ pub(crate) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
     metrics
         .iter()
         .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
-    tracing::info!(target: "restitch::access", status = status.as_u16(), end = End::Whole.as_str(), "answered");
+    tracing::info!(target: "restitch::access", status = status.as_u16(), end = BodyEnd::Whole.as_str(), "answered");
 }
 
 fn milliseconds(duration: Duration) -> f64 {

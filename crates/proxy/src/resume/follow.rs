@@ -11,8 +11,10 @@ use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::live::Reader;
-use super::restore::Heir;
-use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
+use super::restore::TakeoverContext;
+use crate::store::{
+    AnswerId, Batch, End, Entry, Pending, Position, ReaderLease, Store, StoreError,
+};
 use restitch_http::BodyError;
 
 /// The events of a kept answer after a position, as the bytes of an event stream: first the
@@ -28,7 +30,7 @@ pub(super) struct Follow {
     /// Set if this process writes the answer.
     reader: Option<Arc<Reader>>,
     /// Keeps the answer in the store until this response has its last bytes.
-    _reading: Reading,
+    _reading: ReaderLease,
     source: Source,
     state: State,
 }
@@ -48,7 +50,7 @@ struct EventFormat {
 /// The takeovers of an answer whose process ends.
 struct TakeoverAttempts {
     /// Resumes the answer. `None`: it can't be resumed for this client.
-    context: Option<Arc<Heir>>,
+    context: Option<Arc<TakeoverContext>>,
     /// The attempts since the last event.
     made: u32,
     /// The span of the request.
@@ -125,9 +127,9 @@ impl Follow {
         self
     }
 
-    /// Sets the heir that resumes the answer if its process ends.
-    pub(super) fn with_heir(mut self, heir: Arc<Heir>) -> Self {
-        self.takeover.context = Some(heir);
+    /// Sets the takeover that resumes the answer if its process ends.
+    pub(super) fn with_takeover(mut self, takeover: Arc<TakeoverContext>) -> Self {
+        self.takeover.context = Some(takeover);
         self
     }
 
