@@ -169,6 +169,9 @@ pub mod internal {
         pub use crate::sse::framed::{Framed, Framing};
         pub use crate::sse::lines::LineDecoder;
     }
+    pub mod record {
+        pub use crate::session::record::*;
+    }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
         pub use crate::session::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};

@@ -99,26 +99,10 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
-    /// Returns whether the step is about the first call or a repeat of the original request, and
-    /// not about a call for the rest.
-    #[doc(hidden)]
-    pub fn is_of_first(&self) -> bool {
-        matches!(
-            self,
-            Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. }
-        )
-    }
-
-    /// Returns how the call ended, if the text is cut where it was not cut before: the first call,
-    /// and those that brought text.
-    #[doc(hidden)]
-    pub fn new_cut(&self) -> Option<&CallEnd> {
-        match self {
-            Self::Cut {
-                call, end, added, ..
-            } if *added > 0 || *call == 0 => Some(end),
-            _ => None,
-        }
+    /// Returns whether the loop gives up with this step.
+    #[cfg(feature = "stream")]
+    pub(crate) fn is_give_up(&self) -> bool {
+        matches!(self, Self::Fallback { .. })
     }
 
     /// The event as one JSON object, with its name under `event`; durations are in milliseconds.

@@ -33,6 +33,7 @@ mod part_repair;
 pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;
+pub(crate) mod record;
 pub(crate) mod relay;
 mod repeated_calls;
 mod repeated_text;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::provider::Dialect;
 use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, Outcome, Request, Retry, Session, SessionEvent};
+use crate::session::{CallEnd, Outcome, Request, Retry, Session};
 
 /// An engine without I/O, as an adapter drives it. `now` counts from the adapter's creation.
 pub(super) trait Engine {
@@ -64,30 +64,44 @@ pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
 /// Drives an engine.
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
-    capability: Arc<Capability>,
-    dialect: Dialect,
+    maker: CallMaker<'a, G::Chunk, E>,
     call: Call<'a, G::Chunk, E>,
-    reopen: Reopen<'a, G::Chunk, E>,
-    /// Whether the call that was made last has a prefill.
-    is_prefill: bool,
     pub(super) rejection: Option<Rejection<'a, E>>,
     pub(super) observer: Option<Observer<'a>>,
-    /// The error with which the last call ended: the reader gets it if the answer ends there.
-    error: Option<E>,
-    /// The error of a lost first call: the reader gets it if the answer is given up without a later
-    /// error.
-    first_error: Option<E>,
-    /// Whether the last requested call asks for the rest.
-    asks_for_rest: bool,
+    errors: CallErrors<E>,
     pub(super) outcome: Option<Outcome>,
     /// The engine has given the answer up, so later text is not the model's.
     pub(super) has_given_up: bool,
-    /// Whether the driver has reported the first call to the engine.
-    started: bool,
     /// The adapter makes no further call.
     is_stopped: bool,
+    clock: Clock,
+}
+
+/// Makes further calls.
+struct CallMaker<'a, C, E> {
+    capability: Arc<Capability>,
+    dialect: Dialect,
+    reopen: Reopen<'a, C, E>,
+    /// Whether the call that was made last has a prefill.
+    is_prefill: bool,
+}
+
+/// The errors of calls, for the reader.
+struct CallErrors<E> {
+    /// The error with which the last call ended: the reader gets it if the answer ends there.
+    last: Option<E>,
+    /// The error of a lost first call: the reader gets it if the answer is given up without a later
+    /// error.
+    first: Option<E>,
+    /// Whether the last requested call asks for the rest.
+    asks_for_rest: bool,
+}
+
+struct Clock {
     /// When the adapter was created.
     origin: Instant,
+    /// Whether the driver has reported the first call to the engine.
+    started: bool,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -120,31 +134,37 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     ) -> Self {
         Self {
             engine,
-            capability,
-            dialect,
+            maker: CallMaker {
+                capability,
+                dialect,
+                reopen,
+                is_prefill: false,
+            },
             call: Call::Open {
                 upstream: first,
                 is_fresh: false,
             },
-            reopen,
-            is_prefill: false,
             rejection: None,
             observer: None,
-            error: None,
-            first_error: None,
-            asks_for_rest: false,
+            errors: CallErrors {
+                last: None,
+                first: None,
+                asks_for_rest: false,
+            },
             outcome: None,
             has_given_up: false,
-            started: false,
             is_stopped: false,
-            origin: Instant::now(),
-            timer: None,
+            clock: Clock {
+                origin: Instant::now(),
+                started: false,
+                timer: None,
+            },
         }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<G::Item, E>>> {
-        if !mem::replace(&mut self.started, true) {
-            self.engine.opened(self.origin.elapsed());
+        if !mem::replace(&mut self.clock.started, true) {
+            self.engine.opened(self.clock.now());
         }
         let mut began = None;
         loop {
@@ -154,7 +174,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             if self.outcome.is_some() {
                 return Poll::Ready(None);
             }
-            let now = self.origin.elapsed();
+            let now = self.clock.now();
             if now.saturating_sub(*began.get_or_insert(now)) >= SLICE {
                 // Lets other tasks of the thread run.
                 cx.waker().wake_by_ref();
@@ -165,10 +185,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                     self.engine.rejected(now, CallEnd::Stopped);
                     continue;
                 }
-                let retry =
-                    Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
-                self.is_prefill = retry.is_prefill();
-                self.call = Call::Opening((self.reopen)(retry));
+                self.call = Call::Opening(self.maker.make(request));
             }
             if self.poll_call(cx, now) || self.poll_timer(cx, now) {
                 continue;
@@ -181,7 +198,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// next polls.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
-        let now = self.origin.elapsed();
+        let now = self.clock.now();
         match mem::replace(&mut self.call, Call::None) {
             // It was made, and counts.
             Call::Opening(_) => {
@@ -223,15 +240,9 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 observer(&output);
             }
             match output {
-                Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
+                Output::Event(event) => self.has_given_up |= event.is_give_up(),
                 Output::Call { request, at } => {
-                    // A further call replaces the failed one and its error. The error of a first
-                    // call that delivered text stays, because an answer that is given up ends like
-                    // its first cut.
-                    let error = self.error.take();
-                    if !mem::replace(&mut self.asks_for_rest, request.turn.is_some()) {
-                        self.first_error = error.filter(|_| request.turn.is_some());
-                    }
+                    self.errors.replace(request.turn.is_some());
                     self.call = Call::Due(request, at);
                 }
                 Output::Done {
@@ -241,7 +252,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 } => {
                     self.call = Call::None;
                     self.outcome = Some(outcome);
-                    let error = self.error.take().or(self.first_error.take());
+                    let error = self.errors.take();
                     if let Some(error) = error.filter(|_| transport_end == TransportEnd::Dropped) {
                         return Some(Err(error));
                     }
@@ -277,7 +288,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         match chunk {
             Some(Err(error)) if was_fresh => self.rejected(now, error),
             Some(Err(error)) => {
-                self.error = Some(error);
+                self.errors.last = Some(error);
                 self.engine.transport_end(now, TransportEnd::Dropped);
             }
             _ => self.engine.transport_end(now, TransportEnd::Closed),
@@ -309,14 +320,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             Some(rejection) => rejection(&error),
             // The cause of the failure is unknown, so the next call is a re-prompt, which every
             // provider understands.
-            None if self.is_prefill => CallEnd::PrefillRejected(reason()),
+            None if self.maker.is_prefill => CallEnd::PrefillRejected(reason()),
             None => CallEnd::Rejected {
                 reason: reason(),
                 transient: true,
                 retry_after: None,
             },
         };
-        self.error = Some(error);
+        self.errors.last = Some(error);
         self.engine.rejected(now, end);
     }
 
@@ -337,6 +348,40 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             return true;
         }
+        self.clock.poll_until(cx, next)
+    }
+}
+
+impl<'a, C, E> CallMaker<'a, C, E> {
+    fn make(&mut self, request: Request) -> Opening<'a, C, E> {
+        let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
+        self.is_prefill = retry.is_prefill();
+        (self.reopen)(retry)
+    }
+}
+
+impl<E> CallErrors<E> {
+    /// Notes that a further call replaces the failed one and its error. The error of a first call
+    /// that delivered text stays, because an answer that is given up ends like its first cut.
+    fn replace(&mut self, asks_for_rest: bool) {
+        let error = self.last.take();
+        if !mem::replace(&mut self.asks_for_rest, asks_for_rest) {
+            self.first = error.filter(|_| asks_for_rest);
+        }
+    }
+
+    fn take(&mut self) -> Option<E> {
+        self.last.take().or(self.first.take())
+    }
+}
+
+impl Clock {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Polls the timer. Returns whether the time has come.
+    fn poll_until(&mut self, cx: &mut Context<'_>, next: Duration) -> bool {
         // An `Instant` cannot represent an unlimited timeout, so it becomes one of centuries.
         let next = self
             .origin

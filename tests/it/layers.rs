@@ -216,6 +216,29 @@ fn modules_name_lower_numbers_only() {
     println!("covered: {} files", all.len());
 }
 
+/// Log, metrics, spans, page and reports read figures off the record of an answer, so that a cut is
+/// counted alike everywhere. The file of the exception writes each step down.
+#[test]
+fn one_file_outside_the_engine_reads_the_steps_of_a_session() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = Vec::new();
+    files(&root.join("src"), &mut all);
+    if root.join("crates").is_dir() {
+        files(&root.join("crates"), &mut all);
+    }
+    let engine = root.join("src/session");
+    let reads = |path: &PathBuf| {
+        !path.starts_with(&engine)
+            && path.iter().any(|part| part == "src")
+            && code(&fs::read_to_string(path).unwrap()).contains("SessionEvent::")
+    };
+    let readers: Vec<_> = all.into_iter().filter(reads).collect();
+    assert!(
+        matches!(&readers[..], [steps] if steps.ends_with("proxy/steps.rs") || steps.ends_with("src/steps.rs")),
+        "{readers:?}"
+    );
+}
+
 #[test]
 fn every_row_names_a_module() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -14,7 +14,7 @@ use tracing::Span;
 
 use super::answers::Stopped;
 use super::exchange::AccessLine;
-use super::socket::Answering;
+use super::socket::BusyGuard;
 use restitch::internal::limits::TimeLimit;
 use restitch::session::CallEnd;
 use restitch_http::server_socket::Cut;
@@ -26,22 +26,22 @@ use restitch_http::{self, BodyError};
 /// client. So a failed body only stops and requests the cut, and the
 /// [`Socket`](restitch_http::server_socket::Socket) cuts the connection after the last byte.
 #[derive(Debug)]
-pub(super) struct Flushed<B> {
+pub(super) struct FlushThenCloseBody<B> {
     /// `None` after the body has failed.
     body: Option<Pin<Box<B>>>,
     cut: Cut,
     /// `None`: the request is not logged.
     line: Option<AccessLine>,
     /// Dropped with the body.
-    _answering: Answering,
+    _answering: BusyGuard,
 }
 
-impl<B: Body> Flushed<B> {
+impl<B: Body> FlushThenCloseBody<B> {
     pub(super) fn new(
         body: B,
         cut: Cut,
         mut line: Option<AccessLine>,
-        answering: Answering,
+        answering: BusyGuard,
     ) -> Self {
         if let Some(line) = line.as_mut().filter(|_| body.is_end_stream()) {
             line.note_end();
@@ -55,7 +55,7 @@ impl<B: Body> Flushed<B> {
     }
 }
 
-impl<B> Body for Flushed<B>
+impl<B> Body for FlushThenCloseBody<B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BodyError>,
@@ -216,7 +216,7 @@ impl Collected {
 const MOST_RESERVED: usize = 2 << 20;
 
 /// A body that fails if no bytes come for too long, or when the operator ends it.
-pub(super) struct Punctual<B> {
+pub(super) struct IdleTimeoutBody<B> {
     body: B,
     stopped: Stopped,
     limit: TimeLimit,
@@ -227,7 +227,7 @@ pub(super) struct Punctual<B> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B> Punctual<B> {
+impl<B> IdleTimeoutBody<B> {
     pub(super) fn new(body: B, limit: TimeLimit) -> Self {
         Self {
             body,
@@ -287,17 +287,17 @@ pub(super) fn is_silence(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// The error of a body that the operator has ended.
 #[derive(Debug)]
-struct BrokenOff;
+struct BodyBrokeOff;
 
-impl fmt::Display for BrokenOff {
+impl fmt::Display for BodyBrokeOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the answer was stopped")
     }
 }
 
-impl std::error::Error for BrokenOff {}
+impl std::error::Error for BodyBrokeOff {}
 
-impl<B> Body for Punctual<B>
+impl<B> Body for IdleTimeoutBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BodyError>,
@@ -311,7 +311,7 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if this.stopped.poll_once(cx) {
-            return Poll::Ready(Some(Err(BrokenOff.into())));
+            return Poll::Ready(Some(Err(BodyBrokeOff.into())));
         }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
             this.due = None;

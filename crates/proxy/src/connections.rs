@@ -15,14 +15,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::body::Flushed;
+use super::body::FlushThenCloseBody;
 use super::exchange::{AccessLine, Exchange};
 use super::listener::{Accepted, Transport};
 use super::reload::Current;
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
 use super::tls::{ServerTls, note_failure};
-use super::woken::Woken;
+use super::wake_gated_body::WakeGatedBody;
 use restitch_http::Body;
 use restitch_http::server_socket::{Cut, Socket};
 
@@ -152,10 +152,11 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
             let response = responded.await;
             exchange.note_status(response.status());
             let response = exchange.name_own_error(response);
-            Ok::<_, Infallible>(
-                response
-                    .map(|body| Body::wrap(Woken::new(Flushed::new(body, cut, line, answering)))),
-            )
+            Ok::<_, Infallible>(response.map(|body| {
+                Body::wrap(WakeGatedBody::new(FlushThenCloseBody::new(
+                    body, cut, line, answering,
+                )))
+            }))
         }
     });
     if let Err(error) = watcher

@@ -15,107 +15,74 @@ use tracing::field::{Empty, display};
 
 pub(super) use line::{AccessLine, KeptLine, log_unread};
 
-use super::answers::{Answer, Answers, Asked, Stop, Stopped};
-use super::measured::{Measured, Way};
-use super::metrics::{Metrics, cause_of};
+use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
+use super::measured::Measured;
+use super::metrics::Metrics;
 use super::otlp::Parent;
 use super::refusal::OwnError;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
 use crate::route_config::RouteConfig;
-use restitch::internal::chat::answer_tokens;
+use restitch::internal::record::{AnswerRecord, CallKind, Change, RequestInfo};
 use restitch::internal::relay::Output;
 use restitch::provider::Dialect;
-use restitch::session::{Outcome, SessionEvent};
 use restitch_http::{Error, Upstream};
 
 /// One request and its answer. Handlers record results here.
 pub(super) struct Exchange {
-    /// The id of the request.
-    id: String,
+    line: RequestLine,
     /// The span whose lines carry the id.
     span: Span,
     began: Instant,
-    method: String,
-    /// The path without its query, which may hold a key, and without ids of kept answers.
-    path: String,
-    facts: Mutex<Facts>,
+    state: Mutex<AnswerState>,
+    record: SharedRecord,
     /// `None`: nothing is measured.
     metrics: Option<Arc<Metrics>>,
     /// `None`: there is no page.
-    answers: Option<Arc<Answers>>,
+    answers: Option<Arc<AnswerList>>,
     /// The signal that the time to drain is over.
     cut: Arc<Stop>,
     /// The client's span, if spans are pushed.
     parent: Option<Parent>,
 }
 
-/// The facts about the answer so far.
+/// The names of a request in the log.
+struct RequestLine {
+    id: String,
+    method: String,
+    /// The path without its query, which may hold a key, and without ids of kept answers.
+    path: String,
+}
+
+/// The state of the answer so far.
 #[derive(Default)]
-struct Facts {
+struct AnswerState {
     /// `None`: the request was refused before it had a route.
     route: Option<Arc<RouteConfig>>,
     /// The host of the route's own upstream, with the port if the configuration names one.
     upstream: Option<String>,
     /// The upstreams that have answered calls, in order, without repetitions.
     answered: Vec<String>,
-    dialect: Option<Dialect>,
-    model: Option<String>,
     status: Option<StatusCode>,
     upstream_status: Option<StatusCode>,
-    spent: Spent,
-    outcome: Option<Outcome>,
     /// The measurements of the request. `None`: nothing is measured, or the path belongs to no API.
     measured: Option<Measured>,
     /// The answer's entry on the page. `None`: there is no page, or the path belongs to no API.
-    answer: Option<Arc<Answer>>,
+    answer: Option<Arc<ListedAnswer>>,
     /// The answer is kept: its client may leave before it ends.
     is_kept: bool,
 }
 
-/// The calls of an answer so far, and their tokens.
-#[derive(Default)]
-struct Spent {
-    /// The strategy of the last call. `None`: no call yet.
-    way: Option<Way>,
-    /// Why calls were cut, in their order.
-    causes: Vec<&'static str>,
-    /// Calls for the rest, and repeated calls for the whole answer.
-    continuations: u32,
-    failures: u32,
-    /// Tokens of the first call and its reattachments, if the upstream reports them.
-    kept: Option<u64>,
-    /// Tokens of all other calls.
-    regenerated: Option<u64>,
-}
+/// The record of an answer, which its exchange and its entry on the page share. Locked after all
+/// other parts of an answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedRecord(Arc<Mutex<AnswerRecord>>);
 
-impl Spent {
-    fn note(&mut self, output: &Output) {
-        match output {
-            Output::Event(event) => {
-                self.causes.extend(event.new_cut().map(cause_of));
-                self.failures += u32::from(matches!(event, SessionEvent::Failed { .. }));
-            }
-            Output::Usage(usage) => {
-                let is_kept = self.way.is_none_or(Way::keeps_tokens);
-                let sum = if is_kept {
-                    &mut self.kept
-                } else {
-                    &mut self.regenerated
-                };
-                let tokens = answer_tokens(usage);
-                *sum = tokens
-                    .map(|tokens| sum.unwrap_or_default().saturating_add(tokens))
-                    .or(*sum);
-            }
-            Output::Done { outcome, .. } => {
-                // The tally counts a refused call and its adapted repeat as one call.
-                (self.continuations, self.failures) =
-                    (outcome.tally().continuations, outcome.tally().failures);
-            }
-            Output::Call { .. } | Output::Bytes(_) => {}
-        }
+impl SharedRecord {
+    /// A panic elsewhere leaves the record valid, since each change to it is one assignment.
+    pub(super) fn lock(&self) -> MutexGuard<'_, AnswerRecord> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,12 +100,15 @@ impl Exchange {
             span.record("trace", display(trace));
         }
         Self {
-            id,
+            line: RequestLine {
+                id,
+                method: shortened(request.method().as_str()),
+                path: shortened(&path::without_ids(request.uri().path())),
+            },
             span,
             began: Instant::now(),
-            method: shortened(request.method().as_str()),
-            path: shortened(&path::without_ids(request.uri().path())),
-            facts: Mutex::default(),
+            state: Mutex::default(),
+            record: SharedRecord::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
             cut: Arc::clone(&shared.cut),
@@ -155,7 +125,7 @@ impl Exchange {
     /// in the log. An upstream's response keeps its own id.
     pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
         if response.extensions().get::<OwnError>().is_some()
-            && let Ok(id) = HeaderValue::try_from(&self.id)
+            && let Ok(id) = HeaderValue::try_from(&self.line.id)
         {
             response.headers_mut().insert("x-request-id", id);
         }
@@ -164,8 +134,8 @@ impl Exchange {
 
     /// Notes the route of the request.
     pub(super) fn note_route(&self, route: &Route) {
-        let mut facts = self.facts();
-        (facts.route, facts.upstream) = (
+        let mut state = self.state();
+        (state.route, state.upstream) = (
             Some(Arc::clone(&route.config)),
             Some(route.client.upstream().authority().to_owned()),
         );
@@ -175,7 +145,7 @@ impl Exchange {
     pub(super) fn note_fallback(&self, host: &str, part: &'static str) {
         if let Some(metrics) = &self.metrics {
             metrics.requests.count_fallback(
-                self.facts().route.as_ref().map(|route| &*route.name),
+                self.state().route.as_ref().map(|route| &*route.name),
                 host,
                 part,
             );
@@ -185,33 +155,29 @@ impl Exchange {
     /// Notes the API of the request, the upstream's host, the requested model, and whether the
     /// request asks for a stream.
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
-        let metrics = self.metrics.clone();
-        let measured = metrics.map(|metrics| {
-            Measured::new(
-                metrics,
-                dialect,
-                host,
-                (model, is_stream),
-                self.parent.as_ref(),
-            )
-        });
-        let asked = || Asked {
-            request_id: self.id.clone(),
+        let request = RequestInfo {
             dialect,
             // The page itself marks characters that can't be seen.
             model: model.chars().take(LONGEST_NAME).collect(),
             is_stream,
         };
-        let answer = self.answers.as_ref().map(|answers| answers.begin(asked()));
-        let mut facts = self.facts();
-        (facts.dialect, facts.model, facts.measured, facts.answer) =
-            (Some(dialect), Some(shortened(model)), measured, answer);
+        self.record().request = Some(request.clone());
+        let measured = self
+            .metrics
+            .clone()
+            .map(|metrics| Measured::new(metrics, request, host, self.parent.as_ref()));
+        let answer = self
+            .answers
+            .as_ref()
+            .map(|answers| answers.begin(&self.line.id, self.record.clone()));
+        let mut state = self.state();
+        (state.measured, state.answer) = (measured, answer);
     }
 
     /// Returns the answer's entry on the page.
-    pub(super) fn answer(&self) -> Option<Arc<Answer>> {
+    pub(super) fn answer(&self) -> Option<Arc<ListedAnswer>> {
         self.answers.as_ref()?;
-        self.facts().answer.clone()
+        self.state().answer.clone()
     }
 
     /// Returns a future that is ready when the operator ends the answer.
@@ -246,7 +212,7 @@ impl Exchange {
 
     /// Notes that the open call ends because the proxy ends the answer.
     pub(super) fn note_stop(&self) {
-        self.measure(Measured::note_stop);
+        self.record().note_error("stopped");
     }
 
     /// Returns whether calls are measured.
@@ -258,20 +224,17 @@ impl Exchange {
     /// model. Returns the headers that name its span, if spans are pushed.
     pub(super) fn note_call(
         &self,
-        way: Way,
+        kind: CallKind,
         upstream: &Upstream,
         asked: (Dialect, &str),
     ) -> Option<HeaderMap> {
-        let mut facts = self.facts();
-        facts.spent.way = Some(way);
-        facts.spent.continuations += u32::from(!way.keeps_tokens());
-        drop(facts);
-        self.measure(|measured| measured.begin_call(way, upstream, asked));
+        self.record().begin_call(kind);
+        self.measure(|measured, record| measured.begin_call(record, upstream, asked));
         self.answer()
             .iter()
-            .for_each(|answer| answer.note_call(way));
+            .for_each(|answer| answer.note_call(kind));
         self.parent.as_ref()?;
-        self.facts().measured.as_ref().and_then(Measured::trace)
+        self.state().measured.as_ref().and_then(Measured::trace)
     }
 
     /// Notes the result of the upstream call: the status of a response, or an error.
@@ -283,7 +246,10 @@ impl Exchange {
                 "connection"
             }
         });
-        self.measure(|measured| measured.note_head(head));
+        self.record().note_head(head.map(|status| status.as_u16()));
+        if head == Ok(StatusCode::OK) {
+            self.measure(Measured::note_answer);
+        }
         self.answer()
             .iter()
             .for_each(|answer| answer.note_head(head));
@@ -292,60 +258,64 @@ impl Exchange {
     /// Notes the upstream that has answered a call. If the route has fallbacks, a stream's head
     /// alone is not an answer.
     pub(super) fn note_answer(&self, host: &str) {
-        let mut facts = self.facts();
-        if facts.answered.last().is_none_or(|last| last != host) {
-            facts.answered.push(host.to_owned());
+        let mut state = self.state();
+        if state.answered.last().is_none_or(|last| last != host) {
+            state.answered.push(host.to_owned());
         }
     }
 
     /// Notes the first bytes of an upstream call's stream.
     pub(super) fn note_first_chunk(&self) {
-        self.measure(|measured| measured.note_first_chunk());
+        self.measure(|measured, _| measured.note_first_chunk());
     }
 
-    fn measure(&self, change: impl FnOnce(&mut Measured)) {
+    fn measure(&self, change: impl FnOnce(&mut Measured, &AnswerRecord)) {
         if !self.is_measured() {
             return;
         }
-        if let Some(measured) = &mut self.facts().measured {
-            change(measured);
+        if let Some(measured) = &mut self.state().measured {
+            change(measured, &self.record());
         }
     }
 
     /// Notes the status of the first call's response. `None`: no response came.
     pub(super) fn note_upstream(&self, status: Option<StatusCode>) {
-        self.facts().upstream_status = status;
+        self.state().upstream_status = status;
     }
 
     /// Notes the status that the client gets.
     pub(super) fn note_status(&self, status: StatusCode) {
-        self.facts().status = Some(status);
+        self.state().status = Some(status);
     }
 
-    /// Notes an output of the answer's session.
-    pub(super) fn note_output(&self, output: &Output) {
-        self.measure(|measured| measured.note_output(output));
+    /// Notes an output of the answer's session. Returns the change of the record.
+    pub(super) fn note_output(&self, output: &Output) -> Option<Change> {
+        let change = self.record().note(output);
+        if let Some(change) = change {
+            self.measure(|measured, record| measured.note(record, change));
+        }
         self.answer()
             .iter()
-            .for_each(|answer| answer.note_output(output));
-        let mut facts = self.facts();
-        facts.spent.note(output);
-        if let Output::Done { outcome, .. } = output {
-            facts.outcome = Some(outcome.clone());
-        }
+            .for_each(|answer| answer.note_output(output, change));
+        change
     }
 
-    /// A panic elsewhere leaves the facts valid, since each change to them is one assignment.
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the record of the answer.
+    pub(super) fn record(&self) -> MutexGuard<'_, AnswerRecord> {
+        self.record.lock()
+    }
+
+    /// A panic elsewhere leaves the state valid, since each change to it is one assignment.
+    fn state(&self) -> MutexGuard<'_, AnswerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
-            .field("method", &self.method)
-            .field("path", &self.path)
+            .field("method", &self.line.method)
+            .field("path", &self.line.path)
             .finish_non_exhaustive()
     }
 }

@@ -12,23 +12,23 @@ use http_body_util::BodyStream;
 use super::Tap;
 use super::conversation::CallError;
 use super::encoding::DecodedBody;
+use super::error_redactor::RedactedBody;
 use super::exchange::Exchange;
 use super::kept::StopOnDrop;
-use super::masked::Masked;
 use restitch::session::CallEnd;
 
 /// The bytes of an answer on their way to the client.
-pub(super) trait Answering:
+pub(super) trait AnswerStream:
     Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static
 {
 }
 
-impl<S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static> Answering for S {}
+impl<S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static> AnswerStream for S {}
 
 /// A stream that ends with an error if the answer is lost, so that the client's connection breaks,
 /// too. The stream can't tell this from the last call, which may have ended without an error and
 /// without text.
-pub(super) struct BrokenOff<S> {
+pub(super) struct AbortOnLoss<S> {
     pub(super) stream: S,
     /// Set before the end of the stream.
     pub(super) is_lost: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub(super) struct BrokenOff<S> {
     pub(super) _kept: Option<StopOnDrop>,
 }
 
-impl<S> Stream for BrokenOff<S>
+impl<S> Stream for AbortOnLoss<S>
 where
     S: Stream<Item = Result<Bytes, CallError>> + Unpin,
 {
@@ -60,7 +60,7 @@ where
 )]
 pub(super) enum Source {
     /// The body of a response.
-    Body(BodyStream<Masked<DecodedBody>>),
+    Body(BodyStream<RedactedBody<DecodedBody>>),
     /// The events of an answer whose process has ended. After them the connection counts as lost.
     Log(std::vec::IntoIter<Bytes>),
 }

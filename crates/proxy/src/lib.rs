@@ -15,22 +15,23 @@ mod allowed;
 mod answers;
 mod body;
 mod breaker;
+mod caller;
 mod certificates;
+mod client_request;
 pub mod config;
 mod connections;
 mod content;
 mod conversation;
 mod encoding;
+mod error_redactor;
 mod exchange;
 mod fallback;
-mod first;
+mod first_call;
 mod frames;
-mod further;
 mod gate;
 mod kept;
 mod listen;
 mod listener;
-mod masked;
 mod measured;
 mod metrics;
 #[cfg_attr(not(feature = "otlp"), path = "otlp_off.rs")]
@@ -40,8 +41,8 @@ mod recorded;
 mod redactor;
 mod refusal;
 mod reload;
+mod rest_call;
 mod resume;
-mod retries;
 mod route;
 pub mod route_config;
 mod serve;
@@ -49,11 +50,13 @@ mod shared;
 mod socket;
 #[cfg(unix)]
 mod socket_file;
+mod steps;
 mod store;
 mod tls;
 mod upstream;
+mod upstreams;
+mod wake_gated_body;
 mod whole;
-mod woken;
 mod worker;
 
 use std::fmt;
@@ -80,12 +83,11 @@ use shared::Shared;
 
 use crate::route_config::RouteConfig;
 use restitch::Limits;
+use restitch::internal::record::{AnswerRecord, Change};
 use restitch::internal::relay::{Output, TransportEnd};
 use restitch::provider::capability::{Capability, Table};
 use restitch::repair::RepairLevel;
-use restitch::session::{
-    CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason,
-};
+use restitch::session::{GiveUp, Prompt, Prose};
 use restitch::shape::{RootKind, Shape};
 use restitch_http::{Client, Upstream};
 
@@ -111,7 +113,7 @@ pub struct Proxy {
     routes: Vec<Arc<Route>>,
     access: Access,
     limits: Limits,
-    asking: Asking,
+    policy: RequestPolicy,
     shared: Shared,
     /// The number of threads that serve connections. 0: the caller's runtime serves them.
     threads: usize,
@@ -129,7 +131,7 @@ pub struct Proxy {
 
 /// The settings for adapting requests to their models, and for asking for the rest of an answer.
 #[derive(Clone)]
-struct Asking {
+struct RequestPolicy {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
@@ -147,9 +149,8 @@ pub trait Tap: Send + Sync {
     fn response(&self, bytes: &[u8]);
 }
 
-/// An observer of the calls, the steps of the loop and the outcomes of all answers. It must not
-/// block.
-pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
+/// An observer of the records of all answers. It must not block.
+pub type Observer = Arc<dyn Fn(&AnswerRecord) + Send + Sync>;
 
 impl Proxy {
     /// Creates a proxy in front of the client's upstream.
@@ -161,7 +162,7 @@ impl Proxy {
             routes: Vec::new(),
             access: Access::default(),
             limits,
-            asking: Asking {
+            policy: RequestPolicy {
                 prompt: Arc::default(),
                 capabilities: Table::default(),
                 adapts: false,
@@ -287,14 +288,14 @@ impl Proxy {
     /// Sets the words of the re-prompt.
     #[must_use]
     pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.asking.prompt = Arc::new(prompt);
+        self.policy.prompt = Arc::new(prompt);
         self
     }
 
     /// Sets the capability table of the models.
     #[must_use]
     pub fn capabilities(mut self, table: Table) -> Self {
-        self.asking.capabilities = table;
+        self.policy.capabilities = table;
         self
     }
 
@@ -302,14 +303,14 @@ impl Proxy {
     /// requests go out unchanged and a client sees the upstream's own error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
-        self.asking.adapts = adapts;
+        self.policy.adapts = adapts;
         self
     }
 
     /// Adds shapes to the built-in stages, for requests that name one.
     #[must_use]
     pub fn shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> Self {
-        self.asking.shapes.extend(shapes);
+        self.policy.shapes.extend(shapes);
         self
     }
 
@@ -317,7 +318,7 @@ impl Proxy {
     fn expects_json(&self, stage: &str) -> Result<bool, String> {
         let name = stage.replace('-', "_");
         let shape = self
-            .asking
+            .policy
             .shapes
             .iter()
             .find(|shape| shape.name == stage || shape.name == name);
@@ -332,7 +333,7 @@ impl Proxy {
     /// has the first call's limit.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
-        self.asking.token_factor = factor.max(1);
+        self.policy.token_factor = factor.max(1);
         self
     }
 
@@ -351,7 +352,7 @@ impl Proxy {
         self
     }
 
-    /// Calls `observer` with every output except the bytes.
+    /// Calls `observer` with the record of an answer after every output except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
         self.shared.observer = Some(observer);
@@ -423,113 +424,35 @@ impl Proxy {
     /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by
     /// recorded refusals.
     fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
-        let known = route.direct(self.asking.capabilities.of(model, Some(upstream.host())));
+        let known = route.direct(self.policy.capabilities.of(model, Some(upstream.host())));
         self.shared.correct(upstream.authority(), model, known)
     }
 
-    /// Reports an output to the log and the observer. Logs no text, no paths inside documents, and
-    /// no headers of a request.
-    fn observed(&self, output: &Output, exchange: &Exchange) {
+    /// Reports an output to the log, the record of the answer and the observer. Returns the change
+    /// of the record.
+    fn observed(&self, output: &Output, exchange: &Exchange) -> Option<Change> {
         let _entered = exchange.span().enter();
         if exchange.is_stopped() {
             // The proxy has ended the answer, so the end must not be reported as the upstream's.
-            match output {
+            if steps::leads_to_call(output) {
                 // The session announces a call that the proxy never makes.
-                Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => {
-                    return exchange.note_stop();
-                }
-                Output::Done {
-                    transport_end: TransportEnd::Dropped,
-                    ..
-                } => exchange.note_stop(),
-                _ => {}
+                exchange.note_stop();
+                return None;
+            }
+            if let Output::Done {
+                transport_end: TransportEnd::Dropped,
+                ..
+            } = output
+            {
+                exchange.note_stop();
             }
         }
-        exchange.note_output(output);
-        match output {
-            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => tracing::info!(
-                offset = seam.offset,
-                alignment = seam.alignment.as_str(),
-                overlap = seam.overlap,
-                pending = seam.pending,
-                posterior = seam.posterior,
-                ambiguous = seam.ambiguous,
-                early_end = seam.early_end,
-                elapsed_ms = elapsed.as_millis() as u64,
-                "joined"
-            ),
-            Output::Event(SessionEvent::Cut {
-                call, end, offset, ..
-            }) => {
-                let limit = end.limit().map(tracing::field::display);
-                tracing::info!(
-                    call,
-                    cause = end.cause().map(CutCause::as_str),
-                    limit,
-                    offset,
-                    "cut"
-                );
-            }
-            Output::Event(SessionEvent::Failed { call, reason, .. }) => {
-                warn_of_failure(*call, reason);
-            }
-            Output::Event(SessionEvent::Waiting { call, reason, .. }) => {
-                tracing::warn!(call, %reason, "waiting for the upstream");
-            }
-            Output::Done { outcome, .. } => log_end(outcome),
-            Output::Event(_) | Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
-        }
+        let change = exchange.note_output(output);
+        steps::log(output);
         if let Some(observer) = &self.shared.observer {
-            observer(output);
+            observer(&exchange.record());
         }
-    }
-}
-
-/// Logs the end of an answer. If the answer needed no help, the access line suffices.
-fn log_end(outcome: &Outcome) {
-    let (status, tally) = (outcome.status().as_str(), outcome.tally());
-    let is_helped =
-        tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
-    if !is_helped
-        && outcome.reason().is_none()
-        && outcome.cause().is_none()
-        && tally.limit.is_none()
-    {
-        tracing::debug!(status, "done");
-        return;
-    }
-    tracing::info!(
-        status,
-        stop = outcome.reason().map(StopReason::as_str),
-        limit = tally.limit.as_ref().map(tracing::field::display),
-        cause = outcome.cause().map(CutCause::as_str),
-        continuations = tally.continuations,
-        failures = tally.failures,
-        ambiguous = Some(tally.ambiguous).filter(|seams| *seams > 0),
-        early_end = Some(tally.early_end).filter(|seams| *seams > 0),
-        synthesized = outcome.synthesized().len(),
-        "done"
-    );
-}
-
-/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or
-/// its key.
-fn warn_of_failure(call: u32, reason: &FailureReason) {
-    let cause = match reason {
-        FailureReason::Nothing(end) => end.cause(),
-        _ => None,
-    };
-    let cause = cause.map(CutCause::as_str);
-    match reason {
-        FailureReason::Nothing(CallEnd::Error(_)) => {
-            tracing::warn!(
-                call,
-                cause,
-                reason = "the upstream reported an error",
-                "a call failed"
-            );
-        }
-        reason => tracing::warn!(call, cause, %reason, "a call failed"),
+        change
     }
 }
 

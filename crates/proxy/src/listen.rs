@@ -15,7 +15,7 @@ use tokio::time::{Duration, sleep, timeout};
 
 use super::Proxy;
 use super::admin::Admin;
-use super::answers::Answers;
+use super::answers::AnswerList;
 use super::certificates;
 use super::connections::Connections;
 use super::content;
@@ -170,7 +170,7 @@ async fn start(
     if let Some(addr) = proxy.admin {
         let listener = bound.insert(Admin::bind(addr).await?);
         admin_addr = Some(listener.addr);
-        proxy.shared.answers = Some(Arc::new(Answers::new(
+        proxy.shared.answers = Some(Arc::new(AnswerList::new(
             proxy.page_answers,
             &proxy.limits.server,
         )));
@@ -178,7 +178,7 @@ async fn start(
     let mut sweeper = JoinSet::new();
     let keeping = (proxy.keep, proxy.longest_keep(), proxy.store.as_str());
     proxy.shared.kept =
-        resume::Answers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
+        resume::KeptAnswers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {
         sweeper.spawn(Arc::clone(answers).sweep());
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::metrics::Operation;
 use super::recorded::Labels;
-use restitch::session::SessionEvent;
+use restitch::internal::record::{AnswerRecord, CutRecord, SeamRecord};
 use restitch_http::Upstream;
 
 /// Declares types without values.
@@ -72,11 +72,7 @@ impl AnswerSpan {
         match self.0 {}
     }
 
-    pub(super) fn note(&mut self, _: &SessionEvent) {
-        match self.0 {}
-    }
-
-    pub(super) fn end(self, _: &'static str, _: Option<StatusCode>, _: &str) {
+    pub(super) fn end(self, _: &AnswerRecord, _: &'static str, _: Option<StatusCode>, _: &str) {
         match self.0 {}
     }
 }
@@ -86,7 +82,11 @@ impl CallSpan {
         match self.0 {}
     }
 
-    pub(super) fn note(&mut self, _: &SessionEvent) {
+    pub(super) fn note_cut(&mut self, _: &CutRecord) {
+        match self.0 {}
+    }
+
+    pub(super) fn note_seam(&mut self, _: &SeamRecord) {
         match self.0 {}
     }
 

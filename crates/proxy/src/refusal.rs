@@ -21,9 +21,19 @@ pub(super) struct Refusal {
     message: Cow<'static, str>,
     /// The accepted methods, if the request's is refused.
     allow: Option<String>,
+    advice: RetryAdvice,
+}
+
+/// Whether a client's SDK should repeat a request, as [`SHOULD_RETRY`] tells it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RetryAdvice {
+    /// No call was made, so the status decides. A repeat can't help a faulty request.
+    ByStatus,
     /// Calls were made, or repeated until [`patience`](restitch::ContinuationLimits::patience) was
-    /// used up.
-    is_after_calls: bool,
+    /// used up: a repeat would be billed although the proxy has already tried it.
+    Never,
+    /// The header is left out, and the SDK decides by its own rule.
+    None,
 }
 
 impl Refusal {
@@ -37,7 +47,7 @@ impl Refusal {
             reason,
             message: Cow::Borrowed(message),
             allow: None,
-            is_after_calls: false,
+            advice: RetryAdvice::ByStatus,
         }
     }
 
@@ -49,7 +59,7 @@ impl Refusal {
             reason: "bad_request",
             message,
             allow: None,
-            is_after_calls: false,
+            advice: RetryAdvice::ByStatus,
         }
     }
 
@@ -60,13 +70,13 @@ impl Refusal {
             reason: limit,
             message: Cow::Owned(message),
             allow: None,
-            is_after_calls: false,
+            advice: RetryAdvice::ByStatus,
         }
     }
 
     /// Marks the refusal as one after upstream calls.
     pub(super) const fn after_calls(mut self) -> Self {
-        self.is_after_calls = true;
+        self.advice = RetryAdvice::Never;
         self
     }
 
@@ -104,14 +114,15 @@ impl Refusal {
             self.reason,
             &self.message,
         );
-        let (status, length, again) = (
-            self.status,
-            body.len(),
-            should_retry(self.status, self.is_after_calls),
-        );
+        let (status, length) = (self.status, body.len());
+        let advice = self
+            .advice
+            .value(status)
+            .map(|again| format!("{SHOULD_RETRY}: {again}\r\n"));
+        let advice = advice.unwrap_or_default();
         format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\nconnection: close\r\n\
-            {SHOULD_RETRY}: {again}\r\ncontent-length: {length}\r\n\r\n{body}"
+            {advice}content-length: {length}\r\n\r\n{body}"
         )
     }
 
@@ -127,10 +138,9 @@ impl Refusal {
         response.extensions_mut().insert(OwnError);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(
-            SHOULD_RETRY,
-            HeaderValue::from_static(should_retry(self.status, self.is_after_calls)),
-        );
+        if let Some(advice) = self.advice.value(self.status) {
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static(advice));
+        }
         // RFC 9110 (sections 15.5.2 and 15.5.6) requires these headers of 401 and 405.
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -145,19 +155,19 @@ impl Refusal {
     }
 }
 
-/// Returns whether a client's SDK should repeat a request: `true` if that may help and no call was
-/// made. After calls, a repeat would be billed although the proxy has already tried it. A repeat
-/// can't help a faulty request.
-fn should_retry(status: StatusCode, is_after_calls: bool) -> &'static str {
-    let may_pass = status.is_server_error()
-        || matches!(
-            status,
-            StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS
-        );
-    if may_pass && !is_after_calls {
-        "true"
-    } else {
-        "false"
+impl RetryAdvice {
+    /// Returns the value of the header. `None`: the header is left out.
+    fn value(self, status: StatusCode) -> Option<&'static str> {
+        let may_pass = status.is_server_error()
+            || matches!(
+                status,
+                StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS
+            );
+        match self {
+            Self::ByStatus if may_pass => Some("true"),
+            Self::ByStatus | Self::Never => Some("false"),
+            Self::None => None,
+        }
     }
 }
 
@@ -177,7 +187,7 @@ impl From<PathError> for Refusal {
             reason,
             message: Cow::Owned(error.to_string()),
             allow: None,
-            is_after_calls: false,
+            advice: RetryAdvice::ByStatus,
         }
     }
 }
@@ -187,7 +197,11 @@ impl From<PathError> for Refusal {
 pub struct OwnError;
 
 /// Logs a call without a response, and returns the answer to its request.
-pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<Body> {
+pub(super) fn unreachable(
+    dialect: Option<Dialect>,
+    cause: &Error,
+    advice: RetryAdvice,
+) -> Response<Body> {
     if let Error::Path(error) = cause {
         return Refusal::from(*error).answer(dialect);
     }
@@ -214,7 +228,7 @@ pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<B
         reason,
         message: Cow::Owned(format!("{what}: {cause}")),
         allow: None,
-        is_after_calls: true,
+        advice,
     }
     .response(dialect)
 }

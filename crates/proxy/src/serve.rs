@@ -9,11 +9,13 @@ use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
 use super::allowed::directives as directives_of;
-use super::body::{Collected, Punctual, ReadError, is_silence};
+use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
+use super::caller::Caller;
+use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
-use super::first;
-use super::refusal::{Refusal, unreachable};
+use super::first_call;
+use super::refusal::{Refusal, RetryAdvice, unreachable};
 use super::resume::{Asked, NotKept, Repeat};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
@@ -121,7 +123,7 @@ async fn dispatch(
         .unwrap_or_default();
     let mut head = Head::new(parts);
     let is_empty = body.is_end_stream();
-    let body = Punctual::new(body, proxy.limits.server.body());
+    let body = IdleTimeoutBody::new(body, proxy.limits.server.body());
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
@@ -216,8 +218,8 @@ async fn converse(
         Ok(conversation) => conversation,
         Err(refusal) => return refusal.answer(Some(dialect)),
     };
-    conversation.keep = keep;
-    NotKept::told(first::answer(conversation).await, not_kept)
+    conversation.policy.keep = keep;
+    NotKept::told(first_call::answer(conversation).await, not_kept)
 }
 
 /// Returns the conversation of a request, with the directives in its headers.
@@ -241,19 +243,14 @@ pub(super) fn conversation(
     let expects_json = expects_json
         .map_err(Refusal::of_mistake)?
         .unwrap_or_default();
-    let mut conversation = Conversation::new(
-        proxy,
-        route,
-        head,
-        body,
-        dialect,
-        request,
-        Arc::clone(exchange),
-    );
-    directives.lower(&mut conversation.limits.continuation);
-    conversation.give_up = directives.give_up.unwrap_or(conversation.give_up);
-    conversation.repair = directives.repair.unwrap_or(conversation.repair);
-    conversation.expects_json = expects_json;
+    let mut request = ClientRequest::new(head, body, dialect, request);
+    request.expects_json = expects_json;
+    let mut caller = Caller::new(proxy, route, request, Arc::clone(exchange));
+    directives.lower(&mut caller.limits.continuation);
+    let mut conversation = Conversation::new(caller);
+    let policy = &mut conversation.policy;
+    policy.give_up = directives.give_up.unwrap_or(policy.give_up);
+    policy.repair = directives.repair.unwrap_or(policy.repair);
     Ok(conversation)
 }
 
@@ -268,16 +265,9 @@ pub(crate) async fn ask(
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {
-            first::answer(Conversation::new(
-                proxy,
-                route,
-                Head::new(parts),
-                body,
-                dialect,
-                request,
-                exchange,
-            ))
-            .await
+            let request = ClientRequest::new(Head::new(parts), body, dialect, request);
+            let caller = Caller::new(proxy, route, request, exchange);
+            first_call::answer(Conversation::new(caller)).await
         }
         None => Refusal::of_mistake(format!("the body is not a request of `{dialect}`"))
             .answer(Some(dialect)),
@@ -301,7 +291,7 @@ async fn pass(
             true => BODY_STOPPED.answer(dialect),
             false => BODY_BROKE_OFF.answer(dialect),
         },
-        Err(cause) => unreachable(dialect, &cause),
+        Err(cause) => unreachable(dialect, &cause, RetryAdvice::Never),
     }
 }
 

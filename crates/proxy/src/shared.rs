@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::answers::{Answers, Stop};
+use super::answers::{AnswerList, Stop};
 use super::breaker::Breaker;
 use super::gate::Unfinished;
 use super::metrics::Metrics;
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     /// Set if the admin listener shows metrics, or if they are pushed.
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Set if the admin listener has a page of the answers.
-    pub(super) answers: Option<Arc<Answers>>,
+    pub(super) answers: Option<Arc<AnswerList>>,
     /// The log contains the texts of requests and answers.
     pub(super) logs_content: bool,
     /// The collector of spans and metrics.
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     /// The signal that the time to drain is over.
     pub(super) cut: Arc<Stop>,
     /// The kept answers. Set when the proxy starts to listen, if the limits allow kept answers.
-    pub(super) kept: Option<Arc<resume::Answers>>,
+    pub(super) kept: Option<Arc<resume::KeptAnswers>>,
 }
 
 impl Shared {

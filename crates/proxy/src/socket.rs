@@ -33,9 +33,9 @@ const ENDED: u8 = 2;
 
 impl Activity {
     /// Notes that a request has arrived. The answer lasts until the returned guard is dropped.
-    pub(super) fn begin(&self) -> Answering {
+    pub(super) fn begin(&self) -> BusyGuard {
         self.0.store(ANSWERING, Ordering::Relaxed);
-        Answering(self.clone())
+        BusyGuard(self.clone())
     }
 
     fn is_answering(&self) -> bool {
@@ -56,9 +56,9 @@ impl Activity {
 
 /// A running answer.
 #[derive(Debug)]
-pub(super) struct Answering(Activity);
+pub(super) struct BusyGuard(Activity);
 
-impl Drop for Answering {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.0.store(ENDED, Ordering::Relaxed);
     }

@@ -15,8 +15,8 @@ use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use super::fallback::Part;
-use super::further::rejected;
 use super::refusal::SHOULD_RETRY;
+use super::rest_call::{RestCall, rejected};
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::relay::{BodyRelay, Output};
 use restitch::session::{CallEnd, LimitReached, Outcome, Request, Status, StopReason};
@@ -26,17 +26,17 @@ impl Conversation {
     /// Reads the whole body, makes the calls that complete it, and answers with one response.
     pub(super) async fn whole(self: Box<Self>, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
-        let limit = self.limits.parser.max_event_bytes;
+        let limit = self.caller.limits.parser.max_event_bytes;
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let (mut heard_at, mut is_late) = (origin, false);
         let mut answer = Bytes::new();
-        let exchange = Arc::clone(&self.exchange);
+        let exchange = Arc::clone(&self.caller.exchange);
         let mut stop = pin!(exchange.ended());
         let limit_of_stop = || {
             exchange
                 .has_to_end()
-                .then(|| self.proxy.limits.server.drain().into())
+                .then(|| self.caller.proxy.limits.server.drain().into())
         };
         let read = tokio::select! {
             read = Collected::read_counted(body, limit, self.timeouts(), |_| {
@@ -50,7 +50,9 @@ impl Conversation {
         };
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
-                Ok(body) => whole = handle_body(whole, origin.elapsed(), self.masked(body)).await,
+                Ok(body) => {
+                    whole = handle_body(whole, origin.elapsed(), self.caller.redacted(body)).await
+                }
                 // A body that is not UTF-8 is not JSON, so it can't be continued, and passes
                 // unchanged.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
@@ -61,7 +63,7 @@ impl Conversation {
             Err(unread) => {
                 // A second call to the same upstream may be silent just as long, so a late failure
                 // leaves no time for one.
-                is_late = heard_at.elapsed() > self.limits.continuation.patience / 2;
+                is_late = heard_at.elapsed() > self.caller.limits.continuation.patience / 2;
                 whole.handle_end(origin.elapsed(), unread.end());
             }
         }
@@ -69,7 +71,7 @@ impl Conversation {
             self.observed(&output);
             match output {
                 Output::Call { .. } if std::mem::take(&mut is_late) => {
-                    match self.leave_failed(Part::Whole) {
+                    match self.caller.leave_failed(Part::Whole) {
                         Some(redirected) => whole.handle_end(origin.elapsed(), redirected),
                         None => whole.give_up_unasked(origin.elapsed()),
                     }
@@ -86,7 +88,8 @@ impl Conversation {
                     };
                     match answered {
                         Ok(body) => {
-                            whole = handle_body(whole, origin.elapsed(), self.masked(body)).await;
+                            whole = handle_body(whole, origin.elapsed(), self.caller.redacted(body))
+                                .await
                         }
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
@@ -126,8 +129,8 @@ impl Conversation {
     /// Makes a further call at a given time, and reads the body of its answer.
     async fn whole_call(&self, request: &Request, at: Instant) -> Result<String, CallEnd> {
         sleep_until(at).await;
-        let response = self.call(request).await?;
-        let limit = self.limits.parser.max_event_bytes;
+        let response = RestCall::new(&self.caller, request).make().await?;
+        let limit = self.caller.limits.parser.max_event_bytes;
         match Collected::read(response.into_body(), limit, self.timeouts()).await {
             // Replacing invalid UTF-8 by U+FFFD would invent text.
             Ok(Collected::Whole(body)) => String::from_utf8(body.into())
@@ -141,16 +144,17 @@ impl Conversation {
 
     /// Returns the limits of a body's silence, before and after its first byte.
     fn timeouts(&self) -> Option<[TimeLimit; 2]> {
-        let limits = &self.limits.transport;
+        let limits = &self.caller.limits.transport;
         Some([limits.first_byte(), limits.idle()])
     }
 
     /// Passes the client's body to the page and the log, if they contain texts.
     fn show_body(&self, body: &Bytes) {
-        if let Some(answer) = self.exchange.answer() {
+        if let Some(answer) = self.caller.exchange.answer() {
             answer.add_body(&String::from_utf8_lossy(body));
         }
-        self.content
+        self.caller
+            .content
             .iter()
             .for_each(|content| content.log("answer", 0, body));
     }

@@ -7,8 +7,7 @@ use std::sync::PoisonError;
 
 use super::{Stage, ask};
 use crate::{Console, Exit};
-use restitch::internal::relay::Output;
-use restitch::session::SessionEvent;
+use restitch::internal::record::{AnswerRecord, SeamRecord};
 
 /// Six cuts with different behaviours, among them a lost connection, a refusal and a busy server.
 const SCRIPT: &str = "answer@420!length | anchor@610!drop refusal fence@480!length preamble@390!stop 503~0 \
@@ -36,7 +35,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     ))?;
 
     let text = stream(&stage, mark, console).await?;
-    table(&stage.seen(), console)?;
+    table(&stage.record(), console)?;
     let calls = stage.sim.calls().len();
     stage.end().await;
     console.show("\n")?;
@@ -63,7 +62,7 @@ async fn stream(stage: &Stage, mark: &str, console: &mut Console) -> io::Result<
     let mut text = String::new();
     let mut seams = 0;
     ask(&stage.proxy.url(), |new| {
-        let offsets = seam_offsets(&stage.log.lock().unwrap_or_else(PoisonError::into_inner));
+        let offsets = seam_offsets(&stage.record.lock().unwrap_or_else(PoisonError::into_inner));
         let mut shown = 0;
         while let Some(offset) = offsets
             .get(seams)
@@ -83,16 +82,13 @@ async fn stream(stage: &Stage, mark: &str, console: &mut Console) -> io::Result<
     Ok(text)
 }
 
-pub(super) fn seam_offsets(seen: &[Output]) -> Vec<usize> {
-    let seams = seen.iter().filter_map(|output| match output {
-        Output::Event(SessionEvent::Joined { seam, .. }) => Some(seam.offset),
-        _ => None,
-    });
-    seams.collect()
+pub(super) fn seam_offsets(record: &AnswerRecord) -> Vec<usize> {
+    let seams = record.calls.iter().filter_map(|call| call.seam.as_ref());
+    seams.map(|seam| seam.seam.offset).collect()
 }
 
 /// Writes a row for each seam.
-fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
+fn table(record: &AnswerRecord, console: &mut Console) -> io::Result<()> {
     let mut rows = vec![
         [
             "cut at",
@@ -106,10 +102,9 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
         .map(str::to_owned),
     ];
     let mut failed: Vec<String> = Vec::new();
-    for output in seen {
-        match output {
-            Output::Event(SessionEvent::Failed { reason, .. }) => failed.push(reason.to_string()),
-            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => rows.push([
+    for call in &record.calls {
+        if let Some(SeamRecord { seam, elapsed }) = &call.seam {
+            rows.push([
                 seam.path.clone(),
                 seam.offset.to_string(),
                 seam.alignment.as_str().to_owned(),
@@ -117,9 +112,10 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
                 format!("{} B", seam.pending),
                 format!("{:.1} ms", elapsed.as_secs_f64() * 1e3),
                 std::mem::take(&mut failed).join("; "),
-            ]),
-            _ => {}
+            ]);
         }
+        let failure = call.failure.iter().filter(|failure| failure.counts);
+        failed.extend(failure.map(|failure| failure.reason.to_string()));
     }
     let widths: Vec<usize> = (0..7)
         .map(|n| {

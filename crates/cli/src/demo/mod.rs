@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use super::{Console, Exit, block_on, epilogue};
 use restitch::Limits;
 use restitch::internal::chat;
-use restitch::internal::relay::Output;
+use restitch::internal::record::AnswerRecord;
 use restitch::provider::Delta;
 use restitch::sse::Decoder;
 use restitch_http::{Body, Client, Upstream};
@@ -70,11 +70,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// A model server, a proxy in front of it, and the proxy's reports.
+/// A model server, a proxy in front of it, and the proxy's record of the answer.
 struct Stage {
     sim: sim::Server,
     proxy: proxy::Server,
-    log: Arc<Mutex<Vec<Output>>>,
+    record: Arc<Mutex<AnswerRecord>>,
 }
 
 impl Stage {
@@ -85,12 +85,12 @@ impl Stage {
             .delay(Duration::from_millis(delay))
             .bind(loopback)
             .await?;
-        let log: Arc<Mutex<Vec<Output>>> = Arc::default();
-        let seen = Arc::clone(&log);
-        let observer = move |output: &Output| {
+        let record: Arc<Mutex<AnswerRecord>> = Arc::default();
+        let seen = Arc::clone(&record);
+        let observer = move |record: &AnswerRecord| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push(output.clone());
+                .clone_from(record);
         };
         let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
         let client = Client::new(upstream).map_err(io::Error::other)?;
@@ -98,11 +98,11 @@ impl Stage {
             .observe(Arc::new(observer))
             .bind(loopback)
             .await?;
-        Ok(Self { sim, proxy, log })
+        Ok(Self { sim, proxy, record })
     }
 
-    fn seen(&self) -> Vec<Output> {
-        self.log
+    fn record(&self) -> AnswerRecord {
+        self.record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

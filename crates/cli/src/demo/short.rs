@@ -8,9 +8,9 @@ use super::{Stage, ask};
 use crate::console::count;
 use crate::parsed::Parsed;
 use crate::{Console, Exit};
-use restitch::internal::relay::Output;
+use restitch::internal::record::{AnswerRecord, CutRecord};
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, SessionEvent};
+use restitch::session::CallEnd;
 
 /// Four cuts, and a refusal in between.
 const SCRIPT: &str =
@@ -36,7 +36,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     plain.end().await;
     let stage = Stage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
     let whole = text_of(&stage.proxy.url()).await?;
-    let seen = stage.seen();
+    let record = stage.record();
     stage.end().await;
 
     let has_colors = console.has_colors();
@@ -50,7 +50,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
         &paint("1", &pad("  A plain client gets")),
         &paint("1", "Through restitch, it gets"),
     ));
-    let marked = with_marks(&whole, &seam_offsets(&seen));
+    let marked = with_marks(&whole, &seam_offsets(&record));
     let (mut left, mut right) = (cut.lines(), marked.lines());
     loop {
         let (left, right) = (left.next(), right.next());
@@ -70,7 +70,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     let left = pad(&format!("  {}", verdict(&cut)));
     page.push_str(&row(&paint("31", &left), &paint("32", &verdict(&whole))));
     page.push_str(&format!("\nThe cuts ({MARK}), and how each was joined:\n"));
-    cuts(&seen, &mut page);
+    cuts(&record, &mut page);
     page.push_str(if is_same { SUCCESS } else { FAILURE });
     if !is_same {
         console.verdict(Exit::Invalid);
@@ -151,27 +151,23 @@ fn cause(end: &CallEnd) -> &str {
 }
 
 /// Appends a line for each cut.
-fn cuts(seen: &[Output], page: &mut String) {
-    let (mut cut, mut failed) = (None, String::new());
-    for output in seen {
-        match output {
-            Output::Event(SessionEvent::Cut {
+fn cuts(record: &AnswerRecord, page: &mut String) {
+    let (mut cut, mut failed) = (None::<&CutRecord>, "");
+    for call in &record.calls {
+        if let Some((cut, seam)) = cut.take_if(|_| call.seam.is_some()).zip(call.seam.as_ref()) {
+            let CutRecord {
                 end, offset, path, ..
-            }) => {
-                cut.get_or_insert((cause(end), *offset, path.clone()));
-            }
-            Output::Event(SessionEvent::Failed { .. }) => failed = ", after a failure".to_owned(),
-            Output::Event(SessionEvent::Joined { seam, .. }) => {
-                let Some((end, offset, path)) = cut.take() else {
-                    continue;
-                };
-                let (path, overlap) = (place(&path), count(seam.overlap, "byte"));
-                page.push_str(&format!(
-                    "  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"
-                ));
-                failed.clear();
-            }
-            _ => {}
+            } = cut;
+            let (path, end) = (place(path), cause(end));
+            let overlap = count(seam.seam.overlap, "byte");
+            page.push_str(&format!(
+                "  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"
+            ));
+            failed = "";
         }
+        if call.failure.as_ref().is_some_and(|failure| failure.counts) {
+            failed = ", after a failure";
+        }
+        cut = cut.or(call.cut.as_ref());
     }
 }

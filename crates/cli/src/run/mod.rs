@@ -25,7 +25,7 @@ use progress::Progress;
 use report::{Seen, report};
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::internal::context::complete_part;
-use restitch::internal::relay::Output;
+use restitch::internal::record::AnswerRecord;
 use restitch::internal::wire::Reader;
 use restitch::provider::{Delta, Dialect};
 use restitch::session::{GiveUp, Part};
@@ -158,7 +158,7 @@ impl From<io::Error> for Failed {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(asked) = Asked::read(args, console) else {
+    let Some(asked) = PromptText::read(args, console) else {
         return Ok(());
     };
     let Some(config) = configuration(args, console) else {
@@ -175,14 +175,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// The prompt and the system message.
-struct Asked {
+struct PromptText {
     prompt: String,
     system: Option<String>,
     /// Bytes of both files that are not UTF-8, and were removed.
     removed: usize,
 }
 
-impl Asked {
+impl PromptText {
     /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
     /// reported then.
     fn read(args: &Args, console: &mut Console) -> Option<Self> {
@@ -263,7 +263,7 @@ fn check_output(file: &Path) -> Result<(), Failed> {
 async fn answer(
     args: &Args,
     config: Config,
-    asked: &Asked,
+    asked: &PromptText,
     console: &mut Console,
 ) -> Result<(), Failed> {
     let (target, key) = Target::of(args)?;
@@ -282,10 +282,11 @@ async fn answer(
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
-        move |output: &Output| {
+        move |record: &AnswerRecord| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .note(output);
+                .record
+                .clone_from(record);
         }
     };
     let limits = config.limits.clone();
@@ -409,7 +410,8 @@ impl Text {
             }
             {
                 let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                (self.progress.calls, self.progress.percentage) = (seen.calls(), seen.percentage);
+                (self.progress.calls, self.progress.percentage) =
+                    (seen.calls(), seen.record.percentage);
             }
             self.progress.show(&self.document);
         }

@@ -1,4 +1,4 @@
-//! Records the steps of the loop, and reports them at the end.
+//! Reports an answer's calls and how it ended, read off the record of the answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::{Console, Exit};
 use restitch::Document;
 use restitch::context::Section;
 use restitch::internal::context::sections_of;
-use restitch::internal::relay::Output;
+use restitch::internal::record::{AnswerRecord, CallKind, CallRecord};
 use restitch::provider::Finish;
-use restitch::session::{CutCause, Outcome, SessionEvent, Status, StopReason};
+use restitch::session::{CutCause, Outcome, Status, StopReason};
 
 /// One call, and how it ended.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Iteration {
     call: u32,
     /// Bytes of the document before it.
@@ -32,27 +32,18 @@ struct Iteration {
     completion_tokens: Option<u64>,
 }
 
+/// The report of `--json`.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Report<'a> {
     status: Status,
     document: &'a str,
-    continuations: u32,
-    failures: u32,
-    ambiguous: u32,
-    early_end: u32,
-    synthesized: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<StopReason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CutCause>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percentage: Option<u8>,
+    #[serde(flatten)]
+    counts: Counts,
+    #[serde(flatten)]
+    ending: Ending<'a>,
     repairs: &'a BTreeMap<String, u32>,
-    /// Tokens of all answers together. Left out if the provider counts none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_tokens: Option<u64>,
-    /// Tokens of the answer of each call, the first one first.
-    tokens: &'a [Option<u64>],
+    #[serde(flatten)]
+    tokens: Tokens<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finish: Option<&'a str>,
     iterations: &'a [Iteration],
@@ -62,88 +53,85 @@ struct Answer<'a> {
     removed_bytes: usize,
 }
 
-/// The loop's reports so far.
+#[derive(Serialize)]
+struct Counts {
+    continuations: u32,
+    failures: u32,
+    ambiguous: u32,
+    early_end: u32,
+}
+
+/// Why a document is not complete, and what was added to close it.
+#[derive(Serialize)]
+struct Ending<'a> {
+    synthesized: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<StopReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CutCause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentage: Option<u8>,
+}
+
+#[derive(Serialize)]
+struct Tokens<'a> {
+    /// Of all answers together. Left out if the provider counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_tokens: Option<u64>,
+    /// Of the answer of each call, the first one first.
+    tokens: &'a [Option<u64>],
+}
+
+/// The record of the answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The key, which is removed from all server messages.
     pub(super) key: Key,
-    iterations: Vec<Iteration>,
-    /// Bytes of the document at the last cut.
-    offset: usize,
-    pub(super) percentage: Option<u8>,
-    /// Bytes of text before it was closed.
-    given_up_at: Option<usize>,
-    outcome: Option<Outcome>,
+    pub(super) record: AnswerRecord,
 }
 
 impl Seen {
     pub(super) fn new(key: Key) -> Self {
         Self {
             key,
-            ..Self::default()
+            record: AnswerRecord::default(),
         }
     }
 
+    /// Returns the number of calls that the loop has requested: a repeated one counts once.
     pub(super) fn calls(&self) -> u32 {
-        self.iterations
-            .last()
-            .map_or(1, |iteration| iteration.call + 1)
+        self.record.calls.last().map_or(1, |call| call.number + 1)
     }
 
-    pub(super) fn note(&mut self, output: &Output) {
-        let first = Iteration {
-            outcome: "answered".to_owned(),
-            ..Iteration::default()
-        };
-        if self.iterations.is_empty() {
-            self.iterations.push(first);
+    /// Returns each call that counts. A call that was repeated is replaced by its repeat.
+    fn iterations(&self) -> Vec<Iteration> {
+        let mut iterations: Vec<Iteration> = Vec::new();
+        for call in &self.record.calls {
+            iterations.retain(|iteration| iteration.call < call.number);
+            iterations.push(self.iteration(call));
         }
-        match output {
-            Output::Call { request, .. } => {
-                // A call that is repeated with another strategy has the same number.
-                self.iterations
-                    .retain(|iteration| iteration.call < request.number);
-                let offset = self.offset;
-                self.iterations.push(Iteration {
-                    call: request.number,
-                    offset,
-                    ..Iteration::default()
-                });
-            }
-            Output::Event(SessionEvent::Cut { end, offset, .. }) => {
-                // A request may have a shorter text than the document, so the offset is that of the
-                // cut.
-                self.offset = *offset;
-                if let Some(iteration) = self
-                    .iterations
-                    .last_mut()
-                    .filter(|iteration| iteration.outcome.is_empty())
-                {
-                    end.as_str().clone_into(&mut iteration.outcome);
-                }
-            }
-            Output::Event(SessionEvent::Joined { seam, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else {
-                    return;
-                };
-                "joined".clone_into(&mut iteration.outcome);
-                (iteration.alignment, iteration.overlap) =
-                    (Some(seam.alignment.as_str()), Some(seam.overlap));
-            }
-            Output::Event(SessionEvent::Progress { percentage, .. }) => {
-                self.percentage = Some(*percentage);
-            }
-            Output::Event(SessionEvent::Failed { reason, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else {
-                    return;
-                };
-                iteration.outcome = self.key.out_of(&reason.to_string());
-            }
-            Output::Event(SessionEvent::Fallback { offset, .. }) => {
-                self.given_up_at = Some(*offset);
-            }
-            Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
-            _ => {}
+        iterations
+    }
+
+    fn iteration(&self, call: &CallRecord) -> Iteration {
+        let failure = call.failure.as_ref().filter(|failure| failure.counts);
+        let outcome = match (failure, &call.seam, &call.cut) {
+            (Some(failure), ..) => self.key.out_of(&failure.reason.to_string()),
+            (None, Some(_), _) => "joined".to_owned(),
+            (None, None, _) if call.kind == CallKind::First => "answered".to_owned(),
+            (None, None, Some(cut)) => cut.end.as_str().to_owned(),
+            (None, None, None) => String::new(),
+        };
+        let tally = self.record.outcome.as_ref().map(Outcome::tally);
+        let tokens = tally.and_then(|tally| tally.tokens.get(usize::try_from(call.number).ok()?));
+        let seam = call.seam.as_ref().map(|seam| &seam.seam);
+        Iteration {
+            call: call.number,
+            offset: call.offset,
+            outcome,
+            alignment: seam.map(|seam| seam.alignment.as_str()),
+            overlap: seam.map(|seam| seam.overlap),
+            completion_tokens: tokens.copied().flatten(),
         }
     }
 }
@@ -160,10 +148,11 @@ pub(super) fn report(
     removed_bytes: usize,
     console: &mut Console,
 ) -> Result<(), Failed> {
-    let Some(outcome) = &seen.outcome else {
+    let Some(outcome) = &seen.record.outcome else {
         return Err(Failed::Io("the answer is no stream".to_owned()));
     };
-    note_calls(seen, console);
+    let iterations = seen.iterations();
+    note_calls(&iterations, console);
     let exit = exit_of(outcome, document);
     let given_up = given_up(document, seen);
     let kept = match &given_up {
@@ -181,34 +170,33 @@ pub(super) fn report(
         write(file, &kept)?;
     }
     if args.json {
-        let tokens = &outcome.tally().tokens;
-        let iterations = seen.iterations.iter().map(|iteration| {
-            let call = usize::try_from(iteration.call).unwrap_or(usize::MAX);
-            let completion_tokens = tokens.get(call).copied().flatten();
-            Iteration {
-                completion_tokens,
-                ..iteration.clone()
-            }
-        });
-        console.answer(&Answer {
+        let tally = outcome.tally();
+        console.answer(&Report {
             status: outcome.status(),
             document: &kept,
-            continuations: outcome.tally().continuations,
-            failures: outcome.tally().failures,
-            ambiguous: outcome.tally().ambiguous,
-            early_end: outcome.tally().early_end,
-            synthesized,
-            stop: outcome.reason(),
-            cause: outcome.cause(),
-            percentage: outcome.tally().percentage,
-            repairs: &outcome.tally().repairs,
-            completion_tokens: tokens
-                .iter()
-                .any(Option::is_some)
-                .then(|| outcome.tally().total_tokens()),
-            tokens,
+            counts: Counts {
+                continuations: tally.continuations,
+                failures: tally.failures,
+                ambiguous: tally.ambiguous,
+                early_end: tally.early_end,
+            },
+            ending: Ending {
+                synthesized,
+                stop: outcome.reason(),
+                cause: outcome.cause(),
+                percentage: tally.percentage,
+            },
+            repairs: &tally.repairs,
+            tokens: Tokens {
+                completion_tokens: tally
+                    .tokens
+                    .iter()
+                    .any(Option::is_some)
+                    .then(|| tally.total_tokens()),
+                tokens: &tally.tokens,
+            },
             finish: outcome.finish().map(|finish| finish.as_str()),
-            iterations: &iterations.collect::<Vec<_>>(),
+            iterations: &iterations,
             sections: &sections_of(given_up.as_ref().unwrap_or(document)),
             removed_bytes,
         })?;
@@ -226,7 +214,7 @@ fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
 
 /// Returns the document without its closers. `None` if it was not given up.
 fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
-    let said = document.text().get(..seen.given_up_at?)?;
+    let said = document.text().get(..seen.record.given_up_at?)?;
     let mut given_up = Document::new(usize::MAX);
     // The same text was taken before.
     let _ = given_up.push(said);
@@ -234,7 +222,7 @@ fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
 }
 
 /// Reports how each call after the first ended.
-fn note_calls(seen: &Seen, console: &Console) {
+fn note_calls(iterations: &[Iteration], console: &Console) {
     for Iteration {
         call,
         offset,
@@ -242,7 +230,7 @@ fn note_calls(seen: &Seen, console: &Console) {
         alignment,
         overlap,
         ..
-    } in &seen.iterations
+    } in iterations
     {
         if *call > 0 {
             let overlap = overlap.map(|overlap| count(overlap, "byte"));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::{Args, Asked, Failed, providers};
+use super::{Args, Failed, PromptText, providers};
 use restitch::internal::wire::{NewRequest, PlainPrompt};
 use restitch::provider::Dialect;
 use restitch_http::Upstream;
@@ -52,7 +52,7 @@ impl Target {
     pub(super) fn request(
         &self,
         args: &Args,
-        asked: &Asked,
+        asked: &PromptText,
         key: &str,
     ) -> Result<http::Request<Bytes>, Failed> {
         let prompt = PlainPrompt {

@@ -8,41 +8,33 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Answers;
-use super::step;
+use super::AnswerList;
 use super::stop::{Stop, Stopped};
 use super::text::{Changes, Cursor, News, Texts};
-use crate::measured::Way;
-use crate::metrics::cause_of;
+use crate::exchange::SharedRecord;
+use crate::metrics::cause_name;
+use crate::steps;
+use restitch::internal::record::{AnswerRecord, CallKind, Change};
 use restitch::internal::relay::Output;
-use restitch::provider::Dialect;
-use restitch::session::{Outcome, SessionEvent};
+use restitch::session::{Outcome, StopReason};
 
 /// A running or finished answer.
 #[derive(Debug)]
-pub(in super::super) struct Answer {
+pub(in super::super) struct ListedAnswer {
     /// The answer's number in the order in which requests came.
     pub(super) number: u64,
     /// The name on the page, unique among the listed answers.
     pub(in super::super) id: String,
-    asked: Asked,
+    /// The id of its request in the log.
+    request_id: String,
     began: Instant,
-    facts: Mutex<Facts>,
+    state: Mutex<PageState>,
+    record: SharedRecord,
     /// `None`: its text is not kept.
     texts: Option<Mutex<Texts>>,
     stop: Stop,
     /// The list that contains it.
-    answers: Weak<Answers>,
-}
-
-/// The facts of a request that the page shows.
-#[derive(Clone, Debug)]
-pub(in super::super) struct Asked {
-    /// The id in the log.
-    pub(in super::super) request_id: String,
-    pub(in super::super) dialect: Dialect,
-    pub(in super::super) model: String,
-    pub(in super::super) is_stream: bool,
+    answers: Weak<AnswerList>,
 }
 
 /// The phase of an answer.
@@ -68,8 +60,9 @@ impl Phase {
     }
 }
 
+/// The state that the page shows beside the record.
 #[derive(Debug, Default)]
-struct Facts {
+struct PageState {
     /// Changes so far.
     changes: u64,
     phase: Phase,
@@ -77,16 +70,8 @@ struct Facts {
     steps: Vec<Value>,
     /// The number of steps that were not kept.
     unlisted: usize,
-    /// Calls so far.
-    calls: u32,
-    /// The number of the last call that did not ask for a rest: each slot's first cut belongs to
-    /// that call.
-    first_call: u32,
-    /// Why calls were cut, in their order.
-    causes: Vec<&'static str>,
     /// Since the request.
     first_byte: Option<Duration>,
-    outcome: Option<Outcome>,
     ended: Option<End>,
 }
 
@@ -102,15 +87,21 @@ pub(in super::super) struct End {
     pub(in super::super) duration: Duration,
 }
 
-impl Answer {
+impl ListedAnswer {
     /// Creates an answer that begins now.
-    pub(super) fn new(number: u64, id: String, asked: Asked, answers: &Arc<Answers>) -> Self {
+    pub(super) fn new(
+        number: u64,
+        (id, request_id): (String, String),
+        record: SharedRecord,
+        answers: &Arc<AnswerList>,
+    ) -> Self {
         Self {
             number,
             id,
-            asked,
+            request_id,
             began: Instant::now(),
-            facts: Mutex::default(),
+            state: Mutex::default(),
+            record,
             texts: (answers.keeps > 0).then(Mutex::default),
             stop: Stop::new(),
             answers: Arc::downgrade(answers),
@@ -118,29 +109,25 @@ impl Answer {
     }
 
     /// Notes that an upstream call is made.
-    pub(in super::super) fn note_call(&self, way: Way) {
+    pub(in super::super) fn note_call(&self, kind: CallKind) {
         let at = self.began.elapsed();
-        let mut facts = self.changed();
-        let call = facts.calls;
-        facts.calls = facts.calls.saturating_add(1);
-        if !way.is_for_rest() {
-            facts.first_call = call;
-        }
-        facts.add(
+        let mut state = self.changed();
+        let call = self.newest_call();
+        state.add(
             at,
-            json!({"step": "call", "call": call, "way": way.as_str()}),
+            json!({"step": "call", "call": call, "way": kind.as_str()}),
         );
     }
 
     /// Notes the status of the upstream's response, or the error in its place.
     pub(in super::super) fn note_head(&self, head: Result<StatusCode, &'static str>) {
         let at = self.began.elapsed();
-        let mut facts = self.changed();
-        let call = facts.calls.saturating_sub(1);
-        if facts.phase == Phase::Waiting && head.is_ok() {
-            facts.phase = Phase::Running;
+        let mut state = self.changed();
+        let call = self.newest_call();
+        if state.phase == Phase::Waiting && head.is_ok() {
+            state.phase = Phase::Running;
         }
-        facts.add(
+        state.add(
             at,
             match head {
                 Ok(status) => json!({"step": "answered", "call": call, "status": status.as_u16()}),
@@ -149,36 +136,40 @@ impl Answer {
         );
     }
 
+    /// Returns the number of the newest call that was made.
+    fn newest_call(&self) -> u32 {
+        self.record.lock().made().saturating_sub(1)
+    }
+
     /// Notes the time until the client got its first bytes.
     pub(in super::super) fn note_first_byte(&self, after: Duration) {
         self.changed().first_byte = Some(after);
     }
 
-    /// Notes an output of the answer's session.
-    pub(in super::super) fn note_output(&self, output: &Output) {
+    /// Notes an output of the answer's session, which has changed the record.
+    pub(in super::super) fn note_output(&self, output: &Output, change: Option<Change>) {
         let at = self.began.elapsed();
-        let mut facts = self.changed();
-        match output {
-            Output::Event(event) => {
-                match event {
-                    SessionEvent::Cut { .. } => facts.phase = Phase::Pending,
-                    SessionEvent::Joined { .. } => facts.phase = Phase::Running,
-                    _ => {}
-                }
-                facts.causes.extend(event.new_cut().map(cause_of));
-                // Quotes of a document or an upstream are content, which the page shows only if it
-                // keeps texts.
-                let shows = self.texts.is_some();
-                let call = facts.call_of(event);
-                facts.add_some(at, step::of(event, call, shows));
-                if let SessionEvent::Joined { seam, .. } = event {
-                    self.texts()
-                        .into_iter()
-                        .for_each(|mut texts| texts.joined(call, seam.offset));
-                }
-            }
-            Output::Done { outcome, .. } => facts.outcome = Some(outcome.clone()),
-            Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
+        let mut state = self.changed();
+        match change {
+            Some(Change::Cut { .. }) => state.phase = Phase::Pending,
+            Some(Change::Joined(_)) => state.phase = Phase::Running,
+            _ => {}
+        }
+        let Output::Event(event) = output else { return };
+        let record = self.record.lock();
+        let call = change.and_then(Change::call).unwrap_or_default();
+        let number = record.number(call);
+        // Quotes of a document or an upstream are content, which the page shows only if it keeps
+        // texts.
+        let shows = self.texts.is_some();
+        let step = steps::json_of(event, number, record.made(), shows);
+        step.into_iter().for_each(|step| state.add(at, step));
+        if let Some(Change::Joined(_)) = change
+            && let Some(seam) = record.calls.get(call).and_then(|call| call.seam.as_ref())
+        {
+            self.texts()
+                .into_iter()
+                .for_each(|mut texts| texts.joined(number, seam.seam.offset));
         }
     }
 
@@ -217,8 +208,9 @@ impl Answer {
     pub(in super::super) fn add_body(&self, body: &str) {
         if self.keeps_text() {
             let mut changes = Changes::default();
-            self.asked
-                .dialect
+            let request = self.record.lock().request.clone();
+            let dialect = request.map(|request| request.dialect).unwrap_or_default();
+            dialect
                 .wire()
                 .read_body(body, &mut |delta| changes.add(&delta));
             self.add(&mut changes);
@@ -235,10 +227,10 @@ impl Answer {
 
     /// Notes how it has ended for its client.
     pub(in super::super) fn end(&self, end: End) {
-        let mut facts = self.changed();
-        facts.phase = Phase::Ended;
-        facts.ended = Some(end);
-        drop(facts);
+        let mut state = self.changed();
+        state.phase = Phase::Ended;
+        state.ended = Some(end);
+        drop(state);
         if let Some(answers) = self.answers.upgrade() {
             answers.end(self);
         }
@@ -250,7 +242,7 @@ impl Answer {
     }
 
     pub(in super::super) fn has_ended(&self) -> bool {
-        self.facts().phase == Phase::Ended
+        self.state().phase == Phase::Ended
     }
 
     /// Ends the answer: closes its call, and asks for no rest.
@@ -286,55 +278,51 @@ impl Answer {
 
     /// Returns the number of changes to its facts.
     pub(in super::super) fn changes(&self) -> u64 {
-        self.facts().changes
+        self.state().changes
     }
 
     /// Returns its facts, for the list.
     pub(in super::super) fn summary(&self) -> Value {
-        let facts = self.facts();
-        self.summary_of(&facts)
+        let state = self.state();
+        self.summary_of(&state, &self.record.lock())
     }
 
     /// Returns all facts, with the steps of its loop and its report.
     pub(in super::super) fn report(&self) -> Value {
-        let facts = self.facts();
-        let mut report = self.summary_of(&facts);
-        report["steps"] = facts.steps.clone().into();
-        report["unlisted_steps"] = facts.unlisted.into();
-        report["report"] = facts.outcome.as_ref().map_or(Value::Null, |outcome| {
-            step::report_of(outcome, self.keeps_text())
+        let (state, record) = (self.state(), self.record.lock());
+        let mut report = self.summary_of(&state, &record);
+        report["steps"] = state.steps.clone().into();
+        report["unlisted_steps"] = state.unlisted.into();
+        report["report"] = record.outcome.as_ref().map_or(Value::Null, |outcome| {
+            steps::report_of(outcome, self.keeps_text())
         });
         report
     }
 
-    fn summary_of(&self, facts: &Facts) -> Value {
-        let Asked {
-            request_id,
-            dialect,
-            model,
-            is_stream,
-        } = &self.asked;
+    fn summary_of(&self, state: &PageState, record: &AnswerRecord) -> Value {
+        let request = record.request.as_ref();
         let age = self.began.elapsed();
-        let duration = facts.ended.map_or(age, |end| end.duration);
-        let tally = facts.outcome.as_ref().map(Outcome::tally);
+        let duration = state.ended.map_or(age, |end| end.duration);
+        let outcome = record.outcome.as_ref();
+        let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
         json!({
             "id": self.id,
-            "request_id": request_id,
-            "wire": dialect.as_str(),
-            "model": model,
-            "stream": is_stream,
-            "phase": facts.phase.as_str(),
-            "outcome": facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
-            "stop": facts.outcome.as_ref().and_then(Outcome::reason).map(restitch::session::StopReason::as_str),
-            "end": facts.ended.map(|end| end.how),
-            "status": facts.ended.and_then(|end| end.status).map(|status| status.as_u16()),
-            "calls": facts.calls,
-            "causes": facts.causes,
-            "failures": tally.map(|tally| tally.failures),
-            "bytes": facts.ended.map(|end| end.bytes),
-            "age_ms": step::milliseconds(age),
-            "duration_ms": step::milliseconds(duration),
-            "first_byte_ms": facts.first_byte.map(step::milliseconds),
+            "request_id": self.request_id,
+            "wire": request.map(|request| request.dialect.as_str()),
+            "model": request.map(|request| &request.model),
+            "stream": request.map(|request| request.is_stream),
+            "phase": state.phase.as_str(),
+            "outcome": outcome.map(|outcome| outcome.status().as_str()),
+            "stop": outcome.and_then(Outcome::reason).map(StopReason::as_str),
+            "end": state.ended.map(|end| end.how),
+            "status": state.ended.and_then(|end| end.status).map(|status| status.as_u16()),
+            "calls": record.made(),
+            "causes": causes,
+            "failures": outcome.map(|outcome| outcome.tally().failures),
+            "bytes": state.ended.map(|end| end.bytes),
+            "age_ms": steps::milliseconds(age),
+            "duration_ms": steps::milliseconds(duration),
+            "first_byte_ms": state.first_byte.map(steps::milliseconds),
             "keeps_text": self.texts().is_some_and(|texts| !texts.is_dropped),
             "is_stopped": self.stop.is_asked(),
         })
@@ -346,47 +334,33 @@ impl Answer {
             .map(|texts| texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the facts, to be changed.
-    fn changed(&self) -> MutexGuard<'_, Facts> {
-        let mut facts = self.facts();
-        facts.changes += 1;
-        facts
+    /// Returns the state, to be changed.
+    fn changed(&self) -> MutexGuard<'_, PageState> {
+        let mut state = self.state();
+        state.changes += 1;
+        state
     }
 
-    /// A panic elsewhere leaves the facts valid, since each change to them is one assignment.
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A panic elsewhere leaves the state valid, since each change to it is one assignment.
+    fn state(&self) -> MutexGuard<'_, PageState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Answer {
+impl Drop for ListedAnswer {
     fn drop(&mut self) {
         self.drop_text("page_answers");
     }
 }
 
-impl Facts {
-    /// Returns the number of the call that a step is about. The session's own number would not do:
-    /// it counts the calls of each slot, without adapted repeats and reattachments.
-    fn call_of(&self, event: &SessionEvent) -> u32 {
-        match event {
-            SessionEvent::Requested { .. } => self.calls,
-            event if event.is_of_first() => self.first_call,
-            _ => self.calls.saturating_sub(1),
-        }
-    }
-
+impl PageState {
     fn add(&mut self, at: Duration, mut step: Value) {
         if self.steps.len() >= MOST_STEPS {
             self.unlisted = self.unlisted.saturating_add(1);
             return;
         }
-        step["at_ms"] = step::milliseconds(at).into();
+        step["at_ms"] = steps::milliseconds(at).into();
         self.steps.push(step);
-    }
-
-    fn add_some(&mut self, at: Duration, step: Option<Value>) {
-        step.into_iter().for_each(|step| self.add(at, step));
     }
 }
 

@@ -4,26 +4,26 @@
 //! handler appends here and never waits for a reader: no lock is held for longer than a copy takes.
 
 mod answer;
-mod step;
+mod observed_stream;
 mod stop;
 mod text;
-mod watched;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-pub(super) use answer::{Answer, Asked, End};
+pub(super) use answer::{End, ListedAnswer};
+pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
 pub(super) use text::{Added, Changes, Cursor};
-pub(super) use watched::Watched;
 
+use super::exchange::SharedRecord;
 use super::upstream::random_name;
 use restitch::ServerLimits;
 
 /// The listed answers of a proxy. Its threads share them.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct AnswerList {
     /// The number of last answers that keep their text.
     keeps: usize,
     most: Most,
@@ -45,14 +45,14 @@ struct Known {
     count: u64,
     /// The names of all answers in the lists below.
     names: HashSet<String>,
-    running: BTreeMap<u64, Arc<Answer>>,
+    running: BTreeMap<u64, Arc<ListedAnswer>>,
     /// The oldest one first.
-    ended: VecDeque<Arc<Answer>>,
+    ended: VecDeque<Arc<ListedAnswer>>,
     /// The answers that keep their text, the oldest one first.
-    with_text: VecDeque<Weak<Answer>>,
+    with_text: VecDeque<Weak<ListedAnswer>>,
 }
 
-impl Answers {
+impl AnswerList {
     /// Creates a list without answers. `keeps`: how many of the last answers keep their text.
     pub(super) fn new(keeps: usize, limits: &ServerLimits) -> Self {
         let most = Most {
@@ -73,19 +73,23 @@ impl Answers {
     }
 
     /// Adds a new answer. Its name is the request's id, unless another answer has that name.
-    pub(super) fn begin(self: &Arc<Self>, asked: Asked) -> Arc<Answer> {
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        request_id: &str,
+        record: SharedRecord,
+    ) -> Arc<ListedAnswer> {
         let mut known = self.known();
         let number = known.count;
         known.count += 1;
         // A browser removes dot segments from a path, so it could not name this answer.
-        let name = &asked.request_id;
-        let id = if name.starts_with('.') || known.names.contains(name) {
+        let id = if request_id.starts_with('.') || known.names.contains(request_id) {
             random_name()
         } else {
-            name.clone()
+            request_id.to_owned()
         };
         known.names.insert(id.clone());
-        let answer = Arc::new(Answer::new(number, id, asked, self));
+        let names = (id, request_id.to_owned());
+        let answer = Arc::new(ListedAnswer::new(number, names, record, self));
         known.running.insert(number, Arc::clone(&answer));
         if self.keeps > 0 {
             known.with_text.push_back(Arc::downgrade(&answer));
@@ -97,7 +101,7 @@ impl Answers {
     }
 
     /// Moves an answer to those that have ended.
-    fn end(&self, answer: &Answer) {
+    fn end(&self, answer: &ListedAnswer) {
         let mut known = self.known();
         let Some(answer) = known.running.remove(&answer.number) else {
             return;
@@ -117,13 +121,13 @@ impl Answers {
     }
 
     /// Returns an answer by its name.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Answer>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
         self.known().find(id).cloned()
     }
 
     /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
     /// finished ones. Also returns the number of running ones.
-    pub(super) fn list(&self) -> (Vec<Arc<Answer>>, usize) {
+    pub(super) fn list(&self) -> (Vec<Arc<ListedAnswer>>, usize) {
         let known = self.known();
         let running = known.running.values().rev().take(MOST_LISTED);
         let mut list: Vec<_> = running.chain(known.ended.iter()).cloned().collect();
@@ -136,7 +140,7 @@ impl Answers {
     /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.
     /// The caller must not hold the lock of `answer`'s texts. Returns whether there is room: never,
     /// if these bytes alone exceed the limit.
-    fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
+    fn reserve(&self, bytes: usize, answer: &ListedAnswer) -> bool {
         if bytes > self.most.of_all {
             return false;
         }
@@ -169,7 +173,7 @@ impl Answers {
 }
 
 impl Known {
-    fn find(&self, id: &str) -> Option<&Arc<Answer>> {
+    fn find(&self, id: &str) -> Option<&Arc<ListedAnswer>> {
         let ended = self.ended.iter().rev().find(|answer| answer.id == id);
         ended.or_else(|| self.running.values().rev().find(|answer| answer.id == id))
     }
@@ -193,19 +197,12 @@ const MOST_LISTED: usize = 500;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use restitch::provider::Dialect;
 
     #[test]
     fn bytes_are_counted_as_long_as_they_are_kept() {
-        let answers = Arc::new(Answers::new(2, &ServerLimits::default()));
+        let answers = Arc::new(AnswerList::new(2, &ServerLimits::default()));
         let begin = || {
-            let (request_id, model) = ("id".to_owned(), "m".to_owned());
-            let answer = answers.begin(Asked {
-                request_id,
-                dialect: Dialect::Chat,
-                model,
-                is_stream: false,
-            });
+            let answer = answers.begin("id", SharedRecord::default());
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
             answer
         };

@@ -1,15 +1,7 @@
 //! Detects the format of a body by its first bytes: a server may label an event stream with a wrong
 //! content type.
 
-use http::Response;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use tokio::time::timeout;
-
-use super::response::{EVENT_STREAM, JSON, media_type, media_type_in_log};
-use super::{Conversation, DecodedBody};
-use crate::refusal::unreachable;
-use restitch::internal::wire::Framing;
-use restitch_http::{Body, Error, Received};
+use super::DecodedBody;
 
 /// The format that the first bytes of a body show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,70 +68,6 @@ impl Opening {
             Self::Binary => "binary",
             Self::Blank => "blank",
         }
-    }
-}
-
-impl Conversation {
-    /// Returns whether the request asks for an event stream and the content type names another
-    /// format. `framing`: the content type's.
-    pub(super) fn may_be_events(&self, framing: Option<Framing>) -> bool {
-        let is_expected =
-            self.request.stream && self.asked_by().wire().framing() == Framing::Events;
-        is_expected && self.route.continues() && framing != Some(Framing::Events)
-    }
-
-    /// Answers with a response whose content type is not an event stream's, by its first bytes.
-    pub(super) async fn by_first_bytes(
-        self: Box<Self>,
-        response: Response<Received>,
-        framing: Option<Framing>,
-    ) -> Response<Body> {
-        let mut response = match self.decoded(response) {
-            Ok(response) => response,
-            Err(passed) => return *passed,
-        };
-        let opening = tokio::select! {
-            opening = self.opening(response.body_mut()) => opening,
-            // The same signal then ends the body of the response.
-            () = self.exchange.ended() => {
-                let mask = self.mask(None);
-                return self.unread(response, mask);
-            }
-        };
-        match (opening, framing) {
-            (Err(cause), _) => {
-                self.exchange.note_head(Err(&cause));
-                self.count(None);
-                unreachable(Some(self.dialect), &cause)
-            }
-            (Ok(Opening::Events), _) => {
-                // A client may check the content type, so the response gets the right one.
-                response
-                    .headers_mut()
-                    .insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-                self.stream(response, Framing::Events).await
-            }
-            (Ok(_), Some(framing)) => self.stream(response, framing).await,
-            (Ok(opening), None) => {
-                tracing::warn!(
-                    content_type = media_type_in_log(response.headers()),
-                    first = opening.as_str(),
-                    "an answer passes as it came, cut or not: it is not a stream of its API"
-                );
-                let is_json =
-                    opening == Opening::Json || media_type(response.headers()) == Some(JSON);
-                let mask = if is_json { self.mask(None) } else { None };
-                self.unread(response, mask)
-            }
-        }
-    }
-
-    /// Reads the first bytes of a body, within the time limit of a response's head.
-    pub(super) async fn opening(&self, body: &mut DecodedBody) -> Result<Opening, Error> {
-        let limit = self.head_limit();
-        timeout(limit.time, Opening::of(body))
-            .await
-            .map_err(|_| limit.into())
     }
 }
 

@@ -10,38 +10,40 @@ use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Exchange, Facts, Spent};
+use super::{AnswerState, Exchange, RequestLine, shortened};
 use crate::answers::{self, Stopped};
 use crate::measured::{AnswerEnd, LEFT};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, cause_name};
+use restitch::internal::record::AnswerRecord;
+use restitch::provider::Dialect;
 
 /// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
 /// the client has left.
 #[derive(Debug)]
 pub(crate) struct AccessLine {
-    progress: Progress,
+    progress: DeliveryProgress,
     longest_silence: Duration,
 }
 
 /// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
 /// answer, even if the client has left.
 #[derive(Debug)]
-pub(crate) struct KeptLine(Progress);
+pub(crate) struct KeptLine(DeliveryProgress);
 
 /// The progress of an answer.
 #[derive(Debug)]
-struct Progress {
+struct DeliveryProgress {
     exchange: Arc<Exchange>,
     bytes: u64,
     first_byte: Option<Duration>,
     /// The time of the last bytes.
     last: Instant,
-    end: End,
+    end: BodyEnd,
 }
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum BodyEnd {
     /// The client has left before the end, or the answer or the proxy was stopped.
     Left,
     Whole,
@@ -52,7 +54,7 @@ enum End {
 impl AccessLine {
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
         Self {
-            progress: Progress::new(exchange),
+            progress: DeliveryProgress::new(exchange),
             longest_silence: Duration::ZERO,
         }
     }
@@ -64,12 +66,12 @@ impl AccessLine {
 
     /// Notes that a body has ended.
     pub(crate) fn note_end(&mut self) {
-        self.progress.end = End::Whole;
+        self.progress.end = BodyEnd::Whole;
     }
 
     /// Notes that the answer broke off.
     pub(crate) fn note_break(&mut self) {
-        self.progress.end = End::Broken;
+        self.progress.end = BodyEnd::Broken;
     }
 
     /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
@@ -88,8 +90,8 @@ impl AccessLine {
 impl KeptLine {
     /// Marks the answer as kept: from now on it does not end when its client leaves.
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
-        exchange.facts().is_kept = true;
-        Self(Progress::new(exchange))
+        exchange.state().is_kept = true;
+        Self(DeliveryProgress::new(exchange))
     }
 
     /// Returns the span of the request.
@@ -109,16 +111,16 @@ impl KeptLine {
 
     /// Notes that the answer has ended.
     pub(crate) fn note_end(&mut self) {
-        self.0.end = End::Whole;
+        self.0.end = BodyEnd::Whole;
     }
 
     /// Notes that the answer broke off.
     pub(crate) fn note_break(&mut self) {
-        self.0.end = End::Broken;
+        self.0.end = BodyEnd::Broken;
     }
 }
 
-impl Progress {
+impl DeliveryProgress {
     fn new(exchange: Arc<Exchange>) -> Self {
         let last = exchange.began;
         Self {
@@ -126,7 +128,7 @@ impl Progress {
             bytes: 0,
             first_byte: None,
             last,
-            end: End::Left,
+            end: BodyEnd::Left,
         }
     }
 
@@ -139,9 +141,9 @@ impl Progress {
             let first_byte = now.duration_since(self.exchange.began);
             self.first_byte = Some(first_byte);
             if self.exchange.answers.is_some() {
-                let facts = self.exchange.facts();
-                let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
-                drop(facts);
+                let state = self.exchange.state();
+                let answer = state.answer.clone().filter(|_| state.is_kept == is_kept);
+                drop(state);
                 answer
                     .iter()
                     .for_each(|answer| answer.note_first_byte(first_byte));
@@ -154,35 +156,39 @@ impl Progress {
         silence
     }
 
-    /// Closes the measurements and the page's entry of the answer.
-    fn end_answer(&self, facts: &mut Facts) {
+    /// Closes the record, the measurements and the page's entry of the answer.
+    fn end_answer(&self, state: &mut AnswerState) {
         let duration = self.exchange.began.elapsed();
-        if let Some(answer) = facts.answer.take() {
+        let break_off = match self.end {
+            BodyEnd::Left => Some(LEFT),
+            BodyEnd::Whole => None,
+            BodyEnd::Broken => Some("broken"),
+        };
+        self.exchange.record().end_call(break_off);
+        if let Some(answer) = state.answer.take() {
             answer.end(answers::End {
-                status: facts.status,
+                status: state.status,
                 how: self.end.as_str(),
                 bytes: self.bytes,
                 duration,
             });
         }
-        if let Some(measured) = facts.measured.take() {
+        if let Some(measured) = state.measured.take() {
             measured.end(&AnswerEnd {
-                outcome: facts.outcome.as_ref(),
-                status: facts.status,
-                break_off: match self.end {
-                    End::Left => Some(LEFT),
-                    End::Whole => None,
-                    End::Broken => Some("broken"),
-                },
+                record: &self.exchange.record(),
+                status: state.status,
+                break_off,
                 first_byte: self.first_byte,
                 last_byte: self.last.duration_since(self.exchange.began),
                 duration,
             });
         }
+        // The page keeps the record of the last answers.
+        self.exchange.record().forget_reasons();
     }
 }
 
-impl End {
+impl BodyEnd {
     fn as_str(self) -> &'static str {
         match self {
             Self::Left => LEFT,
@@ -195,25 +201,19 @@ impl End {
 impl Drop for KeptLine {
     fn drop(&mut self) {
         let progress = &self.0;
-        let mut facts = progress.exchange.facts();
-        progress.end_answer(&mut facts);
-        let told = Told::of(&facts);
-        let (wire, model) = (
-            facts.dialect.map(tracing::field::display),
-            facts.model.clone(),
-        );
-        drop(facts);
+        progress.end_answer(&mut progress.exchange.state());
+        let line = LineState::of(&progress.exchange.record());
         let _entered = self.span().enter();
         tracing::info!(
-            wire,
-            model,
-            outcome = told.outcome,
-            cuts = told.cuts,
-            causes = told.causes.as_deref().map(tracing::field::display),
-            continuations = told.continuations,
-            failures = told.failures,
-            tokens_kept = told.tokens_kept,
-            tokens_regenerated = told.tokens_regenerated,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model,
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
             bytes = progress.bytes,
             duration_ms = milliseconds(progress.exchange.began.elapsed()),
             end = progress.end.as_str(),
@@ -222,8 +222,10 @@ impl Drop for KeptLine {
     }
 }
 
-/// The fields about calls in the lines of a request and of a kept answer.
-struct Told {
+/// The fields about the request and its calls in the lines of a request and of a kept answer.
+struct LineState {
+    wire: Option<Dialect>,
+    model: Option<String>,
     outcome: Option<&'static str>,
     cuts: Option<usize>,
     causes: Option<String>,
@@ -233,28 +235,36 @@ struct Told {
     tokens_regenerated: Option<u64>,
 }
 
-impl Told {
-    fn of(facts: &Facts) -> Self {
-        let Spent {
-            causes,
-            continuations,
-            failures,
-            kept,
-            regenerated,
-            ..
-        } = &facts.spent;
-        let is_continued = *continuations > 0;
+impl LineState {
+    fn of(record: &AnswerRecord) -> Self {
+        let (continuations, failures) = match &record.outcome {
+            // The tally counts a refused call and its adapted repeat as one call.
+            Some(outcome) => (outcome.tally().continuations, outcome.tally().failures),
+            None => {
+                let made = record.calls.iter().filter(|call| call.is_made);
+                let further = made.filter(|call| !call.kind.keeps_tokens()).count();
+                (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
+            }
+        };
+        let is_continued = continuations > 0;
+        let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
         Self {
-            outcome: facts
+            wire: record.request.as_ref().map(|request| request.dialect),
+            model: record
+                .request
+                .as_ref()
+                .map(|request| shortened(&request.model)),
+            outcome: record
                 .outcome
                 .as_ref()
                 .map(|outcome| outcome.status().as_str()),
             cuts: (!causes.is_empty()).then_some(causes.len()),
             causes: (!causes.is_empty()).then(|| causes.join(",")),
-            continuations: is_continued.then_some(*continuations),
-            failures: (*failures > 0).then_some(*failures),
-            tokens_kept: kept.filter(|_| is_continued),
-            tokens_regenerated: regenerated.filter(|_| is_continued),
+            continuations: is_continued.then_some(continuations),
+            failures: (failures > 0).then_some(failures),
+            // Without a further call, all tokens were kept.
+            tokens_kept: record.tokens(true).filter(|_| is_continued),
+            tokens_regenerated: record.tokens(false).filter(|_| is_continued),
         }
     }
 }
@@ -262,48 +272,47 @@ impl Told {
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange {
+            line: RequestLine { method, path, .. },
             span,
             began,
-            method,
-            path,
             ..
         } = &*self.progress.exchange;
-        let mut facts = self.progress.exchange.facts();
+        let mut state = self.progress.exchange.state();
         if let Some(metrics) = &self.progress.exchange.metrics {
             metrics.requests.count(
-                facts.route.as_ref().map(|route| &*route.name),
-                facts
+                state.route.as_ref().map(|route| &*route.name),
+                state
                     .answered
                     .first()
-                    .or(facts.upstream.as_ref())
+                    .or(state.upstream.as_ref())
                     .map(String::as_str),
-                facts.status,
+                state.status,
             );
         }
-        if !facts.is_kept {
-            self.progress.end_answer(&mut facts);
+        if !state.is_kept {
+            self.progress.end_answer(&mut state);
         }
-        let told = Told::of(&facts);
-        let answered = (!facts.answered.is_empty()).then(|| facts.answered.join(","));
-        let upstream = answered.as_deref().or(facts.upstream.as_deref());
+        let line = LineState::of(&self.progress.exchange.record());
+        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
+        let upstream = answered.as_deref().or(state.upstream.as_deref());
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
             %method,
             path = path.as_str(),
-            route = facts.route.as_ref().map(|route| route.name.as_str()),
+            route = state.route.as_ref().map(|route| route.name.as_str()),
             upstream,
-            wire = facts.dialect.map(tracing::field::display),
-            model = facts.model.as_deref(),
-            status = facts.status.map(|status| status.as_u16()),
-            upstream_status = facts.upstream_status.map(|status| status.as_u16()),
-            outcome = told.outcome,
-            cuts = told.cuts,
-            causes = told.causes.as_deref().map(tracing::field::display),
-            continuations = told.continuations,
-            failures = told.failures,
-            tokens_kept = told.tokens_kept,
-            tokens_regenerated = told.tokens_regenerated,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model.as_deref(),
+            status = state.status.map(|status| status.as_u16()),
+            upstream_status = state.upstream_status.map(|status| status.as_u16()),
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
             bytes = self.progress.bytes,
             first_byte_ms = self.progress.first_byte.map(milliseconds),
             longest_silence_ms = milliseconds(self.longest_silence),
@@ -319,7 +328,7 @@ pub(crate) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
     metrics
         .iter()
         .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
-    tracing::info!(target: "restitch::access", status = status.as_u16(), end = End::Whole.as_str(), "answered");
+    tracing::info!(target: "restitch::access", status = status.as_u16(), end = BodyEnd::Whole.as_str(), "answered");
 }
 
 fn milliseconds(duration: Duration) -> f64 {

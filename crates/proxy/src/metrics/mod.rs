@@ -27,7 +27,7 @@ use prometheus_client::registry::Registry;
 
 use super::otlp::Otlp;
 use super::recorded::{Counters, Histograms, Level, Numbers, One, Sinks};
-use restitch::session::{CallEnd, CutCause};
+use restitch::session::CutCause;
 use restitch_http::{Expiry, Role};
 
 /// All metrics of a proxy. Its threads share them.
@@ -35,10 +35,10 @@ use restitch_http::{Expiry, Role};
 pub(super) struct Metrics {
     registry: Registry,
     pub(super) models: Models,
-    pub(super) calls: Calls,
-    pub(super) answers: Answers,
-    pub(super) seams: Seams,
-    pub(super) requests: Requests,
+    pub(super) calls: CallMetrics,
+    pub(super) answers: AnswerMetrics,
+    pub(super) seams: SeamMetrics,
+    pub(super) requests: RequestMetrics,
     pub(super) resumes: Counters<Resume>,
     certificates: Numbers<OfCertificate>,
     handshakes: Counters<FailedHandshake>,
@@ -53,8 +53,11 @@ impl Metrics {
             registry: &mut registry,
             otlp,
         };
-        let (calls, answers) = (Calls::new(&mut sinks), Answers::new(&mut sinks));
-        let (seams, requests) = (Seams::new(&mut sinks), Requests::new(&mut sinks));
+        let (calls, answers) = (CallMetrics::new(&mut sinks), AnswerMetrics::new(&mut sinks));
+        let (seams, requests) = (
+            SeamMetrics::new(&mut sinks),
+            RequestMetrics::new(&mut sinks),
+        );
         let resumes = sinks.counters(names::RESUMES);
         let certificates = sinks.numbers(names::CERTIFICATE_EXPIRY);
         let handshakes = sinks.counters(names::HANDSHAKE_FAILURES);
@@ -127,7 +130,7 @@ impl Metrics {
 
 /// The metrics of each upstream call.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct CallMetrics {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_chunk: Histograms<Operation>,
     pub(super) usage: Histograms<Usage>,
@@ -135,7 +138,7 @@ pub(super) struct Calls {
     pub(super) tokens: Counters<TokenUse>,
 }
 
-impl Calls {
+impl CallMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             duration: sinks.histograms(names::CLIENT_OPERATION_DURATION, &SECONDS, seconds),
@@ -155,7 +158,7 @@ impl Calls {
 
 /// The metrics of each answer to a client.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct AnswerMetrics {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_token: Histograms<Operation>,
     pub(super) per_token: Histograms<Operation>,
@@ -164,7 +167,7 @@ pub(super) struct Answers {
     pub(super) running: Level,
 }
 
-impl Answers {
+impl AnswerMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             duration: sinks.histograms(names::SERVER_REQUEST_DURATION, &SECONDS, seconds),
@@ -183,7 +186,7 @@ impl Answers {
 
 /// The metrics of cuts and of joined continuations.
 #[derive(Debug)]
-pub(super) struct Seams {
+pub(super) struct SeamMetrics {
     pub(super) cuts: Counters<Cut>,
     pub(super) joined: Counters<Joined>,
     pub(super) flagged: Counters<Flagged>,
@@ -191,7 +194,7 @@ pub(super) struct Seams {
     pub(super) pending: One,
 }
 
-impl Seams {
+impl SeamMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             cuts: sinks.counters(names::CUTS),
@@ -206,13 +209,13 @@ impl Seams {
 /// The metrics of all requests, including those that pass unread. A client can choose only among
 /// the operator's routes and upstreams, so the labels are bounded.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(super) struct RequestMetrics {
     routed: Counters<Routed>,
     fallbacks: Counters<FallbackCall>,
     up: Numbers<OfUpstream>,
 }
 
-impl Requests {
+impl RequestMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             routed: sinks.counters(names::REQUESTS),
@@ -271,9 +274,9 @@ fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// Returns the label of a call's end.
-pub(super) fn cause_of(end: &CallEnd) -> &'static str {
-    end.cause().map_or(OTHER, CutCause::as_str)
+/// Returns the name of why a call was cut.
+pub(super) fn cause_name(cause: Option<CutCause>) -> &'static str {
+    cause.map_or(OTHER, CutCause::as_str)
 }
 
 /// The causes of cuts, except [`OTHER`].

@@ -9,8 +9,8 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, Span};
 
 use super::Otlp;
-use crate::metrics::Operation;
-use restitch::session::SessionEvent;
+use crate::metrics::{Operation, cause_name};
+use restitch::internal::record::{AnswerRecord, CutRecord, SeamRecord};
 use restitch_http::Upstream;
 
 /// The trace context of a request (`traceparent` and `tracestate` of the [W3C Trace
@@ -49,8 +49,6 @@ impl Parent {
             tracer: self.tracer.clone(),
             span,
             context,
-            cuts: 0,
-            seams: 0,
         }
     }
 }
@@ -62,8 +60,6 @@ pub(in super::super) struct AnswerSpan {
     span: Span,
     /// The parent context of the calls' spans.
     context: Context,
-    cuts: i64,
-    seams: i64,
 }
 
 impl AnswerSpan {
@@ -82,15 +78,10 @@ impl AnswerSpan {
         CallSpan(span.start_with_context(&self.tracer, &self.context))
     }
 
-    /// Notes a step of the loop.
-    pub(in super::super) fn note(&mut self, event: &SessionEvent) {
-        self.cuts += i64::from(event.new_cut().is_some());
-        self.seams += i64::from(matches!(event, SessionEvent::Joined { .. }));
-    }
-
     /// Notes how the answer has ended. `error`: empty without one.
     pub(in super::super) fn end(
         mut self,
+        record: &AnswerRecord,
         outcome: &'static str,
         status: Option<StatusCode>,
         error: &str,
@@ -98,9 +89,9 @@ impl AnswerSpan {
         self.span
             .set_attribute(KeyValue::new("restitch.outcome", outcome));
         self.span
-            .set_attribute(KeyValue::new("restitch.cuts", self.cuts));
+            .set_attribute(KeyValue::new("restitch.cuts", record.causes.len() as i64));
         self.span
-            .set_attribute(KeyValue::new("restitch.seams", self.seams));
+            .set_attribute(KeyValue::new("restitch.seams", record.seams() as i64));
         end(&mut self.span, status, error);
     }
 }
@@ -124,26 +115,23 @@ impl CallSpan {
         headers
     }
 
-    /// Notes a step of the loop.
-    pub(in super::super) fn note(&mut self, event: &SessionEvent) {
-        match event {
-            SessionEvent::Cut { end, offset, .. } => {
-                let cause = crate::metrics::cause_of(end);
-                self.0.set_attribute(KeyValue::new("restitch.cause", cause));
-                self.0
-                    .set_attribute(KeyValue::new("restitch.offset", *offset as i64));
-            }
-            SessionEvent::Joined { seam, .. } => {
-                let attributes = vec![
-                    KeyValue::new("restitch.alignment", seam.alignment.as_str()),
-                    KeyValue::new("restitch.offset", seam.offset as i64),
-                    KeyValue::new("restitch.posterior", seam.posterior),
-                    KeyValue::new("restitch.pending", seam.pending as i64),
-                ];
-                self.0.add_event("joined", attributes);
-            }
-            _ => {}
-        }
+    /// Notes how the call was cut.
+    pub(in super::super) fn note_cut(&mut self, cut: &CutRecord) {
+        let cause = cause_name(cut.end.cause());
+        self.0.set_attribute(KeyValue::new("restitch.cause", cause));
+        self.0
+            .set_attribute(KeyValue::new("restitch.offset", cut.offset as i64));
+    }
+
+    /// Notes how the call's text was joined.
+    pub(in super::super) fn note_seam(&mut self, SeamRecord { seam, .. }: &SeamRecord) {
+        let attributes = vec![
+            KeyValue::new("restitch.alignment", seam.alignment.as_str()),
+            KeyValue::new("restitch.offset", seam.offset as i64),
+            KeyValue::new("restitch.posterior", seam.posterior),
+            KeyValue::new("restitch.pending", seam.pending as i64),
+        ];
+        self.0.add_event("joined", attributes);
     }
 
     /// Notes tokens, `input` or `output`.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::document;
 use super::follow::{BATCH, Events, Next, Source};
-use crate::answers::{Added, Answer, Cursor};
+use crate::answers::{Added, Cursor, ListedAnswer};
 use restitch::Document;
 use restitch::internal::json::Frame;
 use restitch::internal::json::string;
@@ -15,7 +15,7 @@ use restitch::json::Kind;
 
 /// Follows an answer for the page.
 pub(super) struct Live {
-    answer: Arc<Answer>,
+    answer: Arc<ListedAnswer>,
     cursor: Cursor,
     /// The JSON of each slot.
     documents: Vec<Document>,
@@ -24,7 +24,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(answer: Arc<Answer>) -> Self {
+    pub(super) fn new(answer: Arc<ListedAnswer>) -> Self {
         Self {
             answer,
             cursor: Cursor::default(),

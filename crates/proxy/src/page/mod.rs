@@ -18,7 +18,7 @@ use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::answers::{Answer, Answers};
+use super::answers::{AnswerList, ListedAnswer};
 use super::refusal::Refusal;
 use restitch::Document;
 use restitch::ParserLimits;
@@ -29,13 +29,13 @@ pub(super) use guard::Guard;
 
 /// The routes of the page.
 pub(super) struct Page {
-    answers: Arc<Answers>,
+    answers: Arc<AnswerList>,
     /// The permits of concurrent readers that follow an answer.
     followers: Arc<Semaphore>,
 }
 
 impl Page {
-    pub(super) fn new(answers: Arc<Answers>) -> Self {
+    pub(super) fn new(answers: Arc<AnswerList>) -> Self {
         Self {
             answers,
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
@@ -92,7 +92,7 @@ impl Page {
         )
     }
 
-    fn view(&self, answer: &Arc<Answer>, query: &str) -> Response<Body> {
+    fn view(&self, answer: &Arc<ListedAnswer>, query: &str) -> Response<Body> {
         let (mut view, mut slot) = ("closed", 0);
         for (name, value) in query.split('&').filter_map(|member| member.split_once('=')) {
             match (name, value.parse()) {
@@ -120,7 +120,7 @@ impl Page {
     /// text has no JSON.
     fn text(
         &self,
-        answer: &Answer,
+        answer: &ListedAnswer,
         slot: usize,
         made: impl FnOnce(String) -> Option<Response<Body>>,
     ) -> Response<Body> {
@@ -141,8 +141,8 @@ impl Page {
     /// Answers with a stream of events.
     fn follow(
         &self,
-        answer: &Arc<Answer>,
-        source: impl FnOnce(Arc<Answer>) -> Box<dyn follow::Source>,
+        answer: &Arc<ListedAnswer>,
+        source: impl FnOnce(Arc<ListedAnswer>) -> Box<dyn follow::Source>,
     ) -> Response<Body> {
         if !answer.keeps_text() {
             return NOT_KEPT.response(None);
@@ -203,7 +203,7 @@ fn decoded(id: &str) -> String {
 }
 
 /// Ends an answer.
-fn stop(answer: &Answer) -> Response<Body> {
+fn stop(answer: &ListedAnswer) -> Response<Body> {
     if answer.has_ended() {
         return HAS_ENDED.response(None);
     }

@@ -11,20 +11,20 @@ use serde_json::value::RawValue;
 
 use super::document;
 use super::follow::{Events, Next, Source};
-use crate::answers::{self, Answer, Cursor};
+use crate::answers::{self, Cursor, ListedAnswer};
 use restitch::Document;
 use restitch::json::{Event, Kind, ParserView, Sink};
 
 /// A source that follows the JSON of one slot.
 pub(super) struct Patches {
-    answer: Arc<Answer>,
+    answer: Arc<ListedAnswer>,
     slot: usize,
     cursor: Cursor,
     document: Document,
 }
 
 impl Patches {
-    pub(super) fn new(answer: Arc<Answer>, slot: usize) -> Self {
+    pub(super) fn new(answer: Arc<ListedAnswer>, slot: usize) -> Self {
         Self {
             answer,
             slot,

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::live::Reader;
-use super::restore::Heir;
-use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
+use super::restore::TakeoverContext;
+use crate::store::{
+    AnswerId, Batch, End, Entry, Pending, Position, ReaderLease, Store, StoreError,
+};
 use restitch_http::BodyError;
 
 /// The events of a kept answer after a position, as the bytes of an event stream: first the
@@ -21,6 +23,20 @@ pub(super) struct Follow {
     store: Arc<dyn Store>,
     id: AnswerId,
     after: Position,
+    format: EventFormat,
+    /// The store's consecutive failures.
+    failures: u32,
+    takeover: TakeoverAttempts,
+    /// Set if this process writes the answer.
+    reader: Option<Arc<Reader>>,
+    /// Keeps the answer in the store until this response has its last bytes.
+    _reading: ReaderLease,
+    source: Source,
+    state: State,
+}
+
+/// How the events are written.
+struct EventFormat {
     /// Skips events up to this `sequence_number`.
     starting_after: Option<u64>,
     /// The wait for events before a comment keeps the stream alive.
@@ -29,20 +45,16 @@ pub(super) struct Follow {
     is_plain: bool,
     /// Whether comments are written.
     has_comments: bool,
-    /// The store's consecutive failures.
-    failures: u32,
-    /// The attempts to take the answer over since its last event.
-    takeovers: u32,
+}
+
+/// The takeovers of an answer whose process ends.
+struct TakeoverAttempts {
+    /// Resumes the answer. `None`: it can't be resumed for this client.
+    context: Option<Arc<TakeoverContext>>,
+    /// The attempts since the last event.
+    made: u32,
     /// The span of the request.
     span: Span,
-    /// Resumes the answer if its process ends.
-    heir: Option<Arc<Heir>>,
-    /// Set if this process writes the answer.
-    reader: Option<Arc<Reader>>,
-    /// Keeps the answer in the store until this response has its last bytes.
-    _reading: Reading,
-    source: Source,
-    state: State,
 }
 
 /// The source of the events.
@@ -83,14 +95,18 @@ impl Follow {
             store,
             id,
             after,
-            starting_after: None,
-            wait,
-            is_plain: false,
-            has_comments,
+            format: EventFormat {
+                starting_after: None,
+                wait,
+                is_plain: false,
+                has_comments,
+            },
             failures: 0,
-            takeovers: 0,
-            span: Span::current(),
-            heir: None,
+            takeover: TakeoverAttempts {
+                context: None,
+                made: 0,
+                span: Span::current(),
+            },
             reader: None,
             source: Source::Store,
             state: State::Start,
@@ -99,12 +115,10 @@ impl Follow {
 
     /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the
     /// start of each event.
-    pub(super) fn plain(self, is_plain: bool) -> Self {
-        Self {
-            is_plain,
-            has_comments: self.has_comments && !is_plain,
-            ..self
-        }
+    pub(super) fn plain(mut self, is_plain: bool) -> Self {
+        self.format.is_plain = is_plain;
+        self.format.has_comments &= !is_plain;
+        self
     }
 
     /// Sets the reader of an answer that this process writes.
@@ -113,23 +127,29 @@ impl Follow {
         self
     }
 
-    /// Sets the heir that resumes the answer if its process ends.
-    pub(super) fn with_heir(mut self, heir: Arc<Heir>) -> Self {
-        self.heir = Some(heir);
+    /// Sets the takeover that resumes the answer if its process ends.
+    pub(super) fn with_takeover(mut self, takeover: Arc<TakeoverContext>) -> Self {
+        self.takeover.context = Some(takeover);
         self
     }
 
     /// Skips events up to a `sequence_number`.
     pub(super) fn starting_after(mut self, number: Option<u64>) -> Self {
-        self.starting_after = number;
+        self.format.starting_after = number;
         self
     }
 
     fn read(&mut self) -> Pending<'static, Batch> {
-        let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
+        let (store, id, after, wait) = (
+            Arc::clone(&self.store),
+            self.id,
+            self.after,
+            self.format.wait,
+        );
         if self.reader.is_none() && store.is_shared() {
             // This process may have taken the answer over for another client.
-            self.reader = self.heir.as_ref().and_then(|heir| heir.reader(id, after));
+            let context = self.takeover.context.as_ref();
+            self.reader = context.and_then(|context| context.reader(id, after));
         }
         match self.reader.clone().filter(|reader| reader.serves(after)) {
             Some(reader) => {
@@ -152,18 +172,20 @@ impl Follow {
 
     /// Takes the answer over.
     fn inherit(&self) -> Pending<'static, ()> {
-        let (heir, id, span) = (self.heir.clone(), self.id, self.span.clone());
+        let (context, id) = (self.takeover.context.clone(), self.id);
         let inherited = async move {
-            match heir {
-                Some(heir) => heir.take_over(id).await,
+            match context {
+                Some(context) => context.take_over(id).await,
                 None => Err(StoreError::Unwritten),
             }
         };
-        Box::pin(inherited.instrument(span))
+        Box::pin(inherited.instrument(self.takeover.span.clone()))
     }
 
     fn break_off(&mut self, error: &StoreError, what: &'static str) {
-        self.span.in_scope(|| tracing::warn!(%error, "{what}"));
+        self.takeover
+            .span
+            .in_scope(|| tracing::warn!(%error, "{what}"));
         self.state = State::Ended(None);
     }
 
@@ -199,7 +221,7 @@ impl Follow {
     /// Takes a batch, and returns its bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
-            (self.after, self.takeovers) = (last.at, 0);
+            (self.after, self.takeover.made) = (last.at, 0);
             // The events come from another process now, so this process's earlier writer must not
             // wait for this client.
             self.reader = self
@@ -212,7 +234,7 @@ impl Follow {
             Some(end) => State::Ended(Some(end)),
             None => State::Reading(self.read()),
         };
-        if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {
+        if batch.entries.is_empty() && batch.end.is_none() && self.format.has_comments {
             return Bytes::from_static(KEEP_ALIVE);
         }
         let mut bytes = BytesMut::with_capacity(
@@ -223,13 +245,13 @@ impl Follow {
                 .sum(),
         );
         for entry in &batch.entries {
-            if let Some(number) = self.starting_after {
+            if let Some(number) = self.format.starting_after {
                 if sequence_number(&entry.bytes).is_none_or(|own| own <= number) {
                     continue;
                 }
-                self.starting_after = None;
+                self.format.starting_after = None;
             }
-            match self.is_plain {
+            match self.format.is_plain {
                 true => {
                     bytes.put_slice(&entry.bytes);
                     bytes.put_slice(b"\n");
@@ -270,9 +292,10 @@ impl Stream for Follow {
                         this.state = State::Moving(this.wait_for_writer());
                     }
                     Err(StoreError::Unwritten)
-                        if this.heir.is_some() && this.takeovers < MOST_TAKEOVERS =>
+                        if this.takeover.context.is_some()
+                            && this.takeover.made < MOST_TAKEOVERS =>
                     {
-                        this.takeovers += 1;
+                        this.takeover.made += 1;
                         this.state = State::Inheriting(this.inherit());
                     }
                     Err(error) => {

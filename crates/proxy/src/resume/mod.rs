@@ -43,7 +43,7 @@ use super::upstream::Head;
 use crate::route_config::RouteConfig;
 #[cfg(feature = "redis")]
 use crate::store::Redis;
-use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, Writing};
+use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, WriterLease};
 use caller::{Credential, new_id};
 use follow::Follow;
 use live::{Live, Reader};
@@ -57,14 +57,14 @@ use restore::Stored;
 pub(super) use routes::Asked;
 
 /// The answers that a proxy keeps.
-pub(super) struct Answers {
+pub(super) struct KeptAnswers {
     store: Arc<dyn Store>,
     /// The longest time that a request can get for its answer.
     max_keep_time: Duration,
     /// How long an answer is kept if neither its request nor its route sets a time.
     keep: Duration,
     /// The answers that this process writes.
-    running: Mutex<HashMap<AnswerId, Running>>,
+    running: Mutex<HashMap<AnswerId, ActiveWriter>>,
     /// The random keys of the callers' hash, so that a client can't construct a credential with
     /// another caller's hash.
     owners: RandomState,
@@ -72,7 +72,7 @@ pub(super) struct Answers {
 }
 
 /// An answer that this process writes.
-struct Running {
+struct ActiveWriter {
     epoch: u64,
     /// The digest of the answer's caller. The store forgets it some time after it has dropped the
     /// answer.
@@ -80,7 +80,7 @@ struct Running {
     live: Arc<Live>,
 }
 
-impl Answers {
+impl KeptAnswers {
     /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default
     /// time; `longest`: the longest time in the operator's settings. `store`: the address; empty:
     /// the process's memory.
@@ -145,7 +145,7 @@ impl Answers {
         (own, route): (&HeaderMap, &RouteConfig),
         head: &Head,
         body: &Bytes,
-    ) -> Option<Keep> {
+    ) -> Option<Retention> {
         let of_route = route
             .keep
             .map(|seconds| Duration::from_secs(seconds.into()));
@@ -154,7 +154,7 @@ impl Answers {
             .unwrap_or(self.keep)
             .min(self.max_keep_time);
         let credential = head.credential();
-        (!time.is_zero()).then(|| Keep {
+        (!time.is_zero()).then(|| Retention {
             request: request_name(&credential, head, body),
             stored: if self.store.is_shared() {
                 Stored::new(head, (own, &route.name), body).bytes()
@@ -211,12 +211,12 @@ impl Answers {
     }
 
     /// A panic elsewhere leaves the map valid, since each change to it is one call.
-    fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, ActiveWriter>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for KeptAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answers")
             .field("keep", &self.keep)
@@ -226,8 +226,8 @@ impl fmt::Debug for Answers {
 
 /// The settings of an answer that will be kept.
 #[derive(Clone)]
-pub(super) struct Keep {
-    answers: Arc<Answers>,
+pub(super) struct Retention {
+    answers: Arc<KeptAnswers>,
     /// How long it is kept after its last read.
     time: Duration,
     credential: Credential,
@@ -237,7 +237,7 @@ pub(super) struct Keep {
     stored: Bytes,
 }
 
-impl fmt::Debug for Keep {
+impl fmt::Debug for Retention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keep")
             .field("time", &self.time)
@@ -245,7 +245,7 @@ impl fmt::Debug for Keep {
     }
 }
 
-impl Keep {
+impl Retention {
     /// Returns whether another process may resume the answer.
     pub(super) fn outlives_process(&self) -> bool {
         self.answers.store.is_shared()
@@ -301,7 +301,7 @@ impl Keep {
         Body::stream(follow)
     }
 
-    async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {
+    async fn open(&self) -> Result<(AnswerId, WriterLease), StoreError> {
         let id = new_id()
             .ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
         let opening = Opening {
@@ -480,7 +480,7 @@ mod tests {
             drop(runtime);
             let _entered = handle.enter();
             let (running, owners) = (Mutex::default(), RandomState::new());
-            let answers = Arc::new(Answers {
+            let answers = Arc::new(KeptAnswers {
                 store,
                 max_keep_time,
                 keep,

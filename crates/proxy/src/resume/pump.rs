@@ -15,10 +15,10 @@ use super::caller::Credential;
 use super::follow::data;
 use super::live::{LeftError, Live};
 use super::unread::Unread;
-use super::{Answers, Running, response_name};
+use super::{ActiveWriter, KeptAnswers, response_name};
 use crate::conversation::CallError;
 use crate::exchange::KeptLine;
-use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, Writing};
+use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, WriterLease};
 use restitch::Limits;
 
 /// The task that writes an answer. It ends with the answer, when the answer has expired, or when it
@@ -42,12 +42,12 @@ pub(super) struct Pump {
 
 /// The destination of an answer.
 pub(super) struct Writer {
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<KeptAnswers>,
     pub(super) id: AnswerId,
     /// The digest of the answer's caller.
     pub(super) caller: [u8; 32],
     /// Dropped last.
-    pub(super) _writing: Writing,
+    pub(super) _writing: WriterLease,
     pub(super) live: Arc<Live>,
 }
 
@@ -102,8 +102,8 @@ impl Pump {
     }
 
     /// Returns the entry of the running answer for the other tasks of this process.
-    pub(super) fn running(&self) -> Running {
-        Running {
+    pub(super) fn running(&self) -> ActiveWriter {
+        ActiveWriter {
             epoch: self.last.epoch,
             caller: self.writer.caller,
             live: Arc::clone(&self.writer.live),

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::Response;
 use http::header::{HeaderMap, HeaderName};
 
-use super::restore::Heir;
+use super::restore::TakeoverContext;
 use super::routes::{LAST_EVENT_ID, UNKNOWN};
-use super::{Answers, STREAM, request_name};
+use super::{KeptAnswers, STREAM, request_name};
 use crate::Proxy;
 use crate::refusal::Refusal;
 use crate::store::{AnswerId, NotAnId, Position};
@@ -44,15 +44,15 @@ impl Repeat {
     pub(crate) async fn answer(
         self,
         proxy: &Arc<Proxy>,
-        answers: &Arc<Answers>,
+        answers: &Arc<KeptAnswers>,
         head: &mut Head,
         body: &Bytes,
         dialect: Dialect,
     ) -> Option<Response<Body>> {
         let name = request_name(&head.credential(), head, body);
         let repeated = name.map(|name| (name, body.clone()));
-        let heir = Heir::new(proxy, answers, head.headers(), head.query(), repeated);
-        match self.rest(answers, head, body, &heir).await {
+        let takeover = TakeoverContext::new(proxy, answers, head.headers(), head.query(), repeated);
+        match self.rest(answers, head, body, &takeover).await {
             Ok(Some(response)) => Some(response),
             Ok(None) => {
                 answers.count("unknown");
@@ -68,10 +68,10 @@ impl Repeat {
 
     async fn rest(
         self,
-        answers: &Arc<Answers>,
+        answers: &Arc<KeptAnswers>,
         head: &Head,
         body: &Bytes,
-        heir: &Arc<Heir>,
+        takeover: &Arc<TakeoverContext>,
     ) -> Result<Option<Response<Body>>, Refusal> {
         let credential = head.credential();
         let found = match self.stream {
@@ -87,7 +87,7 @@ impl Repeat {
         };
         found.log.map_err(|gone| answers.refused(&gone.into()))?;
         answers
-            .rest(id, &found, (self.last, None), heir)
+            .rest(id, &found, (self.last, None), takeover)
             .await
             .map(Some)
     }

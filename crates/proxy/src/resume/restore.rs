@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::Answers;
+use super::KeptAnswers;
 use super::caller::Credential;
 use super::live::{Live, Reader};
 use super::pump::{Pump, Writer};
@@ -76,9 +76,9 @@ impl Stored {
 
 /// A resuming client. Its request supplies the credential for the further calls, and everything
 /// else that the store omits from the original request.
-pub(super) struct Heir {
+pub(super) struct TakeoverContext {
     proxy: Arc<Proxy>,
-    answers: Arc<Answers>,
+    answers: Arc<KeptAnswers>,
     headers: HeaderMap,
     /// Members of the query.
     query: Vec<String>,
@@ -87,10 +87,10 @@ pub(super) struct Heir {
     repeated: Option<(Name, Bytes)>,
 }
 
-impl Heir {
+impl TakeoverContext {
     pub(super) fn new(
         proxy: &Arc<Proxy>,
-        answers: &Arc<Answers>,
+        answers: &Arc<KeptAnswers>,
         headers: &HeaderMap,
         query: Option<&str>,
         repeated: Option<(Name, Bytes)>,
@@ -116,7 +116,7 @@ impl Heir {
         &self.proxy.limits
     }
 
-    /// Registers the client as a reader, as [`Answers::reader`] does.
+    /// Registers the client as a reader, as [`KeptAnswers::reader`] does.
     pub(super) fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
         self.answers.reader(id, after)
     }
@@ -145,7 +145,7 @@ impl Heir {
             "going on with a kept answer"
         );
         self.answers.count("restored");
-        let exchange = Arc::clone(&conversation.exchange);
+        let exchange = Arc::clone(&conversation.caller.exchange);
         // The client already got this status.
         exchange.note_status(StatusCode::OK);
         // Adds the blank lines, which the log omits.
@@ -208,9 +208,7 @@ impl Heir {
         let conversation =
             serve::conversation(Arc::clone(&self.proxy), asked, &directives, &exchange);
         let mut conversation = conversation.map_err(|_| UNREADABLE)?;
-        if self.proxy.asking.adapts {
-            conversation.adapt();
-        }
+        conversation.caller.adapt();
         Ok(conversation)
     }
 

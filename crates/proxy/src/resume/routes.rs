@@ -10,8 +10,8 @@ use http::header::{
 use http::{Method, Request, Response, StatusCode};
 
 use super::caller::Credential;
-use super::restore::Heir;
-use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, response_name, set};
+use super::restore::TakeoverContext;
+use super::{KEEP, KeptAnswers, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::Proxy;
 use crate::refusal::Refusal;
 use crate::store::{AnswerId, End, Found, Log, Name, Position, StoreError};
@@ -20,9 +20,9 @@ use restitch_http::Body;
 
 /// A request for a kept answer.
 pub(crate) struct Asked {
-    answers: Arc<Answers>,
+    answers: Arc<KeptAnswers>,
     credential: Credential,
-    heir: Arc<Heir>,
+    takeover: Arc<TakeoverContext>,
     method: Method,
     target: Target,
     /// The last event that the client has.
@@ -49,7 +49,7 @@ impl Asked {
     /// Reads a request. `None`: the request does not name a kept answer.
     pub(crate) fn of<B>(
         proxy: &Arc<Proxy>,
-        answers: &Arc<Answers>,
+        answers: &Arc<KeptAnswers>,
         request: &Request<B>,
     ) -> Option<Self> {
         let (path, query) = (request.uri().path(), request.uri().query());
@@ -65,7 +65,7 @@ impl Asked {
         Some(Self {
             answers: Arc::clone(answers),
             credential: Credential::of(headers, query),
-            heir: Heir::new(proxy, answers, headers, query, None),
+            takeover: TakeoverContext::new(proxy, answers, headers, query, None),
             method: request.method().clone(),
             target,
             last: headers
@@ -132,14 +132,14 @@ impl Asked {
             Some(query) => {
                 let query = query.map_err(|mistake| self.answers.refuse("refused", mistake))?;
                 self.answers
-                    .bytes(id, (&found, log), query, &self.heir)
+                    .bytes(id, (&found, log), query, &self.takeover)
                     .await
             }
             None => {
                 let after = position(self.last.as_deref())
                     .map_err(|mistake| self.answers.refuse("refused", mistake))?;
                 self.answers
-                    .rest(id, &found, (after, None), &self.heir)
+                    .rest(id, &found, (after, None), &self.takeover)
                     .await
             }
         }
@@ -168,7 +168,12 @@ impl Asked {
                 match found.log {
                     Ok(_) => {
                         self.answers
-                            .rest(id, &found, (Position::START, starting_after), &self.heir)
+                            .rest(
+                                id,
+                                &found,
+                                (Position::START, starting_after),
+                                &self.takeover,
+                            )
                             .await
                     }
                     Err(gone) => Err(self.answers.refused(&gone.into())),
@@ -205,7 +210,7 @@ impl Target {
     }
 }
 
-impl Answers {
+impl KeptAnswers {
     /// Returns the store's state of an answer of this caller.
     pub(super) async fn find(
         &self,
@@ -257,16 +262,16 @@ impl Answers {
         id: AnswerId,
         found: &Found,
         (after, starting_after): (Position, Option<u64>),
-        heir: &Arc<Heir>,
+        takeover: &Arc<TakeoverContext>,
     ) -> Result<Response<Body>, Refusal> {
         self.check(id, found, after).await?;
-        self.revive(id, found, heir).await?;
+        self.revive(id, found, takeover).await?;
         // The reader keeps the answer in the store from here on.
         let follow = self.follow(
             (id, found.keep),
             after,
             self.reader(id, after),
-            heir.limits(),
+            takeover.limits(),
         );
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
@@ -275,7 +280,7 @@ impl Answers {
         self.count_read(found);
         let follow = follow
             .starting_after(starting_after)
-            .with_heir(Arc::clone(heir));
+            .with_takeover(Arc::clone(takeover));
         let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();
         described_by(headers, id, found);
@@ -307,12 +312,18 @@ impl Answers {
     }
 
     /// Resumes an unfinished answer without a writer.
-    async fn revive(&self, id: AnswerId, found: &Found, heir: &Arc<Heir>) -> Result<(), Refusal> {
+    async fn revive(
+        &self,
+        id: AnswerId,
+        found: &Found,
+        takeover: &Arc<TakeoverContext>,
+    ) -> Result<(), Refusal> {
         if found
             .log
             .is_ok_and(|log| log.end.is_none() && !log.is_written)
         {
-            heir.take_over(id)
+            takeover
+                .take_over(id)
                 .await
                 .map_err(|error| self.refused(&error))?;
         }
@@ -333,12 +344,12 @@ impl Answers {
         id: AnswerId,
         (found, log): (&Found, Log),
         query: durable::Query,
-        heir: &Arc<Heir>,
+        takeover: &Arc<TakeoverContext>,
     ) -> Result<Response<Body>, Refusal> {
         if let Some(at) = query.after() {
             self.check(id, found, at).await?;
         }
-        self.revive(id, found, heir).await?;
+        self.revive(id, found, takeover).await?;
         let source = durable::Source {
             store: Arc::clone(&self.store),
             id,

@@ -17,8 +17,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::shares::{Candidate, Room, Shares};
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
-    Pending, Position, Reading, Store, StoreError, Taken, Writing,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Log, Name, OF_ANSWER, Opening, Owner, Pending,
+    Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease,
 };
 use answer::{Answer, Phase, size};
 use files::{Folder, LogFile, LogPath};
@@ -50,7 +50,7 @@ struct Past {
     caller: [u8; 32],
     keep: Duration,
     names: Vec<Name>,
-    why: Gone,
+    why: Tombstone,
     /// The file that records this for a later process.
     file: Option<LogPath>,
 }
@@ -92,7 +92,7 @@ impl Memory {
         locked(&self.state)
     }
 
-    fn begin(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+    fn begin(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
         self.expire();
         let mut state = self.state();
         let mut answer = Answer::new(opening, None);
@@ -105,9 +105,9 @@ impl Memory {
         Ok(self.writing(id))
     }
 
-    fn writing(&self, id: AnswerId) -> Writing {
+    fn writing(&self, id: AnswerId) -> WriterLease {
         let state = Arc::clone(&self.state);
-        Writing::new(move || locked(&state).stop_writing(id))
+        WriterLease::new(move || locked(&state).stop_writing(id))
     }
 
     fn add(&self, id: AnswerId, entries: &[Entry]) -> Result<(), StoreError> {
@@ -185,7 +185,7 @@ impl Memory {
         Ok(())
     }
 
-    fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
+    fn take(&self, id: AnswerId) -> Result<Option<Takeover>, StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
         if answer.phase != Phase::Unwritten {
@@ -210,7 +210,7 @@ impl Memory {
             .map(|entry| entry.bytes.clone())
             .collect();
         drop(state);
-        Ok(Some(Taken {
+        Ok(Some(Takeover {
             writing: self.writing(id),
             epoch,
             request,
@@ -235,7 +235,7 @@ impl Memory {
             .map(|(id, _)| *id)
             .collect();
         for id in late {
-            state.retire(id, Gone::Expired);
+            state.retire(id, Tombstone::Expired);
         }
         while state.past.len() > self.limits.max_kept_answers {
             if let Some(past) = state.past.pop_front() {
@@ -274,7 +274,7 @@ impl Store for Memory {
         self.folder.is_some()
     }
 
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, WriterLease> {
         ready(self.begin(id, opening))
     }
 
@@ -287,15 +287,15 @@ impl Store for Memory {
     }
 
     fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, GivenUp> {
-        let given_up = self.state().retire(id, Gone::Dropped(limit));
+        let given_up = self.state().retire(id, Tombstone::Dropped(limit));
         ready(given_up.ok_or(StoreError::Unknown))
     }
 
-    fn reading(&self, id: AnswerId) -> Reading {
+    fn reading(&self, id: AnswerId) -> ReaderLease {
         self.state()
             .answers
             .get(&id)
-            .map_or_else(Reading::default, |answer| answer.readers.add())
+            .map_or_else(ReaderLease::default, |answer| answer.readers.add())
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
@@ -348,7 +348,7 @@ impl Store for Memory {
         ready(self.state().writable(id).map(drop))
     }
 
-    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>> {
         ready(self.take(id))
     }
 
@@ -486,14 +486,14 @@ impl State {
                     limit,
                     "an ended answer is no longer kept, since another one needs its room"
                 );
-                self.retire(id, Gone::Dropped(limit));
+                self.retire(id, Tombstone::Dropped(limit));
             }
         }
         Ok(())
     }
 
     /// Drops an answer, and remembers why.
-    fn retire(&mut self, id: AnswerId, why: Gone) -> Option<GivenUp> {
+    fn retire(&mut self, id: AnswerId, why: Tombstone) -> Option<GivenUp> {
         let mut answer = self.remove(id)?;
         let dropped = answer.dropped.unwrap_or(Position::START);
         let given_up = GivenUp {
@@ -506,7 +506,7 @@ impl State {
     }
 
     /// Remembers why an answer is gone.
-    fn remember(&mut self, id: AnswerId, answer: Answer, why: Gone) {
+    fn remember(&mut self, id: AnswerId, answer: Answer, why: Tombstone) {
         let Answer {
             opening: Opening { caller, keep, .. },
             names,
@@ -535,7 +535,7 @@ impl State {
             return;
         };
         if let Some(limit) = answer.revoked {
-            self.retire(id, Gone::Dropped(limit));
+            self.retire(id, Tombstone::Dropped(limit));
             return;
         }
         if answer.log.is_some() {

@@ -26,7 +26,7 @@ pub(crate) use redis::Redis;
 /// A store of kept answers.
 ///
 /// Each read keeps an answer for the time in its [`Opening`]. Without a read in that time the
-/// answer expires, but not before its last [`Reading`] is dropped.
+/// answer expires, but not before its last [`ReaderLease`] is dropped.
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Returns whether another process can resume an answer of this one, so that its request is
     /// kept, too.
@@ -35,7 +35,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// are dropped: those of the caller with the most room, the next to expire first. A running
     /// answer of another caller may be removed from the store: its next event finds [no
     /// room](StoreError::Full).
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, WriterLease>;
     /// Adds events to the end of an answer. Their positions grow. If the answer itself becomes too
     /// large, its first events are dropped. If all answers together become too large, ended ones
     /// without readers are dropped. If that is not enough, nothing is added, and the caller has to
@@ -47,7 +47,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// were still kept. `last`: the position of its last event.
     fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp>;
     /// Notes that a client reads an answer in this process.
-    fn reading(&self, id: AnswerId) -> Reading;
+    fn reading(&self, id: AnswerId) -> ReaderLease;
     /// Returns events after a position. If there are none and the answer has not ended, waits for
     /// some, and returns none after `wait`.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
@@ -64,7 +64,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
     /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has
     /// ended.
-    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>>;
     /// Returns whether an event of an answer has this position, or the last one that was dropped
     /// had it.
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool>;
@@ -182,8 +182,8 @@ pub(crate) struct Owner(pub(crate) u64);
 
 /// An answer that another process has begun.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) writing: Writing,
+pub(crate) struct Takeover {
+    pub(crate) writing: WriterLease,
     /// The epoch of this process.
     pub(crate) epoch: u64,
     /// The request that was kept for the takeover.
@@ -196,16 +196,16 @@ pub(crate) struct Taken {
 
 /// Marks an answer as written by this process, until it is dropped. If the answer has not ended
 /// then, the store knows that no more events follow.
-pub(crate) struct Writing(Option<Box<dyn FnOnce() + Send + Sync>>);
+pub(crate) struct WriterLease(Option<Box<dyn FnOnce() + Send + Sync>>);
 
-impl Writing {
+impl WriterLease {
     /// `stopped` runs when the writing ends.
     fn new(stopped: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(stopped)))
     }
 }
 
-impl Drop for Writing {
+impl Drop for WriterLease {
     fn drop(&mut self) {
         if let Some(stopped) = self.0.take() {
             stopped();
@@ -213,7 +213,7 @@ impl Drop for Writing {
     }
 }
 
-impl fmt::Debug for Writing {
+impl fmt::Debug for WriterLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writing").finish_non_exhaustive()
     }
@@ -222,7 +222,7 @@ impl fmt::Debug for Writing {
 /// Marks an answer as read by a client in this process, until it is dropped. The client may pause
 /// meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct ReaderLease {
     _reader: Arc<()>,
 }
 
@@ -231,8 +231,8 @@ pub(crate) struct Reading {
 struct Readers(Arc<()>);
 
 impl Readers {
-    fn add(&self) -> Reading {
-        Reading {
+    fn add(&self) -> ReaderLease {
+        ReaderLease {
             _reader: Arc::clone(&self.0),
         }
     }
@@ -303,12 +303,12 @@ pub(crate) struct Found {
     pub(crate) caller: [u8; 32],
     /// As in its [`Opening`].
     pub(crate) keep: Duration,
-    pub(crate) log: Result<Log, Gone>,
+    pub(crate) log: Result<Log, Tombstone>,
 }
 
 /// Why the events of an answer are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum Tombstone {
     /// No client has read it for too long.
     Expired,
     /// It was dropped at this limit.
@@ -323,11 +323,11 @@ fn limit_of(name: &str) -> &'static str {
         .unwrap_or(OF_ANSWER)
 }
 
-impl From<Gone> for StoreError {
-    fn from(gone: Gone) -> Self {
+impl From<Tombstone> for StoreError {
+    fn from(gone: Tombstone) -> Self {
         match gone {
-            Gone::Expired => Self::Expired,
-            Gone::Dropped(limit) => Self::Dropped(limit),
+            Tombstone::Expired => Self::Expired,
+            Tombstone::Dropped(limit) => Self::Dropped(limit),
         }
     }
 }

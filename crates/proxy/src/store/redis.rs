@@ -25,8 +25,8 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
-    Pending, Position, Reading, Store, StoreError, Taken, Writing, limit_of,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Log, Name, OF_ANSWER, Opening, Owner, Pending,
+    Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease, limit_of,
 };
 use restitch::KeepLimits;
 use scripts::{
@@ -115,13 +115,13 @@ impl Redis {
         epoch: u64,
         keep: Duration,
         request: usize,
-    ) -> Writing {
+    ) -> WriterLease {
         self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
-        Writing::new(move || locked(&written).stop_writing(id, epoch))
+        WriterLease::new(move || locked(&written).stop_writing(id, epoch))
     }
 
-    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
+    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
         let dropped = self.written().make_room_for(&opening)?;
         // Noted before the server has it, so that a call that is given up leaves nothing behind.
         let writing = self.begin(
@@ -247,7 +247,9 @@ impl Redis {
             .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
         let keep = Duration::from_millis(keep);
         if rows.is_empty() {
-            let gone = gone.map_or(Gone::Expired, |limit| Gone::Dropped(limit_of(&limit)));
+            let gone = gone.map_or(Tombstone::Expired, |limit| {
+                Tombstone::Dropped(limit_of(&limit))
+            });
             return Ok(Found {
                 caller,
                 keep,
@@ -274,7 +276,7 @@ impl Redis {
         })
     }
 
-    async fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
+    async fn take(&self, id: AnswerId) -> Result<Option<Takeover>, StoreError> {
         let lease = milliseconds(LEASE);
         let value = self
             .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
@@ -296,7 +298,7 @@ impl Redis {
                 self.written().note(id, &events);
                 let last = events.last().map_or(Position::START, |entry| entry.at);
                 let events = events.into_iter().map(|entry| entry.bytes).collect();
-                Ok(Some(Taken {
+                Ok(Some(Takeover {
                     writing,
                     epoch,
                     request: request.into(),
@@ -383,7 +385,7 @@ impl Store for Redis {
         true
     }
 
-    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing> {
+    fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, WriterLease> {
         Box::pin(self.open_answer(id, opening))
     }
 
@@ -413,7 +415,7 @@ impl Store for Redis {
         Box::pin(self.take_out(id, last, limit))
     }
 
-    fn reading(&self, id: AnswerId) -> Reading {
+    fn reading(&self, id: AnswerId) -> ReaderLease {
         self.written().reading(id)
     }
 
@@ -462,7 +464,7 @@ impl Store for Redis {
         })
     }
 
-    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
+    fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>> {
         Box::pin(self.take(id))
     }
 

@@ -16,7 +16,7 @@ use tracing::Span;
 
 use super::{Place, Source, cursor, offset_of};
 use crate::resume::follow::KEEP_ALIVE;
-use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
+use crate::store::{Batch, End, Pending, Position, ReaderLease, StoreError};
 use restitch_http::{Body, BodyError};
 
 /// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then
@@ -27,7 +27,7 @@ pub(super) struct Events {
     /// The cursor for the client's next request.
     cursor: u64,
     /// Keeps the answer in the store until this response has its last bytes.
-    _reading: Reading,
+    _reading: ReaderLease,
     is_first: bool,
     until: Instant,
     state: State,

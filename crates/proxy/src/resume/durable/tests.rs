@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::runtime;
 
 use super::*;
-use crate::store::{Found, Memory, Opening, Owner, Writing};
+use crate::store::{Found, Memory, Opening, Owner, WriterLease};
 use restitch::KeepLimits;
 
 /// The streams of the test server.
@@ -36,7 +36,7 @@ struct Stream {
     content_type: HeaderValue,
     next: Position,
     is_closed: bool,
-    _writing: Writing,
+    _writing: WriterLease,
 }
 
 /// A response without a body.

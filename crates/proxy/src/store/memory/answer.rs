@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::files::LogFile;
 use crate::store::shares::Room;
 use crate::store::{
-    AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers, allocated, held,
+    AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position, Readers, Tombstone, allocated, held,
 };
 
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Answer {
     }
 
     /// Leaves nothing in its file but why it is gone.
-    pub(super) fn end_log(&mut self, why: Gone) {
+    pub(super) fn end_log(&mut self, why: Tombstone) {
         let Some(mut log) = self.log.take() else {
             return;
         };

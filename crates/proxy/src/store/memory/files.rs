@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answer::{Answer, Phase};
-use crate::store::{AnswerId, End, Entry, Gone, Name, Opening, Owner, limit_of};
+use crate::store::{AnswerId, End, Entry, Name, Opening, Owner, Tombstone, limit_of};
 
 /// A folder with the logs of answers, which one process has for itself.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Folder {
 
     /// Reads the log of an answer, and the reason if the answer is gone. Removes a file without a
     /// valid beginning and returns `None`.
-    pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Gone>)>> {
+    pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Tombstone>)>> {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
         let mut records = Records {
@@ -89,7 +89,7 @@ impl Folder {
         };
         let (opening, gone) = match records.next() {
             Some(Record::Answer(opening)) => (opening, None),
-            Some(Record::Gone(opening, why)) => (opening, Some(why)),
+            Some(Record::Tombstone(opening, why)) => (opening, Some(why)),
             _ => {
                 // The log leaves out the file name: the id in it gives access to the answer.
                 tracing::warn!(
@@ -113,7 +113,7 @@ impl Folder {
                 Record::End(how) => end = Some(how),
                 Record::Epoch(epoch) => answer.next_epoch = epoch,
                 // No process writes these.
-                Record::Event(_) | Record::Answer(_) | Record::Gone(..) => break,
+                Record::Event(_) | Record::Answer(_) | Record::Tombstone(..) => break,
             }
             (length, checksum) = (records.at, records.checksum);
         }
@@ -238,13 +238,13 @@ impl LogFile {
         &mut self,
         opening: &Opening,
         names: &[Name],
-        why: Gone,
+        why: Tombstone,
     ) -> io::Result<()> {
         self.file.set_len(0)?;
         (self.length, self.checksum) = (0, self.start);
         let reason = match why {
-            Gone::Expired => EXPIRED,
-            Gone::Dropped(limit) => limit,
+            Tombstone::Expired => EXPIRED,
+            Tombstone::Dropped(limit) => limit,
         };
         let mut records = self.records();
         records.add(
@@ -344,7 +344,7 @@ enum Record {
     End(End),
     /// The epoch of the next process.
     Epoch(u64),
-    Gone(Opening, Gone),
+    Tombstone(Opening, Tombstone),
 }
 
 /// The records of a log, up to the first half-written or damaged one.
@@ -397,10 +397,10 @@ impl Records<'_> {
                     Duration::from_millis(words.next()?.parse().ok()?),
                 );
                 let why = match words.next()? {
-                    EXPIRED => Gone::Expired,
-                    limit => Gone::Dropped(limit_of(limit)),
+                    EXPIRED => Tombstone::Expired,
+                    limit => Tombstone::Dropped(limit_of(limit)),
                 };
-                Record::Gone(
+                Record::Tombstone(
                     Opening {
                         caller,
                         keep,

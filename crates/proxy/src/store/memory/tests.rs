@@ -88,7 +88,10 @@ async fn an_answer_that_nobody_reads_expires() {
     assert_eq!(store.renew(ID, 1).await, Ok(()));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(store.renew(ID, 1).await, Err(StoreError::Expired));
-    assert_eq!(store.look_up(ID).await.unwrap().log, Err(Gone::Expired));
+    assert_eq!(
+        store.look_up(ID).await.unwrap().log,
+        Err(Tombstone::Expired)
+    );
     assert_eq!(store.named(name).await.unwrap(), [ID]);
     assert_eq!(
         store.append(ID, vec![entry(2, "b")]).await,
@@ -175,7 +178,7 @@ async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     writing.push(store.open(c, opening(10)).await.unwrap());
     assert_eq!(
         store.look_up(b).await.unwrap().log,
-        Err(Gone::Dropped(OF_ALL))
+        Err(Tombstone::Dropped(OF_ALL))
     );
     assert_eq!(
         store.look_up(a).await.unwrap().log.map(|log| log.last),
@@ -185,7 +188,7 @@ async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     writing.push(store.open(d, opening(10)).await.unwrap());
     assert_eq!(
         store.look_up(a).await.unwrap().log,
-        Err(Gone::Dropped(OF_ALL))
+        Err(Tombstone::Dropped(OF_ALL))
     );
     // Nothing has ended: the answer that grows is given up, with all of its events.
     assert_eq!(
@@ -198,7 +201,7 @@ async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     );
     assert_eq!(
         store.look_up(c).await.unwrap().log,
-        Err(Gone::Dropped(OF_ALL))
+        Err(Tombstone::Dropped(OF_ALL))
     );
     assert_eq!(store.state().shares.all().bytes, OVERHEAD);
 }
@@ -333,7 +336,11 @@ async fn a_position_is_that_of_an_event() {
 }
 
 /// Opens an answer of a caller, with one event.
-async fn open_for(store: &Memory, byte: u8, owner: u64) -> Result<(AnswerId, Writing), StoreError> {
+async fn open_for(
+    store: &Memory,
+    byte: u8,
+    owner: u64,
+) -> Result<(AnswerId, WriterLease), StoreError> {
     let id = AnswerId([byte; 16]);
     let writing = store
         .open(
@@ -378,7 +385,7 @@ async fn a_caller_who_holds_most_takes_no_answer_from_another() {
         "the other caller's, although it expires first"
     );
     for (byte, expected) in [
-        (6, Err(Gone::Dropped(OF_COUNT))),
+        (6, Err(Tombstone::Dropped(OF_COUNT))),
         (7, Ok(at(1))),
         (8, Ok(at(1))),
         (9, Ok(at(1))),
@@ -387,7 +394,7 @@ async fn a_caller_who_holds_most_takes_no_answer_from_another() {
     }
     // A third caller gets the room of the one who holds most.
     let third = open_for(&store, 10, 3).await.unwrap();
-    assert_eq!(log(7).await, Err(Gone::Dropped(OF_COUNT)));
+    assert_eq!(log(7).await, Err(Tombstone::Dropped(OF_COUNT)));
     assert_eq!((log(0).await, log(10).await), (Ok(at(1)), Ok(at(1))));
     drop(third);
 }
@@ -432,7 +439,7 @@ async fn running_answers_leave_room_for_other_callers() {
     );
     assert_eq!(
         store.look_up(first).await.unwrap().log,
-        Err(Gone::Dropped(OF_COUNT))
+        Err(Tombstone::Dropped(OF_COUNT))
     );
     assert!(store.append(other, vec![entry(2, "five")]).await.is_ok());
     // A writer that ends before it learns of the loss leaves nothing behind.
@@ -441,7 +448,7 @@ async fn running_answers_leave_room_for_other_callers() {
     drop(writing);
     assert_eq!(
         store.look_up(second).await.unwrap().log,
-        Err(Gone::Dropped(OF_COUNT))
+        Err(Tombstone::Dropped(OF_COUNT))
     );
 }
 

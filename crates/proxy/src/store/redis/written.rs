@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::store::shares::{Candidate, Room, Shares};
 use crate::store::{
-    AnswerId, Entry, OF_ANSWER, Opening, Owner, Position, Readers, Reading, StoreError,
+    AnswerId, Entry, OF_ANSWER, Opening, Owner, Position, ReaderLease, Readers, StoreError,
 };
 use restitch::KeepLimits;
 
@@ -215,7 +215,7 @@ impl Written {
     }
 
     /// Notes that a client reads an answer.
-    pub(super) fn reading(&mut self, id: AnswerId) -> Reading {
+    pub(super) fn reading(&mut self, id: AnswerId) -> ReaderLease {
         self.readers.entry(id).or_default().add()
     }
 

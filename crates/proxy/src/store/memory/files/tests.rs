@@ -214,7 +214,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     store.append(ID, events()).await.unwrap();
     drop(writing);
     tokio::time::advance(Duration::from_secs(10)).await;
-    let expired = Err(crate::store::Gone::Expired);
+    let expired = Err(crate::store::Tombstone::Expired);
     store.sweep().await.unwrap();
     assert_eq!(store.look_up(ID).await.unwrap().log, expired);
     drop(store);
@@ -280,7 +280,10 @@ async fn a_limit_that_dropped_an_answer_is_told_later() {
         .await
         .unwrap()
         .log;
-    assert_eq!(gone, Err(crate::store::Gone::Dropped("max_kept_bytes")));
+    assert_eq!(
+        gone,
+        Err(crate::store::Tombstone::Dropped("max_kept_bytes"))
+    );
 }
 
 /// Writes a whole answer of several events, as a process leaves it in its file.

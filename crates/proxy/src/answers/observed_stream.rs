@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_core::Stream;
 
-use super::answer::Answer;
+use super::answer::ListedAnswer;
 use super::stop::Stopped;
 use super::text::{Changes, TextReader};
 use crate::content::AnswerLog;
@@ -19,7 +19,7 @@ use restitch::provider::Dialect;
 use restitch::stream::Stitch;
 
 /// A stitched stream that the page and the log may watch.
-pub(in super::super) struct Watched<'a, E> {
+pub(in super::super) struct ObservedStream<'a, E> {
     stream: Stitch<'a, E>,
     /// The signal that the time to drain is over, and the limit to report then.
     cut: (Stopped, TimeLimit),
@@ -38,7 +38,7 @@ struct Watch {
 struct Reading {
     reader: TextReader,
     changes: Changes,
-    page: Option<Arc<Answer>>,
+    page: Option<Arc<ListedAnswer>>,
     log: Option<AnswerLog>,
 }
 
@@ -53,11 +53,11 @@ impl Reading {
     }
 }
 
-impl<'a, E> Watched<'a, E> {
+impl<'a, E> ObservedStream<'a, E> {
     pub(in super::super) fn new(
         stream: Stitch<'a, E>,
         cut: Stopped,
-        (answer, log): (Option<Arc<Answer>>, Option<AnswerLog>),
+        (answer, log): (Option<Arc<ListedAnswer>>, Option<AnswerLog>),
         (dialect, framing): (Dialect, Framing),
         limits: &Limits,
     ) -> Self {
@@ -85,7 +85,7 @@ impl<'a, E> Watched<'a, E> {
     }
 }
 
-impl<E> Stream for Watched<'_, E> {
+impl<E> Stream for ObservedStream<'_, E> {
     type Item = Result<Bytes, E>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 /// A body that is polled only after a wake. hyper polls a pending body twice after each frame, and
 /// each poll checks the upstream's connection, the decoder, the relay and the clocks.
 #[derive(Debug)]
-pub(super) struct Woken<B> {
+pub(super) struct WakeGatedBody<B> {
     body: B,
     wake: Arc<WakeFlag>,
     /// Wakes through `wake`.
@@ -25,7 +25,7 @@ struct WakeFlag {
     task: Mutex<Waker>,
 }
 
-impl<B> Woken<B> {
+impl<B> WakeGatedBody<B> {
     pub(super) fn new(body: B) -> Self {
         let flag = WakeFlag {
             is_woken: AtomicBool::new(true),
@@ -66,7 +66,7 @@ impl Wake for WakeFlag {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Woken<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for WakeGatedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -139,7 +139,7 @@ mod tests {
             Arc::new(AtomicUsize::new(0)),
             Arc::new(Mutex::new(None::<Waker>)),
         );
-        let mut body = Woken::new(Scripted {
+        let mut body = WakeGatedBody::new(Scripted {
             next: next.clone(),
             polls: polls.clone(),
             waker: waker.clone(),
@@ -195,7 +195,7 @@ mod tests {
                 }
             }
         }
-        let mut body = Woken::new(Busy(0));
+        let mut body = WakeGatedBody::new(Busy(0));
         let mut poll = || {
             Pin::new(&mut body)
                 .poll_frame(&mut Context::from_waker(Waker::noop()))

@@ -1,17 +1,122 @@
-//! The steps of an answer's loop as JSON.
+//! The steps of an answer's loop: as lines of the log, and as JSON on the page.
+//!
+//! The only file of the proxy that reads a [`SessionEvent`]: figures about an answer are read off
+//! its [record](restitch::internal::record).
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::metrics::OTHER;
+use restitch::internal::relay::Output;
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, ContinuationMode, CutCause, Outcome, SessionEvent};
+use restitch::session::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent, StopReason,
+};
 use restitch::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Returns a step as JSON. `call`: the number of its call. `shows`: includes quotes of a document
-/// or an upstream. `None`: other steps already report it.
-pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> {
+/// Logs an output. Logs no text, no paths inside documents, and no headers of a request.
+pub(super) fn log(output: &Output) {
+    match output {
+        Output::Event(event) => log_event(event),
+        Output::Done { outcome, .. } => log_end(outcome),
+        _ => {}
+    }
+}
+
+fn log_event(event: &SessionEvent) {
+    match event {
+        SessionEvent::Joined { seam, elapsed, .. } => tracing::info!(
+            offset = seam.offset,
+            alignment = seam.alignment.as_str(),
+            overlap = seam.overlap,
+            pending = seam.pending,
+            posterior = seam.posterior,
+            ambiguous = seam.ambiguous,
+            early_end = seam.early_end,
+            elapsed_ms = elapsed.as_millis() as u64,
+            "joined"
+        ),
+        SessionEvent::Cut {
+            call, end, offset, ..
+        } => {
+            let limit = end.limit().map(tracing::field::display);
+            tracing::info!(
+                call,
+                cause = end.cause().map(CutCause::as_str),
+                limit,
+                offset,
+                "cut"
+            );
+        }
+        SessionEvent::Failed { call, reason, .. } => warn_of_failure(*call, reason),
+        SessionEvent::Waiting { call, reason, .. } => {
+            tracing::warn!(call, %reason, "waiting for the upstream");
+        }
+        _ => {}
+    }
+}
+
+/// Logs the end of an answer. If the answer needed no help, the access line suffices.
+fn log_end(outcome: &Outcome) {
+    let (status, tally) = (outcome.status().as_str(), outcome.tally());
+    let is_helped =
+        tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
+    if !is_helped
+        && outcome.reason().is_none()
+        && outcome.cause().is_none()
+        && tally.limit.is_none()
+    {
+        tracing::debug!(status, "done");
+        return;
+    }
+    tracing::info!(
+        status,
+        stop = outcome.reason().map(StopReason::as_str),
+        limit = tally.limit.as_ref().map(tracing::field::display),
+        cause = outcome.cause().map(CutCause::as_str),
+        continuations = tally.continuations,
+        failures = tally.failures,
+        ambiguous = Some(tally.ambiguous).filter(|seams| *seams > 0),
+        early_end = Some(tally.early_end).filter(|seams| *seams > 0),
+        synthesized = outcome.synthesized().len(),
+        "done"
+    );
+}
+
+/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or
+/// its key.
+fn warn_of_failure(call: u32, reason: &FailureReason) {
+    let cause = match reason {
+        FailureReason::Nothing(end) => end.cause(),
+        _ => None,
+    };
+    let cause = cause.map(CutCause::as_str);
+    match reason {
+        FailureReason::Nothing(CallEnd::Error(_)) => {
+            tracing::warn!(
+                call,
+                cause,
+                reason = "the upstream reported an error",
+                "a call failed"
+            );
+        }
+        reason => tracing::warn!(call, cause, %reason, "a call failed"),
+    }
+}
+
+/// Returns whether an output leads to a further call: a cut, or the call itself.
+pub(super) fn leads_to_call(output: &Output) -> bool {
+    matches!(
+        output,
+        Output::Call { .. } | Output::Event(SessionEvent::Cut { .. })
+    )
+}
+
+/// Returns a step as JSON. `call`: the number of the call that it is about. `next`: that of the
+/// next call. `shows`: includes quotes of a document or an upstream. `None`: a step without a name
+/// on the page.
+pub(super) fn json_of(event: &SessionEvent, call: u32, next: u32, shows: bool) -> Option<Value> {
     Some(match event {
         SessionEvent::Cut {
             end,
@@ -24,7 +129,7 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
             "offset": offset, "added": added, "path": shows.then(|| shortened(path)),
         }),
         SessionEvent::Requested { mode, anchor, .. } => json!({
-            "step": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
+            "step": "requested", "call": next, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
         }),
         SessionEvent::Joined {
             seam,

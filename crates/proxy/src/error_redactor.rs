@@ -16,7 +16,7 @@ use restitch::provider::{Delta, Dialect};
 use restitch_http::BodyError;
 
 /// Returns a whole body without the key, if the body is an error.
-pub(super) fn masked_body(body: String, key: &str, dialect: Dialect) -> String {
+pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
     if key.len() < SHORTEST_KEY {
         return body;
     }
@@ -36,7 +36,7 @@ fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
 
 /// Removes a key from errors. Releases a stream block by block, each when it is complete, and any
 /// other body at its end.
-pub(super) struct Mask {
+pub(super) struct ErrorRedactor {
     key: String,
     redactor: Redactor,
     dialect: Dialect,
@@ -53,7 +53,7 @@ pub(super) struct Mask {
     is_unread: bool,
 }
 
-impl Mask {
+impl ErrorRedactor {
     /// `framing`: `None` for a body that is not a stream. Returns `None` if the key is so short
     /// that any text may contain it.
     pub(super) fn new(
@@ -123,7 +123,7 @@ impl Mask {
         let body = String::from_utf8(waiting.into());
         body.map_or_else(
             |body| body.into_bytes().into(),
-            |body| masked_body(body, &self.key, self.dialect).into(),
+            |body| redacted(body, &self.key, self.dialect).into(),
         )
     }
 }
@@ -137,16 +137,16 @@ fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
 }
 
 /// A body whose errors don't contain a key.
-pub(super) struct Masked<B> {
+pub(super) struct RedactedBody<B> {
     body: B,
     /// `None`: the body passes unchanged.
-    mask: Option<Mask>,
+    mask: Option<ErrorRedactor>,
     /// The end of the body, once all withheld bytes were returned.
     end: Option<Option<BodyError>>,
 }
 
-impl<B> Masked<B> {
-    pub(super) fn new(body: B, mask: Option<Mask>) -> Self {
+impl<B> RedactedBody<B> {
+    pub(super) fn new(body: B, mask: Option<ErrorRedactor>) -> Self {
         Self {
             body,
             mask,
@@ -155,7 +155,7 @@ impl<B> Masked<B> {
     }
 }
 
-impl<B> Body for Masked<B>
+impl<B> Body for RedactedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BodyError>,

@@ -1,30 +1,37 @@
-//! Makes the calls for the rest of a cut answer.
+//! One call for the rest of a cut answer.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 
-use super::body::Collected;
-use super::conversation::{
-    Conversation, REFUSAL, is_invalid_request, is_transient, is_unavailable, retry_after,
-};
+use super::caller::Caller;
+use super::conversation::{is_invalid_request, is_transient, is_unavailable, retry_after};
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
-use super::measured::Way;
-use super::upstream::{self, Head};
 use restitch::internal::capability::{CapabilityHint, is_too_long};
 use restitch::internal::limits::TimeLimit;
+use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, PrefillForm};
 use restitch::session::{CallEnd, Request, Retry};
 use restitch_http::{Body, Error, Received};
 
-impl Conversation {
+/// One call for the rest of an answer, or for the whole of it again.
+pub(super) struct RestCall<'c> {
+    caller: &'c Caller,
+    request: &'c Request,
+}
+
+impl<'c> RestCall<'c> {
+    pub(super) fn new(caller: &'c Caller, request: &'c Request) -> Self {
+        Self { caller, request }
+    }
+
     /// Makes a further call. If it fails, redirects the session to the next fallback, if there is
     /// one.
-    pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
+    pub(super) async fn make(&self) -> Result<Response<DecodedBody>, CallEnd> {
+        let (caller, request) = (self.caller, self.request);
         if let Some(query) = &request.resume {
             tracing::info!(call = request.number, "attaching to the answer again");
             return self.resume(query).await;
@@ -34,20 +41,12 @@ impl Conversation {
         } else {
             Part::Whole
         };
-        if let Some(redirected) = self.leave_failed(part) {
+        if let Some(redirected) = caller.leave_failed(part) {
             return Err(redirected);
         }
-        self.call_here(request)
+        self.call_here()
             .await
             .map_err(|end| self.after_refusal(end, part))
-    }
-
-    /// Switches to the next fallback if the previous call has failed and a fallback can take over.
-    pub(super) fn leave_failed(&self, part: Part) -> Option<CallEnd> {
-        let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
-        let is_left =
-            has_failed && self.move_on(part, "the last call fell silent, or brought nothing");
-        is_left.then(|| self.redirected())
     }
 
     /// Returns the session's next step after a call without a stream: ask the same upstream again,
@@ -62,43 +61,52 @@ impl Conversation {
                 reason,
                 transient: true,
                 retry_after,
-            } if self.pause_before_retry(retry_after).is_some() => {
+            } if self
+                .caller
+                .upstreams
+                .wait_before_repeat(retry_after, &self.caller.limits)
+                .is_some() =>
+            {
                 // For an unavailable upstream the session waits, and does not count the call.
                 CallEnd::Unavailable {
                     reason,
                     retry_after,
                 }
             }
-            end if is_for_fallback(&end) && self.move_on(part, why_left(&end)) => self.redirected(),
+            end if is_for_fallback(&end) && self.caller.move_on(part, why_left(&end)) => {
+                self.caller.redirected()
+            }
             end => end,
         }
     }
 
     /// Makes a further call to the current upstream. Repeats it without a member that this proxy
     /// has added, if the upstream refuses that member.
-    async fn call_here(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
-        if !self.is_admitted() {
+    async fn call_here(&self) -> Result<Response<DecodedBody>, CallEnd> {
+        let (caller, request) = (self.caller, self.request);
+        let max_backoff = caller.limits.transport.max_backoff;
+        if !caller.upstreams.is_admitted(caller.model(), max_backoff) {
             return Err(CallEnd::Overloaded);
         }
-        if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
+        if let Some(kept) = caller.kept_stream().filter(|_| request.number == 1) {
             // A server with one slot answers no other call before the kept stream has stopped.
             kept.stop().await;
         }
         let mut is_switch_refused = false;
         loop {
-            let mut capability = self.capability();
+            let mut capability = caller.capability();
             if is_switch_refused {
                 capability.reasoning_off = None;
             }
-            let retry = self.retry(request, &capability);
-            let response = self.send_further(&retry, request, &capability).await?;
+            let retry = self.retry(&capability);
+            let response = self.send(&retry, &capability).await?;
             let status = response.status();
             if status == StatusCode::OK {
                 let mut response = response;
-                if !self.route.fallbacks.is_empty() {
-                    self.first_byte(&mut response).await.map_err(lost)?;
+                if !caller.route.fallbacks.is_empty() {
+                    caller.first_byte(&mut response).await.map_err(lost)?;
                 }
-                self.note_answer();
+                caller.note_answer();
                 let unknown = |name| {
                     rejected(
                         format!("the upstream answered in the encoding `{name}`"),
@@ -125,7 +133,7 @@ impl Conversation {
                     },
                 });
             }
-            let refusal = self.refusal(response).await;
+            let refusal = caller.refusal(response).await;
             let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
             let Some(hint) = hint else {
                 return Err(if is_too_long(&refusal) {
@@ -134,7 +142,7 @@ impl Conversation {
                     rejected(reason, false)
                 });
             };
-            self.record(hint);
+            caller.upstreams.record(caller.model(), hint);
             if matches!(
                 hint,
                 CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace
@@ -146,16 +154,16 @@ impl Conversation {
     }
 
     /// Sends the request for the rest.
-    async fn send_further(
+    async fn send(
         &self,
         retry: &Retry,
-        request: &Request,
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
+        let (caller, request) = (self.caller, self.request);
         let is_prefix = retry.is_prefill();
         // The provider has continued the client's own prefill, so it supports prefills, whatever
         // the table says.
-        let is_known = self.route.may_prefill()
+        let is_known = caller.route.may_prefill()
             && request
                 .turn
                 .as_ref()
@@ -163,13 +171,13 @@ impl Conversation {
         if is_prefix
             && capability.prefill == PrefillForm::None
             && !is_known
-            && !self.asked_by().wire().always_continues()
+            && !caller.asked_by().wire().always_continues()
         {
             return Err(CallEnd::PrefillRejected(
                 "another call has found that no prefix is continued".to_owned(),
             ));
         }
-        let sent = self.sent();
+        let sent = caller.sent();
         let body = sent
             .as_ref()
             .and_then(|sent| retry.try_body(std::str::from_utf8(&sent.body).ok()?))
@@ -178,16 +186,18 @@ impl Conversation {
             .zip(body)
             .ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
         let head = sent.head.for_further_call();
-        let is_chat = self.asked_by() == Dialect::Chat;
+        let is_chat = caller.asked_by() == Dialect::Chat;
         let head = match capability
             .prefill_path
             .as_deref()
             .filter(|_| is_prefix && is_chat)
         {
-            Some(path) if self.client().upstream().prefix().is_empty() => head.below(path),
+            Some(path) if caller.upstreams.client().upstream().prefix().is_empty() => {
+                head.below(path)
+            }
             _ => head,
         };
-        self.show_request(request.number, &body);
+        caller.show_request(request.number, &body);
         match &request.turn {
             Some(turn) => tracing::info!(
                 call = request.number,
@@ -196,30 +206,33 @@ impl Conversation {
             ),
             None => tracing::info!(call = request.number, "sending the request again"),
         }
-        let response = self
-            .make_call(Way::of(request), &head, Body::full(body))
+        let response = caller
+            .make_call(CallKind::of(request), &head, Body::full(body))
             .await;
-        self.count_failure(&response);
+        caller.count_failure(&response);
         response.map_err(lost)
     }
 
     /// Reattaches to the same answer. If the provider refuses, the session asks for the rest
     /// instead.
     async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
+        let caller = self.caller;
         let refused = |reason: String| rejected(reason, false);
-        if self.fallback().is_some() {
+        if caller.upstreams.fallback().is_some() {
             // The reattaching request would carry the client's key, which a fallback must not get.
             return Err(refused(
                 "the answer of a fallback is not attached to again".to_owned(),
             ));
         }
-        let head = match self.may_keep_stream() {
-            true => self.head.of_kept_stream(Method::GET, query),
-            false => self.head.resuming(query),
+        let head = match caller.may_keep_stream() {
+            true => caller.request.head.of_kept_stream(Method::GET, query),
+            false => caller.request.head.resuming(query),
         };
         let head =
             head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
-        let response = self.make_call(Way::Reattach, &head, Body::full("")).await;
+        let response = caller
+            .make_call(CallKind::Reattach, &head, Body::full(""))
+            .await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!(
@@ -227,59 +240,22 @@ impl Conversation {
                 response.status()
             )));
         }
-        self.exchange.note_answer(self.address());
+        caller.exchange.note_answer(caller.upstreams.address());
         encoding::decoded(response)
             .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
-    /// Makes an upstream call, with the trace headers of its span.
-    pub(super) async fn make_call(
-        &self,
-        way: Way,
-        head: &Head,
-        body: Body,
-    ) -> Result<Response<Received>, Error> {
-        let client = self.client();
-        let traced = self
-            .exchange
-            .note_call(way, client.upstream(), (self.asked_by(), self.model()))
-            .map(|trace| head.with(trace));
-        let response = upstream::send(
-            client,
-            traced.as_ref().unwrap_or(head),
-            body,
-            self.head_limit(),
-        )
-        .await;
-        self.exchange
-            .note_head(response.as_ref().map(Response::status));
-        if let Some(metrics) = &self.proxy.shared.metrics {
-            let is_up = response
-                .as_ref()
-                .err()
-                .is_none_or(|error| !error.is_of_connection());
-            metrics
-                .requests
-                .note_upstream(client.upstream().authority(), is_up);
-        }
-        response
-    }
-
-    /// Returns the time limit for the head of a response.
-    pub(super) fn head_limit(&self) -> TimeLimit {
-        self.route.head_limit
-    }
-
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
     /// factor, and lowers it to the remaining share of extra tokens.
-    fn retry(&self, request: &Request, capability: &Capability) -> Retry {
-        let retry =
-            Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.asked_by());
-        let Some(own) = self.request.max_tokens else {
+    fn retry(&self, capability: &Capability) -> Retry {
+        let (caller, request) = (self.caller, self.request);
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
+            .with_dialect(caller.asked_by());
+        let Some(own) = caller.request.parsed.max_tokens else {
             return retry;
         };
-        let most = own.saturating_mul(self.limits.continuation.max_extra_tokens.into());
-        let limit = match self.proxy.asking.token_factor {
+        let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
+        let limit = match caller.proxy.policy.token_factor {
             factor @ 2.. => raised(own, factor, request.number, most),
             _ => own,
         };
@@ -287,8 +263,8 @@ impl Conversation {
         // requests with reasoning.
         let share = request
             .most_tokens
-            .filter(|_| !self.request.wants_reasoning);
-        let least = if self.asked_by() == Dialect::Responses {
+            .filter(|_| !caller.request.parsed.wants_reasoning);
+        let least = if caller.asked_by() == Dialect::Responses {
             LEAST_OF_RESPONSES
         } else {
             1
@@ -298,21 +274,6 @@ impl Conversation {
             retry
         } else {
             retry.with_max_tokens(limit)
-        }
-    }
-
-    /// Reads the body of a refusal. Returns an empty text if it can't be read.
-    async fn refusal(&self, response: Response<Received>) -> String {
-        let Ok(response) = encoding::decoded(response) else {
-            return String::new();
-        };
-        let idle = self.limits.transport.idle();
-        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
-            Ok(Collected::Whole(body)) => {
-                self.show_refusal(&body);
-                String::from_utf8_lossy(&body).into_owned()
-            }
-            _ => String::new(),
         }
     }
 }

@@ -1,0 +1,379 @@
+//! The calls to upstreams for one answer: what is sent, to which upstream, and what is noted about
+//! each call.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use tokio::time::timeout;
+
+use super::Proxy;
+use super::body::Collected;
+use super::client_request::{ClientRequest, UpstreamRequest};
+use super::content::Content;
+use super::conversation::{REFUSAL, retry_after};
+use super::encoding;
+use super::error_redactor::{ErrorRedactor, redacted};
+use super::exchange::Exchange;
+use super::fallback::Part;
+use super::kept::KeptStream;
+use super::route::Route;
+use super::upstream::{self, Head};
+use super::upstreams::Upstreams;
+use restitch::Limits;
+use restitch::internal::limits::TimeLimit;
+use restitch::internal::record::CallKind;
+use restitch::internal::request::Refused;
+use restitch::internal::wire::Framing;
+use restitch::provider::Dialect;
+use restitch::provider::capability::{Capability, PrefillForm};
+use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect};
+use restitch_http::{Body, ConnectionError, Error, Received};
+
+/// Calls upstreams for one request.
+pub(super) struct Caller {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) route: Arc<Route>,
+    /// The route's limits, lowered by the request.
+    pub(super) limits: Limits,
+    pub(super) request: ClientRequest,
+    pub(super) upstreams: Upstreams,
+    pub(super) exchange: Arc<Exchange>,
+    /// Set if the log contains the texts of requests and answers.
+    pub(super) content: Option<Content>,
+}
+
+impl Caller {
+    pub(super) fn new(
+        proxy: Arc<Proxy>,
+        route: Arc<Route>,
+        mut request: ClientRequest,
+        exchange: Arc<Exchange>,
+    ) -> Self {
+        exchange.note_route(&route);
+        exchange.note_request(
+            request.dialect,
+            route.client.upstream().host(),
+            &request.parsed.model,
+            request.parsed.stream,
+        );
+        let mut limits = route.limits.clone();
+        // A client that limits an answer's tokens must not pay for many times as many, however often
+        // the answer is cut.
+        if let Some(own) = request.parsed.max_tokens {
+            limits
+                .continuation
+                .limit_total_tokens(own.saturating_mul(request.parsed.n.max(1)));
+        }
+        // The proxy reads the answer, so it must not be compressed.
+        request.head = request.head.uncompressed().copied();
+        let fallbacks = || {
+            route
+                .fallbacks
+                .iter()
+                .filter_map(|fallback| fallback.key.as_deref())
+        };
+        // The operator's keys are in no header of the client, so the log of texts has to know them.
+        let own_keys = || fallbacks().chain(proxy.access.token.as_deref());
+        let content = proxy
+            .shared
+            .logs_content
+            .then(|| Content::new(&request.head, own_keys()));
+        Self {
+            limits,
+            upstreams: Upstreams::new(Arc::clone(&proxy), Arc::clone(&route)),
+            proxy,
+            route,
+            request,
+            exchange,
+            content,
+        }
+    }
+
+    /// Returns the model's name at the current upstream.
+    pub(super) fn model(&self) -> &str {
+        self.request.model_at(self.upstreams.fallback())
+    }
+
+    /// Returns the API of the current upstream.
+    pub(super) fn asked_by(&self) -> Dialect {
+        self.upstreams
+            .fallback()
+            .and_then(|fallback| fallback.wire)
+            .unwrap_or(self.request.dialect)
+    }
+
+    /// Returns the capability of the current model.
+    pub(super) fn capability(&self) -> Capability {
+        self.upstreams.capability(self.model())
+    }
+
+    /// Adapts the request to its model, if the operator has enabled that.
+    pub(super) fn adapt(&mut self) {
+        if self.proxy.policy.adapts {
+            let upstreams = &self.upstreams;
+            self.request.adapt(|model| upstreams.capability(model));
+        }
+    }
+
+    /// Returns the client's request as the current upstream gets it.
+    pub(super) fn sent(&self) -> Option<UpstreamRequest> {
+        self.request.sent_to(self.upstreams.fallback())
+    }
+
+    /// Returns the strategy of the calls for the rest.
+    pub(super) fn strategy(&self) -> ContinuationStrategy {
+        let capability = self.capability();
+        let upstream = self.upstreams.client().upstream().prefix();
+        let (wire, is_foreign) = (self.asked_by(), self.asked_by() != self.request.dialect);
+        // A prefill path would replace the path that the operator has configured.
+        let is_reachable = capability
+            .prefill_path
+            .as_ref()
+            .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
+        // The other prefill variants, and the path, exist in Chat Completions only.
+        let is_of_wire = match capability.prefill {
+            PrefillForm::None => false,
+            PrefillForm::Turn => true,
+            _ => wire == Dialect::Chat,
+        };
+        // Reasoning rules out a prefill, but a translated request never asks for reasoning.
+        let goes =
+            is_of_wire && is_reachable && (is_foreign || !self.request.parsed.wants_reasoning);
+        let goes = goes || wire.wire().always_continues();
+        let options = PrefillOptions {
+            rejects_trailing_space: capability.rejects_trailing_space,
+            returns_prefill: capability.returns_prefill,
+        };
+        let raises = self.proxy.policy.token_factor > 1 && self.request.parsed.max_tokens.is_some();
+        let mut strategy = ContinuationStrategy::default();
+        strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
+        strategy.prefill = goes.then_some(options);
+        strategy.keeps_json_mode =
+            !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
+        strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;
+        strategy
+    }
+
+    /// Returns whether the server keeps the requested stream if the request names it.
+    pub(super) fn may_keep_stream(&self) -> bool {
+        let is_chat = self.request.parsed.stream && self.request.dialect == Dialect::Chat;
+        is_chat && self.capability().keeps_streams
+    }
+
+    /// Returns the stream that the server keeps under a name that the proxy has given it.
+    pub(super) fn kept_stream(&self) -> Option<KeptStream> {
+        let head = self
+            .request
+            .head
+            .stopping()
+            .filter(|_| self.upstreams.fallback().is_none() && self.may_keep_stream())?;
+        Some(KeptStream {
+            route: Arc::clone(&self.route),
+            head,
+        })
+    }
+
+    /// Switches to the next fallback that can take over, if there is one. A fallback with another
+    /// API can only take over the rest of an answer. `why`: the failure of the current upstream,
+    /// for the log.
+    pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
+        if !self.upstreams.may_move_on() {
+            return false;
+        }
+        let allowed = match self.request.allowed_body() {
+            Ok(allowed) => allowed,
+            Err(Refused(member)) => {
+                self.upstreams.refuse();
+                tracing::warn!(
+                    why,
+                    %member,
+                    "no fallback is asked: a tool, a data source or a part of a message may hold a credential"
+                );
+                return false;
+            }
+        };
+        let next = self.upstreams.move_on(|fallback| {
+            match fallback.wire.filter(|wire| *wire != self.request.dialect) {
+                None => true,
+                // Another API can only continue a stream: the session can't read that API's whole
+                // body as an answer.
+                Some(_) if part == Part::Whole || !self.request.parsed.stream => false,
+                Some(wire) => self
+                    .request
+                    .translated(&allowed.body, wire, fallback)
+                    .is_some(),
+            }
+        });
+        let Some(fallback) = next else { return false };
+        let upstream = fallback.client.upstream().authority();
+        let mut left_out = allowed.left_out;
+        self.request
+            .head
+            .unlisted_query()
+            .for_each(|name| left_out.add(&format!("?{name}")));
+        tracing::warn!(upstream, part = part.as_str(), why, %left_out, "the next calls go to a fallback");
+        self.exchange.note_fallback(upstream, part.as_str());
+        true
+    }
+
+    /// Switches to the next fallback if the previous call has failed and a fallback can take over.
+    pub(super) fn leave_failed(&self, part: Part) -> Option<CallEnd> {
+        let is_left = self.upstreams.take_failure()
+            && self.move_on(part, "the last call fell silent, or brought nothing");
+        is_left.then(|| self.redirected())
+    }
+
+    /// Returns the redirect that tells the session about the new upstream after
+    /// [`move_on`](Self::move_on).
+    pub(super) fn redirected(&self) -> CallEnd {
+        let wire = self.asked_by();
+        let foreign = (wire != self.request.dialect).then(|| (wire, wire.wire().framing()));
+        let upstream = self.upstreams.address().to_owned();
+        let model = self.model().to_owned();
+        CallEnd::Redirected(Box::new(Redirect {
+            strategy: self.strategy(),
+            foreign,
+            upstream,
+            model,
+        }))
+    }
+
+    /// Makes an upstream call, with the trace headers of its span.
+    pub(super) async fn make_call(
+        &self,
+        kind: CallKind,
+        head: &Head,
+        body: Body,
+    ) -> Result<Response<Received>, Error> {
+        let client = self.upstreams.client();
+        let traced = self
+            .exchange
+            .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
+            .map(|trace| head.with(trace));
+        let response = upstream::send(
+            client,
+            traced.as_ref().unwrap_or(head),
+            body,
+            self.head_limit(),
+        )
+        .await;
+        self.exchange
+            .note_head(response.as_ref().map(Response::status));
+        if let Some(metrics) = &self.proxy.shared.metrics {
+            let is_up = response
+                .as_ref()
+                .err()
+                .is_none_or(|error| !error.is_of_connection());
+            metrics
+                .requests
+                .note_upstream(client.upstream().authority(), is_up);
+        }
+        response
+    }
+
+    /// Waits for the first byte of a successful stream.
+    pub(super) async fn first_byte(&self, response: &mut Response<Received>) -> Result<(), Error> {
+        if !self.request.parsed.stream {
+            return Ok(());
+        }
+        let limit = self.head_limit();
+        let error =
+            match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => Error::Failed(ConnectionError::Closed),
+                Err(_) => limit.into(),
+            };
+        self.exchange.note_head(Err(&error));
+        self.count(None);
+        Err(error)
+    }
+
+    /// Returns the time limit for the head of a response.
+    pub(super) fn head_limit(&self) -> TimeLimit {
+        self.route.head_limit
+    }
+
+    /// Counts a finished call by its status, or as failed if it has none.
+    pub(super) fn count(&self, status: Option<StatusCode>) {
+        self.upstreams.count(self.model(), status);
+    }
+
+    /// Counts a failed call. A 429 with `Retry-After` does not count: an upstream that names the
+    /// time for the next call is not in trouble.
+    pub(super) fn count_failure(&self, answer: &Result<Response<Received>, Error>) {
+        let status = answer.as_ref().ok().map(Response::status);
+        let names_time = answer.as_ref().is_ok_and(|response| {
+            response.status() == StatusCode::TOO_MANY_REQUESTS
+                && retry_after(response.headers()).is_some()
+        });
+        if !names_time && !status.is_some_and(|status| status.is_success()) {
+            self.count(status);
+        }
+    }
+
+    /// Notes that the upstream has answered a call.
+    pub(super) fn note_answer(&self) {
+        self.count(Some(StatusCode::OK));
+        self.exchange.note_answer(self.upstreams.address());
+    }
+
+    /// Passes a request to the tap, and to the log if the log contains texts.
+    pub(super) fn show_request(&self, number: u32, body: &[u8]) {
+        if let Some(tap) = &self.proxy.shared.tap {
+            tap.request(number, body);
+        }
+        self.content
+            .iter()
+            .for_each(|content| content.log("request", number, body));
+    }
+
+    /// Passes a refusal to the tap, and to the log if the log contains texts.
+    pub(super) fn show_refusal(&self, body: &[u8]) {
+        if let Some(tap) = &self.proxy.shared.tap {
+            tap.response(body);
+        }
+        self.content
+            .iter()
+            .for_each(|content| content.log("refusal", 0, body));
+    }
+
+    /// Reads the body of a refusal. Returns an empty text if it can't be read.
+    pub(super) async fn refusal(&self, response: Response<Received>) -> String {
+        let Ok(response) = encoding::decoded(response) else {
+            return String::new();
+        };
+        let idle = self.limits.transport.idle();
+        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
+            Ok(Collected::Whole(body)) => {
+                self.show_refusal(&body);
+                String::from_utf8_lossy(&body).into_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns a mask that removes the current fallback's key from its errors.
+    pub(super) fn error_redactor(&self, framing: Option<Framing>) -> Option<ErrorRedactor> {
+        // The route's own upstream got the client's key, which its errors may quote to the client. A
+        // fallback got the operator's, which no client may see.
+        ErrorRedactor::new(
+            self.upstreams.fallback()?.key.as_deref()?,
+            self.asked_by(),
+            framing,
+            &self.limits,
+        )
+    }
+
+    /// Removes the current fallback's key from a body that is an error.
+    pub(super) fn redacted(&self, body: String) -> String {
+        match self
+            .upstreams
+            .fallback()
+            .and_then(|fallback| fallback.key.as_deref())
+        {
+            Some(key) => redacted(body, key, self.asked_by()),
+            None => body,
+        }
+    }
+}

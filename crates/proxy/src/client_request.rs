@@ -1,0 +1,378 @@
+//! The client's request: how it is adapted to its model, and the parts of it that each upstream
+//! gets.
+//!
+//! A fallback gets only listed members of the client's request (`allowed`): a client may have its
+//! key in any header, in the query, and in the body.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+
+use super::allowed::{SHARED_HEADERS, VERSION_HEADERS};
+use super::fallback::Fallback;
+use super::upstream::{self, Head};
+use restitch::internal::chat;
+use restitch::internal::chat::Adaptation;
+use restitch::internal::request::{Allowed, Refused, allowed, translated};
+use restitch::internal::wire::PlainPrompt;
+use restitch::provider::Dialect;
+use restitch::provider::capability::Capability;
+
+/// A request of a client, which the proxy has read.
+pub(super) struct ClientRequest {
+    pub(super) head: Head,
+    /// JSON, so it is UTF-8.
+    pub(super) body: Bytes,
+    pub(super) dialect: Dialect,
+    pub(super) parsed: chat::Request,
+    /// The stage that the request names expects JSON.
+    pub(super) expects_json: bool,
+    /// The proxy has added `response_format` to the body.
+    adds_json_mode: bool,
+    /// The members and headers of the request that the proxy has changed.
+    pub(super) adapted: BTreeSet<&'static str>,
+}
+
+/// A request for one upstream, derived from the client's.
+pub(super) struct UpstreamRequest {
+    pub(super) head: Head,
+    pub(super) body: Bytes,
+}
+
+impl ClientRequest {
+    pub(super) fn new(head: Head, body: Bytes, dialect: Dialect, parsed: chat::Request) -> Self {
+        Self {
+            head,
+            body,
+            dialect,
+            parsed,
+            expects_json: false,
+            adds_json_mode: false,
+            adapted: BTreeSet::new(),
+        }
+    }
+
+    /// Removes or adds `response_format`, and adds the web-search suffix to the model's name. In
+    /// other APIs than Chat Completions, requests streamed tool arguments. A body that fits its
+    /// model stays unchanged, to the byte.
+    pub(super) fn adapt(&mut self, capability_of: impl Fn(&str) -> Capability) {
+        if self.dialect != Dialect::Chat {
+            return self.stream_arguments();
+        }
+        let capability = capability_of(&self.parsed.model);
+        let Ok(body) = std::str::from_utf8(&self.body) else {
+            return;
+        };
+        let suffix = capability
+            .web_search
+            .filter(|suffix| !self.parsed.model.ends_with(suffix.as_str()));
+        let model = suffix.map(|suffix| format!("{}{suffix}", self.parsed.model));
+        // Hints are recorded under the name with the suffix.
+        let takes = capability.response_format
+            && model
+                .as_ref()
+                .is_none_or(|model| capability_of(model).response_format);
+        let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
+        let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
+        if !refused && !adds_json_mode && model.is_none() {
+            return;
+        }
+        let without = refused.then_some(RESPONSE_FORMAT);
+        let adaptation = Adaptation {
+            without,
+            model: model.as_deref(),
+            adds_json_mode,
+            streams_arguments: false,
+        };
+        if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
+            let searches = model.is_some();
+            tracing::debug!(
+                model = self.parsed.model.as_str(),
+                refused,
+                adds_json_mode,
+                searches,
+                "adapted a request to its model"
+            );
+            self.adapted
+                .extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
+            self.adapted.extend(searches.then_some("model"));
+            self.body = body;
+            self.parsed.has_json_mode = adds_json_mode || (self.parsed.has_json_mode && !refused);
+            self.adds_json_mode = adds_json_mode;
+        }
+        self.parsed.model = model.unwrap_or(std::mem::take(&mut self.parsed.model));
+    }
+
+    /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an
+    /// API would never send the beginning of a value that a cut interrupts.
+    fn stream_arguments(&mut self) {
+        let adaptation = Adaptation {
+            streams_arguments: true,
+            ..Adaptation::default()
+        };
+        let Ok(body) = std::str::from_utf8(&self.body) else {
+            return;
+        };
+        if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation) {
+            tracing::debug!("asked for the arguments of tools as they are written");
+            self.adapted.insert("tools");
+            self.body = adapted.into();
+        }
+    }
+
+    /// Asks the server to keep the stream under a name of the proxy's.
+    pub(super) fn name_stream(&mut self) {
+        if self.head.name_stream() {
+            self.adapted.insert(upstream::CONVERSATION);
+            tracing::debug!("asked for a stream that is kept");
+        }
+    }
+
+    /// Removes the `response_format` that the proxy has added. Returns whether there was one.
+    pub(super) fn withdraw_json_mode(&mut self) -> bool {
+        if !std::mem::take(&mut self.adds_json_mode) {
+            return false;
+        }
+        (self.expects_json, self.parsed.has_json_mode) = (false, false);
+        self.adapted.remove(RESPONSE_FORMAT);
+        let adaptation = Adaptation {
+            without: Some(RESPONSE_FORMAT),
+            ..Adaptation::default()
+        };
+        let body = std::str::from_utf8(&self.body)
+            .ok()
+            .and_then(|body| chat::adapt(body, &adaptation));
+        self.body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        true
+    }
+
+    /// Returns whether the body has a `response_format`.
+    pub(super) fn has_response_format(&self) -> bool {
+        let body = std::str::from_utf8(&self.body);
+        debug_assert!(body.is_ok(), "a request is JSON, and that is text");
+        self.dialect == Dialect::Chat && chat::has_member(body.unwrap_or_default(), RESPONSE_FORMAT)
+    }
+
+    /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a
+    /// fallback can't get it.
+    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest> {
+        // The route's own upstream gets every byte of the client, its key among them.
+        let Some(fallback) = fallback else {
+            return Some(UpstreamRequest {
+                head: self.head.clone(),
+                body: self.body.clone(),
+            });
+        };
+        let body = self.allowed_body().ok()?.body;
+        match fallback.wire.filter(|wire| *wire != self.dialect) {
+            Some(wire) => self.translated(&body, wire, fallback),
+            None => self.readdressed(body, fallback),
+        }
+    }
+
+    /// Returns the model's name at an upstream.
+    pub(super) fn model_at<'r>(&'r self, fallback: Option<&'r Fallback>) -> &'r str {
+        fallback
+            .and_then(|fallback| fallback.model.as_deref())
+            .unwrap_or(&self.parsed.model)
+    }
+
+    /// Returns the members of the body that fallbacks may get.
+    pub(super) fn allowed_body(&self) -> Result<Allowed<'_>, Refused> {
+        allowed(
+            self.dialect.wire().allowed(),
+            std::str::from_utf8(&self.body).unwrap_or_default(),
+        )
+    }
+
+    /// Returns the request in the same API, with a fallback's model name and key.
+    fn readdressed(&self, body: Cow<'_, str>, fallback: &Fallback) -> Option<UpstreamRequest> {
+        let wire = self.dialect.wire();
+        let name = self.model_at(Some(fallback));
+        let model = fallback
+            .model
+            .as_deref()
+            .filter(|model| *model != self.parsed.model);
+        let adaptation = Adaptation {
+            model,
+            ..Adaptation::default()
+        };
+        let body = match model.and_then(|_| wire.adapt(&body, &adaptation)) {
+            Some(adapted) => adapted.into(),
+            // No member was left out, so the client's own bytes are sent without a copy.
+            None if matches!(body, Cow::Borrowed(_)) => self.body.clone(),
+            None => body.into_owned().into(),
+        };
+        let new = wire.new_request(&PlainPrompt {
+            model: name,
+            ..PlainPrompt::default()
+        });
+        let path =
+            wire.path_like(self.head.path(), name).unwrap_or(new.path) + &self.head.listed_query();
+        let path = below_version(self.dialect, fallback, &path);
+        let mut head = foreign_head(&self.head, &path, &VERSION_HEADERS)?;
+        add_missing(&mut head, new.headers);
+        set_key(&mut head, new.key_header, fallback.key.as_deref())?;
+        Some(UpstreamRequest { head, body })
+    }
+
+    /// Returns the request translated to a fallback's API.
+    pub(super) fn translated(
+        &self,
+        body: &str,
+        wire: Dialect,
+        fallback: &Fallback,
+    ) -> Option<UpstreamRequest> {
+        let model = fallback.model.as_deref().unwrap_or(&self.parsed.model);
+        let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
+        let path = below_version(wire, fallback, &new.path);
+        let mut head = foreign_head(&self.head, &path, &[])?;
+        add_missing(&mut head, new.headers);
+        set_key(&mut head, new.key_header, fallback.key.as_deref())?;
+        Some(UpstreamRequest {
+            head,
+            body: new.body.into(),
+        })
+    }
+}
+
+/// Returns the path to append to a fallback's address. Adds the API's version unless the address
+/// has one, and does not repeat the address's last segment.
+fn below_version(wire: Dialect, fallback: &Fallback, path: &str) -> String {
+    full_path(
+        fallback.client.upstream().prefix(),
+        wire.wire().version(),
+        path,
+    )
+}
+
+fn full_path(prefix: &str, version: &str, path: &str) -> String {
+    let is_version = |segment: &str| {
+        segment
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    // Azure's older addresses name a deployment, and have the version in the query.
+    let is_whole = prefix
+        .split('/')
+        .any(|segment| is_version(segment) || segment == "deployments");
+    let path = if is_whole {
+        path.to_owned()
+    } else {
+        [version, path].concat()
+    };
+    let first = path
+        .get(1..)
+        .and_then(|path| path.split(['/', '?']).next())
+        .unwrap_or_default();
+    let is_doubled = !first.is_empty() && prefix.rsplit('/').next() == Some(first);
+    if is_doubled {
+        path.get(1 + first.len()..).unwrap_or_default().to_owned()
+    } else {
+        path
+    }
+}
+
+/// Returns the head of a request to a fallback, with only the listed headers of the client.
+/// `more`: headers of the fallback's API that are listed, too.
+fn foreign_head(client: &Head, path: &str, more: &[HeaderName]) -> Option<Head> {
+    // A client may have its key in any header, and a fallback belongs to another provider: only
+    // headers that never hold a credential go along.
+    let own = client.headers();
+    let mut parts: Parts = Request::new(()).into_parts().0;
+    parts.method = http::Method::POST;
+    parts.uri = path.parse().ok()?;
+    for name in SHARED_HEADERS.iter().chain(more) {
+        // The operator's pattern for secrets may match a listed header, too.
+        if let Some(value) = own.get(name).filter(|value| !value.is_sensitive()) {
+            parts.headers.insert(name.clone(), value.clone());
+        }
+    }
+    parts
+        .headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // The proxy reads the answer, and compression would hide the key from the redactor.
+    parts
+        .headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Some(Head::of(parts))
+}
+
+/// Adds headers that the API needs, unless the request has them.
+fn add_missing(head: &mut Head, headers: &[(&'static str, &'static str)]) {
+    for (name, value) in headers {
+        head.headers_mut()
+            .entry(HeaderName::from_static(name))
+            .or_insert(HeaderValue::from_static(value));
+    }
+}
+
+/// Sets the header with the operator's key.
+fn set_key(
+    head: &mut Head,
+    (name, before): (&'static str, &'static str),
+    key: Option<&str>,
+) -> Option<()> {
+    let Some(key) = key else { return Some(()) };
+    let mut value = HeaderValue::try_from(format!("{before}{key}")).ok()?;
+    // The operator's key: `Debug` output of the headers, and so the log, leaves it out.
+    value.set_sensitive(true);
+    head.headers_mut()
+        .insert(HeaderName::from_static(name), value);
+    Some(())
+}
+
+pub(super) const RESPONSE_FORMAT: &str = "response_format";
+
+#[cfg(test)]
+mod tests {
+    use super::full_path;
+
+    #[test]
+    fn a_path_has_its_version_once() {
+        let chat = |prefix: &str| {
+            prefix.to_owned() + &full_path(prefix, "/v1", "/chat/completions?api-version=1")
+        };
+        for (prefix, path) in [
+            ("", "/v1/chat/completions"),
+            ("/v1", "/v1/chat/completions"),
+            ("/api", "/api/v1/chat/completions"),
+            ("/api/v1", "/api/v1/chat/completions"),
+            ("/openai", "/openai/v1/chat/completions"),
+            ("/v1beta/openai", "/v1beta/openai/chat/completions"),
+            ("/api/paas/v4", "/api/paas/v4/chat/completions"),
+            (
+                "/v1/account/gateway/openai",
+                "/v1/account/gateway/openai/chat/completions",
+            ),
+            (
+                "/openai/deployments/mine",
+                "/openai/deployments/mine/chat/completions",
+            ),
+            ("/vendor", "/vendor/v1/chat/completions"),
+        ] {
+            assert_eq!(chat(prefix), format!("{path}?api-version=1"), "{prefix}");
+        }
+        for (prefix, version, path, whole) in [
+            ("/api", "", "/api/chat", "/api/chat"),
+            ("", "", "/api/chat", "/api/chat"),
+            ("/v2", "", "/v2/chat", "/v2/chat"),
+            (
+                "/v1beta",
+                "/v1beta",
+                "/models/m:generateContent",
+                "/v1beta/models/m:generateContent",
+            ),
+        ] {
+            assert_eq!(
+                prefix.to_owned() + &full_path(prefix, version, path),
+                whole,
+                "{prefix}"
+            );
+        }
+    }
+}
