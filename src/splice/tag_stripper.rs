@@ -114,7 +114,7 @@ mod tests {
                 for piece in strip.feed(&chunk.iter().collect::<String>()) {
                     match (found.last_mut(), piece) {
                         (Some(StrippedPiece::Text(text)), StrippedPiece::Text(more)) => {
-                            text.push_str(&more)
+                            text.push_str(&more);
                         }
                         (_, piece) => found.push(piece),
                     }
