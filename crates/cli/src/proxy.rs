@@ -1,7 +1,6 @@
 //! `restitch proxy`: runs the proxy.
 
 use std::sync::Arc;
-use std::time::Duration;
 use std::{fmt, io};
 
 use tokio::runtime::Builder;
@@ -10,11 +9,12 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use super::log_filter::{LogFilter, LogHandle};
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
-use restitch::ServerLimits;
 use restitch_http::{Client, Error, Expiry, TlsFiles, Upstream};
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
-use restitch_proxy::config::{self, Config, LogFormat};
+use restitch_proxy::config::{
+    self, AccessConfig, Config, LimitsConfig, LogFormat, ProxyConfig, TlsConfig,
+};
 use restitch_proxy::route_config::RouteConfig;
 use restitch_proxy::{Access, Fallback, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    let format = config.proxy.log_format.unwrap_or_default();
+    let format = config.proxy.log_format;
     let log = console.start_log(Some(filter(&config.proxy)), format);
     let proxy = match built(&config) {
         Ok(proxy) => proxy,
@@ -138,21 +138,17 @@ fn upstream(config: &Config) -> Result<Upstream, (Exit, String)> {
 }
 
 /// Returns the filter of the log.
-fn filter(config: &config::Proxy) -> Targets {
-    let info = Targets::new().with_default(LevelFilter::INFO);
+fn filter(config: &ProxyConfig) -> Targets {
     // An invalid filter was rejected when the settings were read.
-    let filter = config
-        .log
-        .as_deref()
-        .map_or_else(|| Ok(info.clone()), str::parse);
+    let filter = config.log.parse();
     debug_assert!(filter.is_ok(), "{filter:?}");
-    filter.unwrap_or(info)
+    filter.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// Makes the proxy of a configuration.
 fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
     let mut config = config.clone();
-    fit_open_files(&mut config.limits.server);
+    fit_open_files(&mut config.limits);
     let client =
         client(upstream(&config)?, &config).map_err(|error| (Exit::Io, error.to_string()))?;
     Ok(routed(configured(client, &config), &config)?.access(access(&config.access)?))
@@ -174,7 +170,7 @@ pub(super) fn check_certificates(config: &Config) -> Result<Vec<Expiry>, String>
 /// Returns a loader that reads the configuration again. `None`: there is no file to read.
 fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option<Loader> {
     settings.has_file().then(|| {
-        let (settings, start) = (settings.clone(), start.proxy.filled());
+        let (settings, start) = (settings.clone(), start.proxy.clone());
         let load = move || {
             let config = settings.again()?;
             let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
@@ -188,7 +184,7 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option
                 .tls_cert
                 .clone()
                 .zip(config.proxy.tls_key.clone());
-            let fixed = fixed(&start, &config.proxy.filled());
+            let fixed = fixed(&start, &config.proxy);
             Ok(Loaded {
                 proxy,
                 fixed,
@@ -202,7 +198,7 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option
 
 /// Returns the names of changed settings that are used only at the start. The proxy knows which
 /// other changes need a restart.
-fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
+fn fixed(start: &ProxyConfig, now: &ProxyConfig) -> Vec<&'static str> {
     let differs = [
         ("listen", start.listen != now.listen),
         ("socket_mode", start.socket_mode != now.socket_mode),
@@ -222,7 +218,7 @@ fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
 }
 
 /// Returns where to listen, with the certificate from its files.
-fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
+fn listen(config: &ProxyConfig) -> Result<Listen, (Exit, String)> {
     let tls = match (&config.tls_cert, &config.tls_key) {
         (None, None) => None,
         (Some(cert), Some(key)) => {
@@ -243,21 +239,17 @@ fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
             ));
         }
     };
-    let address = config
-        .listen
-        .clone()
-        .unwrap_or(config::Proxy::LISTEN.into());
     Ok(Listen {
-        address,
-        socket_mode: config.socket_mode.unwrap_or_default(),
+        address: config.listen.clone(),
+        socket_mode: config.socket_mode,
         tls,
     })
 }
 
 /// Raises the limit of open files, and lowers the number of connections to fit it: each connection
 /// needs one file for its client and one for the upstream.
-fn fit_open_files(limits: &mut ServerLimits) {
-    let wanted = u64::try_from(limits.max_connections)
+fn fit_open_files(limits: &mut LimitsConfig) {
+    let wanted = u64::try_from(usize::from(limits.max_connections))
         .unwrap_or(u64::MAX)
         .saturating_mul(2)
         .saturating_add(OTHER_FILES);
@@ -274,7 +266,7 @@ fn fit_open_files(limits: &mut ServerLimits) {
             max_connections = fits,
             "fewer connections than configured fit the limit of open files"
         );
-        limits.max_connections = fits;
+        limits.max_connections = fits.into();
     }
 }
 
@@ -283,7 +275,7 @@ fn fit_open_files(limits: &mut ServerLimits) {
 const OTHER_FILES: u64 = 64;
 
 /// Returns the access rules, with the token from the environment.
-fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
+fn access(config: &AccessConfig) -> Result<Access, (Exit, String)> {
     let token = config
         .token_variable
         .as_deref()
@@ -410,7 +402,7 @@ pub(super) fn client(upstream: Upstream, config: &Config) -> Result<Client, Erro
 
 /// Returns the files of `[tls]`.
 fn tls_files(config: &Config) -> TlsFiles {
-    let config::Tls {
+    let TlsConfig {
         ca_file,
         client_cert,
         client_key,
@@ -425,27 +417,21 @@ fn tls_files(config: &Config) -> TlsFiles {
 
 /// Makes a proxy with this configuration.
 pub(super) fn configured(client: Client, config: &Config) -> Proxy {
+    let own = &config.proxy;
     Proxy::new(client)
-        .limits(config.limits.clone())
+        .limits(config.all_limits())
         .prompt(config.prompt.clone())
         .capabilities(config.table())
         .shapes(config.shapes.iter().cloned())
-        .threads(
-            config
-                .proxy
-                .threads
-                .unwrap_or_else(config::Proxy::default_threads),
-        )
-        .adapt(config.proxy.adapt.unwrap_or_default())
-        .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
-        .admin(config.proxy.admin)
-        .log_content(config.proxy.log_content.unwrap_or_default())
-        .page_answers(config.proxy.page_answers.unwrap_or_default())
-        .store(config.proxy.store.clone().unwrap_or_default())
-        .keep_answers(Duration::from_secs(
-            config.proxy.keep.unwrap_or_default().into(),
-        ))
-        .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
-        .prose(config.proxy.prose.unwrap_or_default())
-        .repair(config.proxy.repair.unwrap_or_default())
+        .threads(own.threads)
+        .adapt(own.adapt)
+        .raise_max_tokens(own.raise_max_tokens)
+        .admin(own.admin)
+        .log_content(own.log_content)
+        .page_answers(own.page_answers)
+        .store(own.store.clone())
+        .keep_answers(own.keep.into())
+        .give_up(own.on_give_up)
+        .prose(own.prose)
+        .repair(own.repair)
 }

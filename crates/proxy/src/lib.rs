@@ -399,7 +399,7 @@ impl Proxy {
             .filter_map(|route| route.config.keep)
             .max()
             .unwrap_or_default();
-        self.keep.max(Duration::from_secs(of_routes.into()))
+        self.keep.max(of_routes.into())
     }
 
     /// Returns the same proxy with upstream connections of its own. Routes to one upstream share

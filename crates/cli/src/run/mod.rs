@@ -32,6 +32,7 @@ use restitch::session::{GiveUp, Part};
 use restitch::sse::Framed;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
+use restitch_proxy::config::value::Risk;
 use restitch_proxy::config::{Config, LogFormat};
 use target::Target;
 use trace::Trace;
@@ -81,8 +82,8 @@ pub struct Args {
     max_continuations: Option<u32>,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = settings::max_risk)]
-    max_risk: Option<f64>,
+    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK")]
+    max_risk: Option<Risk>,
     /// Ask with each continuation how much of the document is delivered, and stop if that does not
     /// rise.
     #[arg(long)]
@@ -227,11 +228,9 @@ impl Asked {
 /// Returns the configuration of the file and the flags.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
-    config.limits.continuation.max_continuations = args
-        .max_continuations
-        .unwrap_or(config.limits.continuation.max_continuations);
-    config.limits.continuation.max_risk =
-        args.max_risk.unwrap_or(config.limits.continuation.max_risk);
+    let limits = &mut config.limits;
+    limits.max_continuations = args.max_continuations.unwrap_or(limits.max_continuations);
+    limits.max_risk = args.max_risk.unwrap_or(limits.max_risk);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The crate's own template is valid.
@@ -288,7 +287,7 @@ async fn answer(
                 .note(output)
         }
     };
-    let limits = config.limits.clone();
+    let limits = config.all_limits();
     // The command reports how the answer ended and that elements may be missing, so a closed
     // document misleads no reader.
     let mut proxy = configured(client, &config)

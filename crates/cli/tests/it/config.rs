@@ -39,19 +39,19 @@ fn every_example_of_the_page_is_right() {
         config.proxy.upstream.as_deref(),
         Some("https://openrouter.ai/api")
     );
-    assert_eq!(config.proxy.listen, Some("127.0.0.1:7378".parse().unwrap()));
+    assert_eq!(config.proxy.listen, "127.0.0.1:7378".parse().unwrap());
     assert_eq!(
         (config.proxy.adapt, config.proxy.raise_max_tokens),
-        (Some(true), Some(2))
+        (true, 2)
     );
-    assert_eq!(config.proxy.log.as_deref(), Some("warn"));
+    assert_eq!(config.proxy.log, "warn");
     let limits = Limits::default()
         .with_max_continuations(4)
         .with_max_consecutive_failures(2)
         .with_idle_timeout(Duration::from_secs(120))
         .with_keep_alive_interval(Duration::from_millis(2500))
         .with_max_verbatim_context(65_536);
-    assert_eq!(config.limits, limits);
+    assert_eq!(config.all_limits(), limits);
     let names: Vec<_> = config
         .routes
         .iter()
@@ -195,7 +195,7 @@ fn an_empty_file_is_the_default() {
     for text in ["", "# nothing\n", "[limits]\n[prompt]\n[proxy]\n"] {
         assert_eq!(parse(text), Config::default());
     }
-    assert_eq!(Config::default().limits, Limits::default());
+    assert_eq!(Config::default().all_limits(), Limits::default());
     assert_eq!(Config::default().prompt, Prompt::default());
     assert_eq!(Config::default().table(), Table::default());
 }
@@ -362,8 +362,18 @@ fn what_is_wrong_is_told_with_its_line() {
             15,
             "`{{here}}` at byte 6 is no place",
         ),
-        ("[limits]\nidle_timeout = 0\n", 2, 16, "more than 0"),
-        ("[limits]\nidle_timeout = -1\n", 2, 16, "more than 0"),
+        (
+            "[limits]\nidle_timeout = 0\n",
+            2,
+            16,
+            "from 0.001 to a year",
+        ),
+        (
+            "[limits]\nidle_timeout = -1\n",
+            2,
+            16,
+            "from 0.001 to a year",
+        ),
         (
             "[limits]\nkeep_alive_interval = 1e99\n",
             2,
@@ -400,19 +410,19 @@ fn what_is_wrong_is_told_with_its_line() {
             "[limits]\nmax_risk = 1.5\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         (
             "[limits]\nmax_risk = -1\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         (
             "[limits]\nmax_risk = nan\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         ("[limits]\nrisk = 0.5\n", 2, 1, "unknown field `risk`"),
         (
@@ -692,7 +702,7 @@ fn what_is_shown_says_the_same() {
             assert_eq!(again.limits, config.limits, "{shown}");
             assert_eq!(again.routes, config.routes, "{shown}");
             assert_eq!(again.prompt, config.prompt, "{shown}");
-            assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
+            assert_eq!(again.proxy, config.proxy, "{shown}");
             assert_eq!(
                 (again.access, again.tls),
                 (config.access.clone(), config.tls.clone()),
@@ -939,7 +949,7 @@ mod commands {
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
             continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = 0.0\nfirst_byte_timeout = 300.0\nkeep = 0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
+            max_extra_share = 0.0\nmax_total_time = 0\nfirst_byte_timeout = 300\nkeep = 0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
             prefill (`turn`), and by a re-prompt where that is refused.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
@@ -1350,10 +1360,10 @@ mod commands {
         let numbers = |config: &Config| {
             let limits = &config.limits;
             (
-                limits.continuation.max_continuations,
-                limits.transport.idle_timeout.as_secs(),
-                limits.transport.max_body_bytes,
-                limits.continuation.max_consecutive_failures,
+                limits.max_continuations,
+                limits.idle_timeout.0.as_secs(),
+                limits.max_body_bytes,
+                limits.max_consecutive_failures,
             )
         };
         assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
@@ -1381,23 +1391,23 @@ mod commands {
             Some("http://variable.example")
         );
         assert_eq!(
-            (variable.proxy.adapt, variable.proxy.log.as_deref()),
-            (Some(true), Some("debug"))
+            (variable.proxy.adapt, variable.proxy.log.as_str()),
+            (true, "debug")
         );
-        assert_eq!(variable.proxy.on_give_up, Some(GiveUp::Close));
+        assert_eq!(variable.proxy.on_give_up, GiveUp::Close);
         assert_eq!(
             show(&["--on-give-up", "error"], &variables)
                 .proxy
                 .on_give_up,
-            Some(GiveUp::Error)
+            GiveUp::Error
         );
         assert_eq!(
             (file.proxy.repair, variable.proxy.repair),
-            (Some(RepairLevel::Strict), Some(RepairLevel::Syntax))
+            (RepairLevel::Strict, RepairLevel::Syntax)
         );
         assert_eq!(
             show(&["--repair", "guess"], &variables).proxy.repair,
-            Some(RepairLevel::Guess)
+            RepairLevel::Guess
         );
         let args = [
             "--continuations",
@@ -1411,11 +1421,8 @@ mod commands {
         let flag = show(&args, &variables);
         assert_eq!(numbers(&flag), (6, 50, 200, 3));
         assert_eq!(flag.proxy.upstream.as_deref(), Some("http://flag.example"));
-        assert_eq!(
-            (flag.proxy.adapt, flag.proxy.log.as_deref()),
-            (Some(false), Some("off"))
-        );
-        assert_eq!(flag.proxy.listen, Some("127.0.0.1:5".parse().unwrap()));
+        assert_eq!((flag.proxy.adapt, flag.proxy.log.as_str()), (false, "off"));
+        assert_eq!(flag.proxy.listen, "127.0.0.1:5".parse().unwrap());
         assert_eq!(
             (file.proxy.admin, flag.proxy.admin),
             (None, Some("127.0.0.1:6".parse().unwrap()))
@@ -1424,26 +1431,20 @@ mod commands {
             show(&["--admin", "[::1]:7"], &variables).proxy.admin,
             Some("[::1]:7".parse().unwrap())
         );
-        assert_eq!(
-            (file.proxy.page_answers, flag.proxy.page_answers),
-            (Some(0), Some(20))
-        );
+        assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (0, 20));
         assert_eq!(
             (file.proxy.log_content, flag.proxy.log_content),
-            (Some(false), Some(true))
+            (false, true)
         );
-        assert_eq!(
-            show(&["--log-content=false"], &variables).proxy.log_content,
-            Some(false)
-        );
-        assert_eq!(show(&["--log-content"], &[]).proxy.log_content, Some(true));
+        assert!(!show(&["--log-content=false"], &variables).proxy.log_content);
+        assert!(show(&["--log-content"], &[]).proxy.log_content);
         assert_eq!(
             show(&["--page-answers", "0"], &variables)
                 .proxy
                 .page_answers,
-            Some(0)
+            0
         );
-        assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
+        assert!(show(&["--adapt"], &[]).proxy.adapt);
         let trust = [
             ("RESTITCH_TOKEN_VARIABLE", "A"),
             ("RESTITCH_CA_FILE", "ca.pem"),
@@ -1470,8 +1471,8 @@ mod commands {
             Config::parse(&ran.out)
                 .unwrap()
                 .limits
-                .continuation
                 .max_risk
+                .0
                 .to_string()
         };
         assert_eq!(risk(&show(&[], &[])), "0.001");

@@ -1,35 +1,34 @@
-//! Reads and writes `[limits]`: bytes, counts and seconds.
+//! `[limits]`: the bytes, counts, times and risks that an operator limits.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-use serde::de::{Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use super::value::{Count, Positive, PositiveSeconds, Risk, SeamBytes, Seconds, Share};
 
-use crate::route_config::written;
-use restitch::internal::limits::MAX_SEAM_BYTES;
-
-/// Declares a table whose keys are the members of [`Limits`](restitch::Limits). Each is optional.
+/// Declares a table whose keys are the members of [`Limits`](restitch::Limits), with their
+/// defaults.
 macro_rules! limits {
-    ($($group:ident: $ty:ident { $($key:ident: $type:ty),+ $(,)? })+) => {
-        #[derive(Debug, Default, Deserialize, Serialize)]
+    ($($group:ident: $ty:ident { $($(#[$meta:meta])* $key:ident: $type:ty),+ $(,)? })+) => {
+        /// `[limits]`. The flags of some keys have a variable each.
+        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, clap::Args)]
         #[serde(deny_unknown_fields, default)]
-        pub(super) struct Limits {
-            $($(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
+        #[non_exhaustive]
+        pub struct LimitsConfig {
+            $($($(#[$meta])* pub $key: $type,)+)+
         }
 
-        impl From<Limits> for restitch::Limits {
-            fn from(file: Limits) -> Self {
+        impl From<&LimitsConfig> for restitch::Limits {
+            fn from(table: &LimitsConfig) -> Self {
                 let mut limits = Self::default();
-                $($(if let Some(value) = file.$key { limits.$group.$key = value.into(); })+)+
+                $($(limits.$group.$key = table.$key.into();)+)+
                 limits
             }
         }
 
-        impl From<&restitch::Limits> for Limits {
-            fn from(limits: &restitch::Limits) -> Self {
+        impl From<restitch::Limits> for LimitsConfig {
+            fn from(limits: restitch::Limits) -> Self {
                 // The members are named one by one, so that a limit without a key does not compile.
-                $(let restitch::$ty { $($key),+ } = limits.$group.clone();)+
-                Self { $($($key: Some($key.into()),)+)+ }
+                $(let restitch::$ty { $($key),+ } = limits.$group;)+
+                Self { $($($key: $key.into(),)+)+ }
             }
         }
     };
@@ -37,306 +36,196 @@ macro_rules! limits {
 
 limits! {
     parser: ParserLimits {
+        /// Open containers of a document.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_depth: Positive,
+        /// Bytes of a line of an event stream.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_line_bytes: Positive,
+        /// Bytes of an event of a stream, and of a whole body.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_event_bytes: Positive,
+        /// Bytes of a continuation that are withheld until its place is decided.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_pending_bytes: SeamBytes<1>,
+        /// Last bytes of the delivered text in which a continuation may start.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         overlap_window: SeamBytes<0>,
+        /// Remembered children of open containers.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_children: usize,
+        /// Bytes after a mistake that a guess may read.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_lookahead: usize,
+        /// Repairs of one document.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_repairs: usize,
+        /// Readings that guesses may try for each KiB before a mistake, and for 16 KiB more.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_readings: usize,
+        /// Bytes of the text of one answer. A longer first answer passes unread.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_text_bytes: Positive,
+        /// Bytes of text before a root. More makes the answer prose.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_preamble_bytes: usize,
     }
     continuation: ContinuationLimits {
+        /// Characters of the anchor of the first question at a cut.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_anchor_chars: usize,
+        /// Bytes of delivered text that a continuation sends back verbatim.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_verbatim_context: usize,
+        /// Characters of values in the rendering that replaces a longer text.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         context_budget_chars: usize,
+        /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what
+        /// was asked for.
+        #[arg(long, value_name = "RISK")]
         max_risk: Risk,
+        /// The same for the arguments of a tool call, if it is less.
+        #[arg(long, value_name = "RISK", hide_short_help = true)]
         max_risk_arguments: Risk,
+        /// The most calls after the first one, for one answer.
+        #[arg(long = "continuations", value_name = "N")]
         max_continuations: u32,
+        /// Failures in a row that end the loop.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_consecutive_failures: u32,
+        /// Continuations in a row without new text that end the loop.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_no_progress: u32,
+        /// Answers in a row without reported progress that end the loop.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_stalled_reports: u32,
-        max_total_tokens: OptionalCount,
+        /// Tokens of all answers to one request; then no call is made. 0: no limit.
+        #[arg(long, value_name = "N", hide_short_help = true)]
+        max_total_tokens: Count,
+        /// Tokens of all continuations, as a multiple of the request's own limit; then no call is
+        /// made.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_extra_tokens: u32,
-        max_extra_share: OptionalShare,
+        /// Tokens of all continuations, as a share of the first call's (0.5: one half); then no
+        /// call is made. 0: no limit.
+        #[arg(long, value_name = "SHARE", hide_short_help = true)]
+        max_extra_share: Share,
+        /// Time since the first byte of an answer, after which no call is made and an open
+        /// continuation ends. 0: no limit.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         max_total_time: Seconds,
+        /// How long an answer waits for an upstream that refuses connections, loses them or is
+        /// overloaded. 0: such calls are failures.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         patience: Seconds,
+        /// How long the hint of a refusal about a model counts. 0: not at all.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         max_hint_age: Seconds,
+        /// Time in which the calls of a model are counted: while most of them fail, one
+        /// continuation a second is asked for. 0: off.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         overload_window: Seconds,
+        /// Calls within that time, below which nothing is concluded.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         overload_min_calls: u32,
     }
     transport: TransportLimits {
+        /// Bytes read ahead of a slow client.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_read_ahead_bytes: usize,
+        /// The largest request body, in bytes, whose answer can be continued. Larger ones are
+        /// passed through.
+        #[arg(long = "body", value_name = "BYTES")]
         max_body_bytes: usize,
+        /// Silence after which a provider counts as gone while a document is incomplete.
+        #[arg(long = "idle", value_name = "TIME")]
         idle_timeout: PositiveSeconds,
+        /// Silence before the first text of an answer, after which a call counts as lost.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         first_byte_timeout: PositiveSeconds,
+        /// Time without text or reasoning, after which a call for a document counts as lost.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         text_timeout: PositiveSeconds,
+        /// Time for a connection to the upstream.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         connect_timeout: PositiveSeconds,
+        /// Time for TLS on a connection to the upstream.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         tls_timeout: PositiveSeconds,
+        /// Silence to the client, after which the proxy sends a comment while the rest is asked
+        /// for. 0: it sends none.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         keep_alive_interval: Seconds,
+        /// The longest wait between two calls.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         max_backoff: Seconds,
+        /// Unused connections to the upstream that each thread keeps. 0: each call has a connection
+        /// of its own.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_idle_connections: usize,
     }
     server: ServerLimits {
+        /// Connections of all clients.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_connections: Positive,
+        /// Connections of one address; a Unix socket is one.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_connections_per_client: Positive,
+        /// Bytes of all incomplete request bodies.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_unfinished_bytes: Positive,
+        /// Bytes of the head of a request.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_head_bytes: Positive,
+        /// Fields of the head of a request.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_head_fields: Positive,
+        /// Time for the head of a request.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         head_timeout: PositiveSeconds,
+        /// Time of a TLS handshake with a client.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         handshake_timeout: PositiveSeconds,
+        /// Time without a request, after which a connection is closed.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         unused_timeout: PositiveSeconds,
+        /// Silence within the body of a request.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         body_timeout: PositiveSeconds,
+        /// Time in which a client takes no waiting byte, after which its connection is closed.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         write_timeout: PositiveSeconds,
+        /// Time that open answers get when the proxy stops.
+        #[arg(long, value_name = "TIME", hide_short_help = true)]
         drain_timeout: PositiveSeconds,
+        /// Models with labels of their own in the metrics.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_metric_models: usize,
+        /// Bytes of text of one answer that the page of the admin listener keeps.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_page_answer_bytes: usize,
+        /// Bytes of text of all answers that the page keeps.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_page_bytes: usize,
     }
     keep: KeepLimits {
+        /// The longest time for which a request may ask that its answer be kept. 0: none may.
+        #[arg(long = "max-keep", value_name = "TIME")]
         max_keep_time: Seconds,
+        /// Answers that are kept at a time.
+        #[arg(long, value_name = "N", hide_short_help = true)]
         max_kept_answers: usize,
+        /// Bytes of one kept answer.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_kept_answer_bytes: Positive,
+        /// Bytes of all kept answers.
+        #[arg(long, value_name = "BYTES", hide_short_help = true)]
         max_kept_bytes: Positive,
     }
 }
 
-/// A number that must not be 0.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Positive(usize);
-
-impl<'de> Deserialize<'de> for Positive {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = usize::deserialize(deserializer)?;
-        let refused = || D::Error::invalid_value(Unexpected::Unsigned(0), &"a number above 0");
-        Some(Self(number))
-            .filter(|_| number > 0)
-            .ok_or_else(refused)
-    }
-}
-
-impl From<Positive> for usize {
-    fn from(number: Positive) -> Self {
-        number.0
-    }
-}
-
-impl From<usize> for Positive {
-    fn from(number: usize) -> Self {
-        Self(number)
-    }
-}
-
-/// Bytes that are compared at a seam, from `LEAST` to [`MAX_SEAM_BYTES`].
-#[derive(Clone, Copy, Debug, Serialize)]
-struct SeamBytes<const LEAST: usize>(usize);
-
-impl<'de, const LEAST: usize> Deserialize<'de> for SeamBytes<LEAST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = usize::deserialize(deserializer)?;
-        if (LEAST..=MAX_SEAM_BYTES).contains(&number) {
-            return Ok(Self(number));
-        }
-        let expected = format!(
-            "a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds"
-        );
-        Err(D::Error::invalid_value(
-            Unexpected::Unsigned(number as u64),
-            &expected.as_str(),
-        ))
-    }
-}
-
-impl<const LEAST: usize> From<SeamBytes<LEAST>> for usize {
-    fn from(number: SeamBytes<LEAST>) -> Self {
-        number.0
-    }
-}
-
-impl<const LEAST: usize> From<usize> for SeamBytes<LEAST> {
-    fn from(number: usize) -> Self {
-        Self(number.min(MAX_SEAM_BYTES))
-    }
-}
-
-/// The probability of `max_risk`, from 0 to 1.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Risk(f64);
-
-impl<'de> Deserialize<'de> for Risk {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let risk = f64::deserialize(deserializer)?;
-        let refused =
-            || D::Error::invalid_value(Unexpected::Float(risk), &"`max_risk` from 0 to 1");
-        restitch::internal::limits::is_probability(risk)
-            .then_some(Self(risk))
-            .ok_or_else(refused)
-    }
-}
-
-impl From<Risk> for f64 {
-    fn from(risk: Risk) -> Self {
-        risk.0
-    }
-}
-
-impl From<f64> for Risk {
-    fn from(risk: f64) -> Self {
-        Self(risk)
-    }
-}
-
-/// A number for which 0 means no limit.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct OptionalCount(u64);
-
-impl From<OptionalCount> for Option<u64> {
-    fn from(count: OptionalCount) -> Self {
-        Some(count.0).filter(|count| *count > 0)
-    }
-}
-
-impl From<Option<u64>> for OptionalCount {
-    fn from(count: Option<u64>) -> Self {
-        // TOML can't write a larger number.
-        Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
-    }
-}
-
-/// A share of something, for which 0 means no limit.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct OptionalShare(#[serde(deserialize_with = "share")] f64);
-
-fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    written::share(deserializer).map(Option::unwrap_or_default)
-}
-
-impl From<OptionalShare> for Option<f64> {
-    fn from(share: OptionalShare) -> Self {
-        Some(share.0).filter(|share| *share > 0.0)
-    }
-}
-
-impl From<Option<f64>> for OptionalShare {
-    fn from(share: Option<f64>) -> Self {
-        Self(share.unwrap_or_default())
-    }
-}
-
-/// Seconds, whole or not, up to a year.
-#[derive(Clone, Copy, Debug)]
-struct Seconds(Duration);
-
-/// The same, and more than 0.
-#[derive(Clone, Copy, Debug)]
-struct PositiveSeconds(Duration);
-
-const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;
-
-struct SecondsVisitor {
-    zero: bool,
-}
-
-impl Visitor<'_> for SecondsVisitor {
-    type Value = Duration;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.zero {
-            "seconds, from 0 to a year"
-        } else {
-            "seconds, more than 0 and at most a year"
-        })
-    }
-
-    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a year of seconds is far below the precision of a double"
-        )]
-        self.visit_f64(seconds as f64)
-    }
-
-    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
-        let fits = seconds <= YEAR && (seconds > 0.0 || self.zero && seconds == 0.0);
-        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|_| fits);
-        duration.ok_or_else(|| E::invalid_value(Unexpected::Float(seconds), &self))
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(SecondsVisitor { zero: true })
-            .map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for PositiveSeconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(SecondsVisitor { zero: false })
-            .map(Self)
-    }
-}
-
-fn write<S: Serializer>(seconds: Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    match u32::try_from(seconds.as_secs())
-        .ok()
-        .filter(|_| seconds.subsec_nanos() == 0)
-    {
-        Some(whole) => serializer.serialize_u32(whole),
-        None => serializer.serialize_f64(seconds.as_secs_f64()),
-    }
-}
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(self.0, serializer)
-    }
-}
-
-impl Serialize for PositiveSeconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(self.0, serializer)
-    }
-}
-
-impl From<Seconds> for Duration {
-    fn from(seconds: Seconds) -> Self {
-        seconds.0
-    }
-}
-
-impl From<PositiveSeconds> for Duration {
-    fn from(wait: PositiveSeconds) -> Self {
-        wait.0
-    }
-}
-
-/// 0 means no limit.
-impl From<Seconds> for Option<Duration> {
-    fn from(seconds: Seconds) -> Self {
-        Some(seconds.0).filter(|seconds| !seconds.is_zero())
-    }
-}
-
-impl From<Option<Duration>> for Seconds {
-    fn from(seconds: Option<Duration>) -> Self {
-        Self(seconds.unwrap_or_default())
-    }
-}
-
-impl From<Duration> for Seconds {
-    fn from(seconds: Duration) -> Self {
-        Self(seconds)
-    }
-}
-
-impl From<Duration> for PositiveSeconds {
-    fn from(seconds: Duration) -> Self {
-        Self(seconds)
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        restitch::Limits::default().into()
     }
 }

@@ -18,7 +18,7 @@
 //!     host = "127.0.0.1"
 //!     prefill = "continue-final-message"
 //! "#)?;
-//! assert_eq!(config.limits.continuation.max_continuations, 4);
+//! assert_eq!(config.limits.max_continuations, 4);
 //! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //!
 //! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();
@@ -36,15 +36,16 @@ mod proxy;
 mod route;
 mod shape;
 mod tls;
+pub mod value;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use access::Access;
-pub use proxy::{LogFormat, Proxy};
-pub use proxy::{log_filter, store_address};
-pub use tls::Tls;
+pub use access::AccessConfig;
+pub use limits::LimitsConfig;
+pub use proxy::{LogFormat, ProxyConfig};
+pub use tls::TlsConfig;
 
 use crate::route_config::RouteConfig;
 use restitch::Limits;
@@ -52,25 +53,35 @@ use restitch::provider::capability::{Row, Table};
 use restitch::session::Prompt;
 use restitch::shape::Shape;
 
-/// The settings of a configuration file, with defaults for missing ones.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The settings of a configuration file, with defaults for missing ones. The tables that derive
+/// [`Args`](clap::Args) declare a flag for each key, too: `update_from_arg_matches` puts the given
+/// flags over the file.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[non_exhaustive]
 pub struct Config {
+    /// `[proxy]`.
+    #[command(flatten)]
+    pub proxy: ProxyConfig,
+    /// `[access]`.
+    #[command(flatten)]
+    pub access: AccessConfig,
+    /// `[tls]`.
+    #[command(flatten)]
+    pub tls: TlsConfig,
     /// `[limits]`.
-    pub limits: Limits,
+    #[command(flatten)]
+    pub limits: LimitsConfig,
     /// `[prompt]`.
+    #[arg(skip)]
     pub prompt: Prompt,
     /// `[[capability]]`, in the order of the file.
+    #[arg(skip)]
     pub capabilities: Vec<Row>,
     /// `[shape.NAME]`, in the order of the names.
+    #[arg(skip)]
     pub shapes: Vec<Shape>,
-    /// `[proxy]`.
-    pub proxy: Proxy,
-    /// `[access]`.
-    pub access: Access,
-    /// `[tls]`.
-    pub tls: Tls,
     /// `[[route]]`, in the order of the file, each with a name.
+    #[arg(skip)]
     pub routes: Vec<RouteConfig>,
 }
 
@@ -78,10 +89,10 @@ pub struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    proxy: proxy::Proxy,
-    access: access::Access,
-    tls: tls::Tls,
-    limits: limits::Limits,
+    proxy: ProxyConfig,
+    access: AccessConfig,
+    tls: TlsConfig,
+    limits: LimitsConfig,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
     shape: shape::Shapes,
@@ -96,7 +107,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
         Ok(Self {
-            limits: file.limits.into(),
+            limits: file.limits,
             prompt: file.prompt.into(),
             capabilities: file.capability.into_iter().map(Row::from).collect(),
             shapes: file.shape.into(),
@@ -116,6 +127,32 @@ impl Config {
     pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
         let config = Self::parse(text)?;
         route::check_upstreams(text).map(|()| config)
+    }
+
+    /// Returns the limits of the engine and of the proxy.
+    pub fn all_limits(&self) -> Limits {
+        Limits::from(&self.limits)
+    }
+
+    /// Returns the default of the setting with this key, as a flag takes it. `None`: there is none,
+    /// or it depends on the machine.
+    pub fn default_of(key: &str) -> Option<String> {
+        let defaults = Self::default();
+        let tables = [
+            toml::Table::try_from(&defaults.proxy),
+            toml::Table::try_from(&defaults.access),
+            toml::Table::try_from(&defaults.limits),
+        ];
+        let value = tables
+            .iter()
+            .flatten()
+            .filter(|_| key != "threads")
+            .find_map(|table| table.get(key))?;
+        match value {
+            toml::Value::Array(_) => None,
+            toml::Value::String(text) => Some(text.clone()),
+            value => Some(value.to_string()),
+        }
     }
 
     /// Returns the built-in capability table with this configuration's rows in front.
@@ -149,9 +186,9 @@ impl Config {
 
     /// Returns the text of this configuration with the defaults, without built-in rows.
     fn show_own(&self) -> String {
-        let mut proxy = self.proxy.filled();
+        let mut proxy = self.proxy.clone();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
-        proxy.store = proxy.store.as_deref().map(proxy::without_password);
+        proxy.store = proxy::without_password(&proxy.store);
         let mut text = format!("[proxy]\n{}", written(&proxy));
         if proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);
@@ -161,10 +198,7 @@ impl Config {
             text.push_str(NO_TOKEN);
         }
         text += &format!("\n[tls]\n{}", written(&self.tls));
-        text += &format!(
-            "\n[limits]\n{}",
-            written(&limits::Limits::from(&self.limits))
-        );
+        text += &format!("\n[limits]\n{}", written(&self.limits));
         text += &format!(
             "\n[prompt]\n{}",
             written(&prompt::Prompt::from(&self.prompt))

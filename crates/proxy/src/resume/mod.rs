@@ -92,7 +92,7 @@ impl Answers {
         // The operator's own times are always allowed.
         let max_keep_time = limits.keep.max_keep_time.max(longest);
         if max_keep_time.is_zero() {
-            if !store.is_empty() {
+            if !store.is_empty() && store != MEMORY {
                 tracing::warn!("no answer is kept in the store: set max_keep_time above 0");
             }
             return Ok(None);
@@ -146,9 +146,7 @@ impl Answers {
         head: &Head,
         body: &Bytes,
     ) -> Option<Keep> {
-        let of_route = route
-            .keep
-            .map(|seconds| Duration::from_secs(seconds.into()));
+        let of_route = route.keep.map(Duration::from);
         let time = asked
             .or(of_route)
             .unwrap_or(self.keep)

@@ -33,12 +33,17 @@ impl File {
                 .replace("{0}", &format!("http://{}", other.addr));
             let config =
                 Config::parse_checked(&text).map_err(|error| format!("the file: {error}"))?;
-            let threads = config.proxy.threads.unwrap_or(2);
+            let has = |key: &str| text.contains(key);
+            let threads = if has("threads") {
+                config.proxy.threads
+            } else {
+                2
+            };
             let proxy = base
-                .unbound(config.limits)
+                .unbound(config.all_limits())
                 .threads(threads)
                 .admin(Some(LOOPBACK));
-            let fixed = if config.proxy.listen.is_some() {
+            let fixed = if has("listen") {
                 vec!["listen"]
             } else {
                 Vec::new()
