@@ -7,6 +7,7 @@ use http::request::Parts;
 
 use super::Proxy;
 use super::fallback::Fallback;
+use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
 use restitch::internal::chat::Request;
@@ -40,19 +41,19 @@ pub(super) struct Route {
 
 impl Route {
     /// Creates the route of requests that no other route matches.
-    pub(super) fn new(client: Client, limits: Limits) -> Self {
+    pub(super) fn new(client: Client, limits: Limits, own: &ProxyConfig) -> Self {
         let config = RouteConfig {
             name: DEFAULT.to_owned(),
             ..RouteConfig::default()
         };
         Self {
             config: Arc::new(config),
-            client,
+            client: client.limited(&limits.transport),
             head_limit: limits.transport.first_byte(),
             limits,
-            give_up: GiveUp::Leave,
-            prose: Prose::default(),
-            repair: RepairLevel::Strict,
+            give_up: own.on_give_up,
+            prose: own.prose,
+            repair: own.repair,
             fallbacks: Vec::new(),
             retries: 0,
         }

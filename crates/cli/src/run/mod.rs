@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use super::dialect::named;
-use super::proxy::{client, configured};
+use super::proxy::{exit, variable};
 use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
 use ask::{Patience, ask};
@@ -33,7 +33,7 @@ use restitch::sse::Framed;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
 use restitch_proxy::config::value::Risk;
-use restitch_proxy::config::{Config, LogFormat};
+use restitch_proxy::config::{AccessConfig, Config, LogFormat};
 use target::Target;
 use trace::Trace;
 
@@ -243,6 +243,17 @@ fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     Some(config)
 }
 
+/// Returns the configuration of a proxy that asks one upstream and has no clients of its own.
+fn asking(mut config: Config, target: &Target) -> Config {
+    config.proxy.upstream = Some(target.upstream.to_string());
+    // The command reports how the answer ended and that elements may be missing, so a closed
+    // document misleads no reader.
+    config.proxy.on_give_up = GiveUp::Close;
+    config.access = AccessConfig::default();
+    config.routes.clear();
+    config
+}
+
 /// Fails if the document can't be written to this file. Called before the first request, since an
 /// answer costs money.
 fn check_output(file: &Path) -> Result<(), Failed> {
@@ -276,8 +287,6 @@ async fn answer(
     let trace = trace
         .map_err(|error| Failed::Io(format!("--trace: {error}")))?
         .map(Arc::new);
-    let client =
-        client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
@@ -288,10 +297,11 @@ async fn answer(
         }
     };
     let limits = config.all_limits();
-    // The command reports how the answer ended and that elements may be missing, so a closed
-    // document misleads no reader.
-    let mut proxy = configured(client, &config)
-        .give_up(GiveUp::Close)
+    let mut proxy = Proxy::new(asking(config, &target), &variable)
+        .map_err(|error| match exit(&error) {
+            Exit::Usage => Failed::Usage(error.to_string()),
+            _ => Failed::Io(error.to_string()),
+        })?
         .observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);

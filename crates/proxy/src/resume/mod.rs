@@ -494,7 +494,10 @@ mod tests {
                 live: Arc::new(Live::after(1, Position::START)),
             };
             let limits = Limits::default();
-            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
+            let exchange = Arc::new(Exchange::begin(
+                &Request::new(()),
+                &Shared::new(&limits, false),
+            ));
             let pump = Pump::new(
                 writer,
                 Position { epoch: 1, seq: 0 },

@@ -33,8 +33,7 @@ impl File {
                 .replace("{0}", &format!("http://{}", other.addr));
             let config =
                 Config::parse_checked(&text).map_err(|error| format!("the file: {error}"))?;
-            let has = |key: &str| text.contains(key);
-            let threads = if has("threads") {
+            let threads = if text.contains("threads") {
                 config.proxy.threads
             } else {
                 2
@@ -42,16 +41,10 @@ impl File {
             let proxy = base
                 .unbound(config.all_limits())
                 .threads(threads)
-                .admin(Some(LOOPBACK));
-            let fixed = if has("listen") {
-                vec!["listen"]
-            } else {
-                Vec::new()
-            };
+                .admin(Some(LOOPBACK))
+                .with(|own| own.proxy.listen = config.proxy.listen);
             Ok(Loaded {
-                proxy: with_routes(proxy, &[&other], &text),
-                fixed,
-                certificate: None,
+                proxy: with_routes(proxy, &[&other], &text).build(),
                 used: Box::new(|| ()),
             })
         })
