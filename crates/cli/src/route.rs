@@ -8,7 +8,7 @@ use restitch::provider::Dialect;
 use restitch::provider::capability::PrefillForm;
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
-use restitch_proxy::config::value::Seconds;
+use restitch_proxy::config::value::Time;
 use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
 
 /// Arguments of `restitch config explain`: the request.
@@ -141,7 +141,7 @@ fn apply(
         .iter()
         .filter_map(|route| route.keep)
         .chain([config.proxy.keep]);
-    let longest = wanted.fold(config.limits.max_keep_time, Seconds::max);
+    let longest = wanted.fold(config.limits.max_keep_time, Time::max);
     directives.apply(&mut route, longest.into());
     Ok(Ok(route))
 }

@@ -139,7 +139,7 @@ fn the_page_has_every_key_and_default() {
             .unwrap()
             .trim()
             .to_owned();
-        let value = value.to_string();
+        let value = value.to_string().replace('"', "");
         assert!(
             defaults.split(", ").any(|default| default == value),
             "{key} is {value}, the page says {defaults}"
@@ -212,13 +212,69 @@ fn a_key_of_limits_sets_its_own_limit() {
             .parse()
             .unwrap();
         for (other, shown) in shown["limits"].as_table().unwrap() {
-            let expected = if other == key {
+            let is_time = defaults["limits"][key].is_str();
+            let expected = if other == key && is_time {
+                format!("\"{value}s\"")
+            } else if other == key {
                 value.to_owned()
             } else {
                 defaults["limits"][other].to_string()
             };
             assert_eq!(shown.to_string(), expected, "{other}, where {key} is set");
         }
+    }
+}
+
+#[test]
+fn a_time_has_a_unit_or_is_a_number_of_seconds() {
+    for (written, milliseconds) in [
+        ("7", 7_000),
+        ("2.5", 2_500),
+        ("\"7\"", 7_000),
+        ("\"250ms\"", 250),
+        ("\"2.5s\"", 2_500),
+        ("\"5m\"", 300_000),
+        ("\"1h 30m\"", 5_400_000),
+        ("\"1y\"", 31_557_600_000),
+    ] {
+        let limits = parse(&format!("[limits]\nidle_timeout = {written}\n")).limits;
+        let expected = Duration::from_millis(milliseconds);
+        assert_eq!(limits.idle_timeout.0, expected, "{written}");
+    }
+    for written in [
+        "\"\"",
+        "\"s\"",
+        "\"-1s\"",
+        "\"2y\"",
+        "true",
+        "\"18446744073709551615s1000ms\"",
+        "inf",
+    ] {
+        let (line, column, message) = wrong(&format!("[limits]\nidle_timeout = {written}\n"));
+        assert_eq!((line, column), (2, 16), "{written}");
+        assert!(message.contains("a time from 1ms to a year"), "{message}");
+    }
+}
+
+/// Without a key that is near, the message has no list: `[limits]` has more than fifty keys.
+#[test]
+fn an_unknown_key_names_the_nearest_known_one() {
+    for (text, message) in [
+        (
+            "[limits]\nidel_timeout = 1\n",
+            "unknown field `idel_timeout`: did you mean `idle_timeout`?",
+        ),
+        (
+            "[proxy]\nupstrem = 1\n",
+            "unknown field `upstrem`: did you mean `upstream`?",
+        ),
+        (
+            "[[route]]\nfallbacks = []\n",
+            "unknown field `fallbacks`: did you mean `fallback`?",
+        ),
+        ("[limits]\nx = 1\n", "unknown field `x`"),
+    ] {
+        assert_eq!(wrong(text).2, message);
     }
 }
 
@@ -242,9 +298,14 @@ fn what_is_wrong_is_told_with_its_line() {
             "[limits]\ncontinuation = 4\n",
             2,
             1,
-            "unknown field `continuation`",
+            "unknown field `continuation`: did you mean `max_continuations`?",
         ),
-        ("[limit]\n", 1, 2, "unknown field `limit`"),
+        (
+            "[limit]\n",
+            1,
+            2,
+            "unknown field `limit`: did you mean `limits`?",
+        ),
         ("x = 1\n", 1, 1, "unknown field `x`"),
         (
             "\n\n[proxy]\nlisten = \"nowhere\"\n",
@@ -366,31 +427,31 @@ fn what_is_wrong_is_told_with_its_line() {
             "[limits]\nidle_timeout = 0\n",
             2,
             16,
-            "from 0.001 to a year",
+            "`0` is not a time from 1ms to a year",
         ),
         (
             "[limits]\nidle_timeout = -1\n",
             2,
             16,
-            "from 0.001 to a year",
+            "`-1` is not a time from 1ms to a year",
         ),
         (
             "[limits]\nkeep_alive_interval = 1e99\n",
             2,
             23,
-            "from 0 to a year",
+            "is not a time from 0s to a year",
         ),
         (
             "[limits]\nkeep_alive_interval = nan\n",
             2,
             23,
-            "from 0 to a year",
+            "is not a time from 0s to a year",
         ),
         (
-            "[limits]\nmax_backoff = \"10s\"\n",
+            "[limits]\nmax_backoff = \"10x\"\n",
             2,
             15,
-            "seconds, from 0 to a year",
+            "`10x` is not a time from 0s to a year, such as `30s` or `5m`",
         ),
         ("[limits]\nmax_body_bytes = -1\n", 2, 18, "invalid value"),
         ("[limits]\nmax_depth = 0\n", 2, 13, "a number above 0"),
@@ -519,7 +580,7 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[route]]\nfirst_byte_timeout = 0\n",
             2,
             22,
-            "`0` is not seconds",
+            "`0` is not a time from 1ms",
         ),
         (
             "[[route]]\nfallback = [{ model = \"a\" }]\n",
@@ -555,7 +616,7 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[route]]\nmax_total_time = -1\n",
             2,
             18,
-            "`-1` is not seconds",
+            "`-1` is not a time from 0s",
         ),
         (
             "[[route]]\nheader = { \"a b\" = \"c\" }\n",
@@ -949,7 +1010,7 @@ mod commands {
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
             continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = 0\nfirst_byte_timeout = 300\nkeep = 0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
+            max_extra_share = 0.0\nmax_total_time = \"0s\"\nfirst_byte_timeout = \"5m\"\nkeep = \"0s\"\n# A request of openai-chat; the rest of a cut answer is asked for by a \
             prefill (`turn`), and by a re-prompt where that is refused.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
@@ -987,7 +1048,7 @@ mod commands {
             ("x-restitch-give-up: close", "on_give_up = \"close\"\n"),
             ("x-restitch-repair: guess", "repair = \"guess\"\n"),
             // Nothing is kept that the operator does not allow.
-            ("x-restitch-keep: 60", "keep = 0\n"),
+            ("x-restitch-keep: 60", "keep = \"0s\"\n"),
         ] {
             let ran = explain(&["--model", "claude-x", "--header", header]);
             assert!(
@@ -1060,7 +1121,7 @@ mod commands {
             &["config", "show", "--idle", "7"],
             &[("RESTITCH_IDLE", "")],
         );
-        assert!(flag.out.contains("idle_timeout = 7\n"), "{}", flag.out);
+        assert!(flag.out.contains("idle_timeout = \"7s\"\n"), "{}", flag.out);
     }
 
     #[test]
@@ -1572,7 +1633,6 @@ mod commands {
         let limits = restitch::Limits::default();
         for default in [
             limits.continuation.max_continuations as usize,
-            limits.transport.idle_timeout.as_secs() as usize,
             limits.transport.max_body_bytes,
         ] {
             assert!(
@@ -1580,7 +1640,14 @@ mod commands {
                 "{default}: {help}"
             );
         }
-        for default in ["127.0.0.1:7378", "false", "leave", "info"] {
+        for default in [
+            "127.0.0.1:7378",
+            "false",
+            "leave",
+            "info",
+            "1m",
+            "one for each core",
+        ] {
             assert!(
                 help.contains(&format!("[default: {default}]")),
                 "{default}: {help}"

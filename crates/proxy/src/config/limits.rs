@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{Count, Positive, PositiveSeconds, Risk, SeamBytes, Seconds, Share};
+use super::value::{Count, Positive, PositiveTime, Risk, SeamBytes, Share, Time};
 
 /// Declares a table whose keys are the members of [`Limits`](restitch::Limits), with their
 /// defaults.
@@ -113,18 +113,18 @@ limits! {
         /// Time since the first byte of an answer, after which no call is made and an open
         /// continuation ends. 0: no limit.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        max_total_time: Seconds,
+        max_total_time: Time,
         /// How long an answer waits for an upstream that refuses connections, loses them or is
         /// overloaded. 0: such calls are failures.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        patience: Seconds,
+        patience: Time,
         /// How long the hint of a refusal about a model counts. 0: not at all.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        max_hint_age: Seconds,
+        max_hint_age: Time,
         /// Time in which the calls of a model are counted: while most of them fail, one
         /// continuation a second is asked for. 0: off.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        overload_window: Seconds,
+        overload_window: Time,
         /// Calls within that time, below which nothing is concluded.
         #[arg(long, value_name = "N", hide_short_help = true)]
         overload_min_calls: u32,
@@ -139,26 +139,26 @@ limits! {
         max_body_bytes: usize,
         /// Silence after which a provider counts as gone while a document is incomplete.
         #[arg(long = "idle", value_name = "TIME")]
-        idle_timeout: PositiveSeconds,
+        idle_timeout: PositiveTime,
         /// Silence before the first text of an answer, after which a call counts as lost.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        first_byte_timeout: PositiveSeconds,
+        first_byte_timeout: PositiveTime,
         /// Time without text or reasoning, after which a call for a document counts as lost.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        text_timeout: PositiveSeconds,
+        text_timeout: PositiveTime,
         /// Time for a connection to the upstream.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        connect_timeout: PositiveSeconds,
+        connect_timeout: PositiveTime,
         /// Time for TLS on a connection to the upstream.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        tls_timeout: PositiveSeconds,
+        tls_timeout: PositiveTime,
         /// Silence to the client, after which the proxy sends a comment while the rest is asked
         /// for. 0: it sends none.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        keep_alive_interval: Seconds,
+        keep_alive_interval: Time,
         /// The longest wait between two calls.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        max_backoff: Seconds,
+        max_backoff: Time,
         /// Unused connections to the upstream that each thread keeps. 0: each call has a connection
         /// of its own.
         #[arg(long, value_name = "N", hide_short_help = true)]
@@ -182,22 +182,22 @@ limits! {
         max_head_fields: Positive,
         /// Time for the head of a request.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        head_timeout: PositiveSeconds,
+        head_timeout: PositiveTime,
         /// Time of a TLS handshake with a client.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        handshake_timeout: PositiveSeconds,
+        handshake_timeout: PositiveTime,
         /// Time without a request, after which a connection is closed.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        unused_timeout: PositiveSeconds,
+        unused_timeout: PositiveTime,
         /// Silence within the body of a request.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        body_timeout: PositiveSeconds,
+        body_timeout: PositiveTime,
         /// Time in which a client takes no waiting byte, after which its connection is closed.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        write_timeout: PositiveSeconds,
+        write_timeout: PositiveTime,
         /// Time that open answers get when the proxy stops.
         #[arg(long, value_name = "TIME", hide_short_help = true)]
-        drain_timeout: PositiveSeconds,
+        drain_timeout: PositiveTime,
         /// Models with labels of their own in the metrics.
         #[arg(long, value_name = "N", hide_short_help = true)]
         max_metric_models: usize,
@@ -211,7 +211,7 @@ limits! {
     keep: KeepLimits {
         /// The longest time for which a request may ask that its answer be kept. 0: none may.
         #[arg(long = "max-keep", value_name = "TIME")]
-        max_keep_time: Seconds,
+        max_keep_time: Time,
         /// Answers that are kept at a time.
         #[arg(long, value_name = "N", hide_short_help = true)]
         max_kept_answers: usize,

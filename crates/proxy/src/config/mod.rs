@@ -301,11 +301,8 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn new(text: &str, error: &toml::de::Error) -> Self {
-        Self::at(
-            text,
-            error.span().map_or(0, |span| span.start),
-            error.message(),
-        )
+        let message = unknown_key(error.message()).unwrap_or_else(|| error.message().to_owned());
+        Self::at(text, error.span().map_or(0, |span| span.start), &message)
     }
 
     /// Creates an error at a byte of the text.
@@ -324,6 +321,27 @@ impl ConfigError {
         }
     }
 }
+
+/// Returns the message for an unknown key, with the nearest known one instead of all: serde lists
+/// them, and `[limits]` has more than fifty. `None`: the message is about something else.
+fn unknown_key(message: &str) -> Option<String> {
+    let (unknown, known) = message.split_once("`, expected ")?;
+    let key = unknown.strip_prefix("unknown field `")?;
+    // The names stand between backticks.
+    let known = known.split('`').skip(1).step_by(2);
+    let near = known
+        .map(|known| (strsim::jaro_winkler(key, known), known))
+        .filter(|(likeness, _)| *likeness > LEAST_LIKENESS)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    Some(match near {
+        Some((_, near)) => format!("unknown field `{key}`: did you mean `{near}`?"),
+        None => format!("unknown field `{key}`"),
+    })
+}
+
+/// The similarity from which on a known name is suggested: `continuation` is 0.90 like
+/// `max_continuations`, and any letter up to 0.71 like a name of eight letters that has it.
+const LEAST_LIKENESS: f64 = 0.75;
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

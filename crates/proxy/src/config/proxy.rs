@@ -8,7 +8,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::value::Seconds;
+use super::value::Time;
 use crate::address::{ListenAddress, SocketMode, one_socket};
 use crate::route_config::written;
 use restitch::repair::RepairLevel;
@@ -84,7 +84,7 @@ pub struct ProxyConfig {
     /// Time for which each streamed answer is kept for a client that loses its connection; the
     /// answer continues meanwhile. The request header `x-restitch-keep` overrides it.
     #[arg(long, value_name = "TIME")]
-    pub keep: Seconds,
+    pub keep: Time,
     /// Where kept answers are: memory, a folder (`file:/path`) whose files outlive the process, or
     /// the address of a Redis or Valkey server that several proxies share.
     #[arg(long, value_name = "ADDRESS", value_parser = store_address, hide_env_values = true)]
@@ -124,7 +124,7 @@ impl Default for ProxyConfig {
             on_give_up: GiveUp::Leave,
             prose: Prose::Pass,
             repair: RepairLevel::Strict,
-            keep: Seconds::default(),
+            keep: Time::default(),
             store: "memory".to_owned(),
             log: "info".to_owned(),
             log_format: LogFormat::Text,

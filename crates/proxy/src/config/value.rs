@@ -116,42 +116,59 @@ impl From<Option<f64>> for Share {
     }
 }
 
-/// A time from 0 to a year, in seconds.
+/// A time from 0 to a year: `"30s"`, `"5m"`, `"1h 30m"`, or a number of seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seconds(pub Duration);
+pub struct Time(pub Duration);
 
-/// A time from a millisecond to a year, in seconds.
+/// The same, from a millisecond on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PositiveSeconds(pub Duration);
+pub struct PositiveTime(pub Duration);
 
-const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;
+/// The longest time, as `1y` has it.
+const YEAR: Duration = Duration::from_secs(31_557_600);
 
 /// The shortest time that is not 0.
-const SHORTEST: f64 = 0.001;
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Characters of a time with units, and of a number in it. Times up to a year need fewer, and the
+/// parser panics where the sum of the parts overflows.
+const LONGEST: (usize, usize) = (60, 11);
 
 /// Reads a time.
 struct TimeVisitor {
-    least: f64,
+    least: Duration,
 }
 
 impl TimeVisitor {
-    fn seconds(&self, seconds: f64) -> Option<Duration> {
-        let fits = (self.least..=YEAR).contains(&seconds);
-        Duration::try_from_secs_f64(seconds).ok().filter(|_| fits)
+    fn checked(
+        &self,
+        time: Option<Duration>,
+        written: &dyn fmt::Display,
+    ) -> Result<Duration, String> {
+        time.filter(|time| (self.least..=YEAR).contains(time))
+            .ok_or_else(|| format!("`{written}` is not {self}"))
+    }
+
+    fn seconds(&self, seconds: f64) -> Result<Duration, String> {
+        self.checked(Duration::try_from_secs_f64(seconds).ok(), &seconds)
     }
 
     fn text(&self, written: &str) -> Result<Duration, String> {
-        written
-            .parse()
-            .ok()
-            .and_then(|seconds| self.seconds(seconds))
-            .ok_or_else(|| format!("`{written}` is not {self}"))
+        if let Ok(seconds) = written.parse() {
+            return self.seconds(seconds);
+        }
+        let mut numbers = written.split(|letter: char| !letter.is_ascii_digit());
+        let is_short =
+            written.len() <= LONGEST.0 && numbers.all(|number| number.len() <= LONGEST.1);
+        let time = is_short.then(|| humantime::parse_duration(written).ok());
+        self.checked(time.flatten(), &written)
     }
 }
 
 impl fmt::Display for TimeVisitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seconds, from {} to a year", self.least)
+        let least = humantime::format_duration(self.least);
+        write!(f, "a time from {least} to a year, such as `30s` or `5m`")
     }
 }
 
@@ -171,8 +188,11 @@ impl Visitor<'_> for TimeVisitor {
     }
 
     fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
-        self.seconds(seconds)
-            .ok_or_else(|| E::custom(format!("`{seconds}` is not {self}")))
+        self.seconds(seconds).map_err(E::custom)
+    }
+
+    fn visit_str<E: Error>(self, written: &str) -> Result<Duration, E> {
+        self.text(written).map_err(E::custom)
     }
 }
 
@@ -195,10 +215,7 @@ macro_rules! times {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                match u32::try_from(self.0.as_secs()).ok().filter(|_| self.0.subsec_nanos() == 0) {
-                    Some(whole) => serializer.serialize_u32(whole),
-                    None => serializer.serialize_f64(self.0.as_secs_f64()),
-                }
+                serializer.collect_str(&humantime::format_duration(self.0))
             }
         }
 
@@ -217,18 +234,18 @@ macro_rules! times {
 }
 
 times! {
-    Seconds from 0.0;
-    PositiveSeconds from SHORTEST;
+    Time from Duration::ZERO;
+    PositiveTime from SHORTEST;
 }
 
 /// 0 means no limit.
-impl From<Seconds> for Option<Duration> {
-    fn from(time: Seconds) -> Self {
+impl From<Time> for Option<Duration> {
+    fn from(time: Time) -> Self {
         Some(time.0).filter(|time| !time.is_zero())
     }
 }
 
-impl From<Option<Duration>> for Seconds {
+impl From<Option<Duration>> for Time {
     fn from(time: Option<Duration>) -> Self {
         Self(time.unwrap_or_default())
     }

@@ -11,7 +11,7 @@ pub(crate) use pattern::holds_secret;
 pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
 use serde::{Deserialize, Serialize};
 
-use crate::config::value::{PositiveSeconds, Risk, Seconds, Share};
+use crate::config::value::{PositiveTime, Risk, Share, Time};
 use restitch::provider::Dialect;
 use restitch::provider::capability::PrefillForm;
 use restitch::repair::RepairLevel;
@@ -67,17 +67,17 @@ pub struct RouteConfig {
     pub max_extra_share: Option<Share>,
     /// See [`max_total_time`](restitch::ContinuationLimits::max_total_time).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_total_time: Option<Seconds>,
+    pub max_total_time: Option<Time>,
     /// The time that the head of a response may take.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_byte_timeout: Option<PositiveSeconds>,
+    pub first_byte_timeout: Option<PositiveTime>,
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// The time for which answers are kept for clients that lose their connection, if the request
     /// does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<Seconds>,
+    pub keep: Option<Time>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
