@@ -193,6 +193,8 @@ fixed! {
         max_page_answer_bytes,
         max_page_bytes,
         max_metric_models,
+    }
+    engine {
         max_hint_age,
         overload_window,
         overload_min_calls,

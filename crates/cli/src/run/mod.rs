@@ -78,7 +78,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
     /// Calls after the first one. [default: 8]
-    #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
+    #[arg(long, value_name = "N", env = "RESTITCH_MAX_CONTINUATIONS")]
     max_continuations: Option<u32>,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]

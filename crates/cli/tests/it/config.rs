@@ -124,7 +124,6 @@ fn the_page_has_every_key_and_default() {
         }
     }
     // A refusal has the name of the limit that was reached.
-    let (_, settings) = PAGE.split_once("\n## `[limits]`").unwrap();
     let row_of = |page: &str, key: &str| {
         let row = page
             .lines()
@@ -132,7 +131,15 @@ fn the_page_has_every_key_and_default() {
         row.unwrap_or_else(|| panic!("{key}")).to_owned()
     };
     let row = |key: &str| row_of(PAGE, key);
-    for (key, value) in shown["limits"].as_table().unwrap() {
+    let rows = ["limits", "engine"].into_iter().flat_map(|table| {
+        shown[table]
+            .as_table()
+            .unwrap()
+            .iter()
+            .map(move |row| (table, row))
+    });
+    for (table, (key, value)) in rows {
+        let (_, settings) = PAGE.split_once(&format!("\n## `[{table}]`")).unwrap();
         let defaults = row_of(settings, &format!("`{key}`"))
             .split('|')
             .nth(3)
@@ -204,21 +211,27 @@ fn an_empty_file_is_the_default() {
 #[test]
 fn a_key_of_limits_sets_its_own_limit() {
     let defaults: toml::Table = Config::default().show().parse().unwrap();
-    for key in defaults["limits"].as_table().unwrap().keys() {
+    for (table, key) in ["limits", "engine"].into_iter().flat_map(|table| {
+        defaults[table]
+            .as_table()
+            .unwrap()
+            .keys()
+            .map(move |key| (table, key))
+    }) {
         let is_share = key.starts_with("max_risk") || key == "max_extra_share";
         let value = if is_share { "0.5" } else { "7" };
-        let shown: toml::Table = parse(&format!("[limits]\n{key} = {value}\n"))
+        let shown: toml::Table = parse(&format!("[{table}]\n{key} = {value}\n"))
             .show()
             .parse()
             .unwrap();
-        for (other, shown) in shown["limits"].as_table().unwrap() {
-            let is_time = defaults["limits"][key].is_str();
+        for (other, shown) in shown[table].as_table().unwrap() {
+            let is_time = defaults[table][key].is_str();
             let expected = if other == key && is_time {
                 format!("\"{value}s\"")
             } else if other == key {
                 value.to_owned()
             } else {
-                defaults["limits"][other].to_string()
+                defaults[table][other].to_string()
             };
             assert_eq!(shown.to_string(), expected, "{other}, where {key} is set");
         }
@@ -256,7 +269,7 @@ fn a_time_has_a_unit_or_is_a_number_of_seconds() {
     }
 }
 
-/// Without a key that is near, the message has no list: `[limits]` has more than fifty keys.
+/// Without a key that is near, the message has no list: `[limits]` has some forty keys.
 #[test]
 fn an_unknown_key_names_the_nearest_known_one() {
     for (text, message) in [
@@ -448,21 +461,21 @@ fn what_is_wrong_is_told_with_its_line() {
             "is not a time from 0s to a year",
         ),
         (
-            "[limits]\nmax_backoff = \"10x\"\n",
+            "[engine]\nmax_backoff = \"10x\"\n",
             2,
             15,
             "`10x` is not a time from 0s to a year, such as `30s` or `5m`",
         ),
         ("[limits]\nmax_body_bytes = -1\n", 2, 18, "invalid value"),
-        ("[limits]\nmax_depth = 0\n", 2, 13, "a number above 0"),
+        ("[engine]\nmax_depth = 0\n", 2, 13, "a number above 0"),
         (
-            "[limits]\noverlap_window = 262145\n",
+            "[engine]\noverlap_window = 262145\n",
             2,
             18,
             "a number from 0 to 262144: in text that repeats itself",
         ),
         (
-            "[limits]\nmax_pending_bytes = 0\n",
+            "[engine]\nmax_pending_bytes = 0\n",
             2,
             21,
             "a number from 1 to 262144",
@@ -686,7 +699,7 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
-const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nmax_backoff = 0.25\nmax_children = 7\n\
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[engine]\nmax_backoff = 0.25\nmax_children = 7\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
     allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
@@ -761,6 +774,7 @@ fn what_is_shown_says_the_same() {
         for shown in [config.show(), config.show_all()] {
             let again = parse(&shown);
             assert_eq!(again.limits, config.limits, "{shown}");
+            assert_eq!(again.engine, config.engine, "{shown}");
             assert_eq!(again.routes, config.routes, "{shown}");
             assert_eq!(again.prompt, config.prompt, "{shown}");
             assert_eq!(again.proxy, config.proxy, "{shown}");
@@ -1095,9 +1109,9 @@ mod commands {
         let plain = with_variables(&folder, &["config", "show"], &[]);
         let names = [
             "ON_GIVE_UP",
-            "CONTINUATIONS",
-            "IDLE",
-            "BODY",
+            "MAX_CONTINUATIONS",
+            "IDLE_TIMEOUT",
+            "MAX_BODY_BYTES",
             "LISTEN",
             "UPSTREAM",
             "ADAPT",
@@ -1118,8 +1132,8 @@ mod commands {
         }
         let flag = with_variables(
             &folder,
-            &["config", "show", "--idle", "7"],
-            &[("RESTITCH_IDLE", "")],
+            &["config", "show", "--idle-timeout", "7"],
+            &[("RESTITCH_IDLE_TIMEOUT", "")],
         );
         assert!(flag.out.contains("idle_timeout = \"7s\"\n"), "{}", flag.out);
     }
@@ -1128,8 +1142,8 @@ mod commands {
     fn an_error_names_its_variable() {
         let folder = folder("config-variable", &[]);
         for (name, value) in [
-            ("CONTINUATIONS", "many"),
-            ("IDLE", "0"),
+            ("MAX_CONTINUATIONS", "many"),
+            ("IDLE_TIMEOUT", "0"),
             ("LISTEN", "here"),
             ("ADAPT", "perhaps"),
             ("LOG", "loud"),
@@ -1144,11 +1158,11 @@ mod commands {
             assert!(ran.err.contains(&named), "{}", ran.err);
         }
         // The flag is named if the value came from the flag.
-        let args = ["config", "show", "--continuations", "few"];
-        let ran = with_variables(&folder, &args, &[("RESTITCH_CONTINUATIONS", "many")]);
+        let args = ["config", "show", "--max-continuations", "few"];
+        let ran = with_variables(&folder, &args, &[("RESTITCH_MAX_CONTINUATIONS", "many")]);
         assert!(
             ran.err
-                .contains("invalid value 'few' for '--continuations <N>'"),
+                .contains("invalid value 'few' for '--max-continuations <N>'"),
             "{}",
             ran.err
         );
@@ -1174,7 +1188,7 @@ mod commands {
             ran.err
         );
         assert!(
-            ran.err.contains("RESTITCH_CONTINUATIONS") && !ran.err.contains("secret"),
+            ran.err.contains("RESTITCH_MAX_CONTINUATIONS") && !ran.err.contains("secret"),
             "{}",
             ran.err
         );
@@ -1433,8 +1447,8 @@ mod commands {
         assert_eq!(file.proxy.upstream.as_deref(), Some("http://file.example"));
         let variables = [
             ("RESTITCH_CONFIG", "restitch.toml"),
-            ("RESTITCH_CONTINUATIONS", "5"),
-            ("RESTITCH_IDLE", "50"),
+            ("RESTITCH_MAX_CONTINUATIONS", "5"),
+            ("RESTITCH_IDLE_TIMEOUT", "50"),
             ("RESTITCH_UPSTREAM", "http://variable.example"),
             ("RESTITCH_ADAPT", "true"),
             ("RESTITCH_LOG", "debug"),
@@ -1471,7 +1485,7 @@ mod commands {
             RepairLevel::Guess
         );
         let args = [
-            "--continuations",
+            "--max-continuations",
             "6",
             "--upstream",
             "http://flag.example",

@@ -43,12 +43,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use access::AccessConfig;
-pub use limits::LimitsConfig;
+pub use limits::{EngineConfig, LimitsConfig};
 pub use proxy::{LogFormat, ProxyConfig};
 pub use tls::TlsConfig;
 
 use crate::route_config::RouteConfig;
-use restitch::Limits;
 use restitch::provider::capability::{Row, Table};
 use restitch::session::Prompt;
 use restitch::shape::Shape;
@@ -71,6 +70,9 @@ pub struct Config {
     /// `[limits]`.
     #[command(flatten)]
     pub limits: LimitsConfig,
+    /// `[engine]`. A file alone sets it.
+    #[arg(skip)]
+    pub engine: EngineConfig,
     /// `[prompt]`.
     #[arg(skip)]
     pub prompt: Prompt,
@@ -93,6 +95,7 @@ struct File {
     access: AccessConfig,
     tls: TlsConfig,
     limits: LimitsConfig,
+    engine: EngineConfig,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
     shape: shape::Shapes,
@@ -108,6 +111,7 @@ impl Config {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
         Ok(Self {
             limits: file.limits,
+            engine: file.engine,
             prompt: file.prompt.into(),
             capabilities: file.capability.into_iter().map(Row::from).collect(),
             shapes: file.shape.into(),
@@ -127,11 +131,6 @@ impl Config {
     pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
         let config = Self::parse(text)?;
         route::check_upstreams(text).map(|()| config)
-    }
-
-    /// Returns the limits of the engine and of the proxy.
-    pub fn all_limits(&self) -> Limits {
-        Limits::from(&self.limits)
     }
 
     /// Returns the default of the setting with this key, as a flag takes it. `None`: there is none,
@@ -199,6 +198,10 @@ impl Config {
         }
         text += &format!("\n[tls]\n{}", written(&self.tls));
         text += &format!("\n[limits]\n{}", written(&self.limits));
+        text += &format!(
+            "\n[engine]\n# (Leave these alone.)\n{}",
+            written(&self.engine)
+        );
         text += &format!(
             "\n[prompt]\n{}",
             written(&prompt::Prompt::from(&self.prompt))
@@ -323,7 +326,7 @@ impl ConfigError {
 }
 
 /// Returns the message for an unknown key, with the nearest known one instead of all: serde lists
-/// them, and `[limits]` has more than fifty. `None`: the message is about something else.
+/// them, and `[limits]` has some forty. `None`: the message is about something else.
 fn unknown_key(message: &str) -> Option<String> {
     let (unknown, known) = message.split_once("`, expected ")?;
     let key = unknown.strip_prefix("unknown field `")?;

@@ -59,7 +59,7 @@ impl TestProxy {
     }
 
     pub(crate) fn limits(self, limits: Limits) -> Self {
-        self.with(|config| config.limits = limits.into())
+        self.with(|config| config.set_limits(limits))
     }
 
     pub(crate) fn threads(self, threads: usize) -> Self {

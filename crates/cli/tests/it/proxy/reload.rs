@@ -160,7 +160,7 @@ async fn what_needs_a_restart_is_told() {
     );
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
-    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_hint_age = 7\nmax_continuations = 3\n");
+    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_continuations = 3\n[engine]\nmax_hint_age = 7\n");
     for _ in 0..2 {
         let answer = admin(&proxy, "POST", "/reload", "").await;
         let told =
