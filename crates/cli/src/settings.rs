@@ -1,6 +1,7 @@
 //! The configuration file, and the flags and variables over it. A flag wins over its variable, the
 //! variable over the file, the file over the defaults.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
@@ -27,8 +28,11 @@ impl clap::Args for Settings {
                 "The configuration file, whose tables are in docs/configuration.md. Flags and the environment win over \
                  it",
             );
+        let mut defaults = Config::defaults();
+        // Help and manual pages are the same on each machine.
+        defaults.insert("threads".to_owned(), "one for each core".to_owned());
         let settings = <Config as clap::Args>::augment_args_for_update(Command::new(""))
-            .mut_args(with_default);
+            .mut_args(|arg| with_default(arg, &defaults));
         let settings = settings.get_arguments().cloned();
         command.args(std::iter::once(file).chain(settings).map(with_variable))
     }
@@ -56,12 +60,8 @@ impl FromArgMatches for Settings {
 const FILE: &str = "config";
 
 /// Appends the default of a setting to its help.
-fn with_default(arg: Arg) -> Arg {
-    let default = match arg.get_id().as_str() {
-        "threads" => Some("one for each core".to_owned()),
-        key => Config::default_of(key),
-    };
-    match (default, arg.get_help()) {
+fn with_default(arg: Arg, defaults: &BTreeMap<String, String>) -> Arg {
+    match (defaults.get(arg.get_id().as_str()), arg.get_help()) {
         (Some(default), Some(help)) => {
             let help = format!("{help} [default: {default}]");
             arg.help(help)

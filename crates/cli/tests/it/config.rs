@@ -285,6 +285,14 @@ fn an_unknown_key_names_the_nearest_known_one() {
             "[[route]]\nfallbacks = []\n",
             "unknown field `fallbacks`: did you mean `fallback`?",
         ),
+        (
+            "[limits]\nmax_children = 7\n",
+            "unknown field `max_children`: it is a key of `[engine]`",
+        ),
+        (
+            "[[route]]\npatience = 7\n",
+            "unknown field `patience`: it is a key of `[limits]`",
+        ),
         ("[limits]\nx = 1\n", "unknown field `x`"),
     ] {
         assert_eq!(wrong(text).2, message);
@@ -1176,19 +1184,19 @@ mod commands {
         let variables = [
             ("RESTITCH_CONTINUATION", "secret"),
             ("RESTITCH", "1"),
-            ("RESTITCH_IDEL", ""),
+            ("RESTITCH_IDEL_TIMEOUT", ""),
         ];
         let ran = with_variables(&folder, &["config", "show"], &variables);
         assert_eq!((ran.code, &ran.out), (0, &plain.out));
         assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
         assert!(
             ran.err
-                .contains("restitch: RESTITCH_CONTINUATION: no such variable; known are "),
+                .contains("restitch: RESTITCH_CONTINUATION: no such variable; did you mean RESTITCH_MAX_CONTINUATIONS?"),
             "{}",
             ran.err
         );
         assert!(
-            ran.err.contains("RESTITCH_MAX_CONTINUATIONS") && !ran.err.contains("secret"),
+            ran.err.contains("did you mean RESTITCH_IDLE_TIMEOUT?") && !ran.err.contains("secret"),
             "{}",
             ran.err
         );

@@ -38,6 +38,7 @@ mod shape;
 mod tls;
 pub mod value;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -133,25 +134,33 @@ impl Config {
         route::check_upstreams(text).map(|()| config)
     }
 
-    /// Returns the default of the setting with this key, as a flag takes it. `None`: there is none,
-    /// or it depends on the machine.
-    pub fn default_of(key: &str) -> Option<String> {
-        let defaults = Self::default();
-        let tables = [
-            toml::Table::try_from(&defaults.proxy),
-            toml::Table::try_from(&defaults.access),
-            toml::Table::try_from(&defaults.limits),
-        ];
-        let value = tables
-            .iter()
-            .flatten()
-            .filter(|_| key != "threads")
-            .find_map(|table| table.get(key))?;
-        match value {
+    /// Returns the defaults of all settings that have one, by their keys, as a flag takes them. One
+    /// depends on the machine: `threads`.
+    pub fn defaults() -> BTreeMap<String, String> {
+        let tables = Self::default().tables();
+        let values = tables.into_iter().flat_map(|(_, table)| table);
+        let texts = values.filter_map(|(key, value)| match value {
             toml::Value::Array(_) => None,
-            toml::Value::String(text) => Some(text.clone()),
-            value => Some(value.to_string()),
+            toml::Value::String(text) => Some((key, text)),
+            value => Some((key, value.to_string())),
+        });
+        texts.collect()
+    }
+
+    /// Returns the tables of single settings, with their names.
+    fn tables(&self) -> [(&'static str, toml::Table); 5] {
+        fn table(table: &impl Serialize) -> toml::Table {
+            let table = toml::Table::try_from(table);
+            debug_assert!(table.is_ok(), "{table:?}");
+            table.unwrap_or_default()
         }
+        [
+            ("proxy", table(&self.proxy)),
+            ("access", table(&self.access)),
+            ("tls", table(&self.tls)),
+            ("limits", table(&self.limits)),
+            ("engine", table(&self.engine)),
+        ]
     }
 
     /// Returns the built-in capability table with this configuration's rows in front.
@@ -325,21 +334,31 @@ impl ConfigError {
     }
 }
 
-/// Returns the message for an unknown key, with the nearest known one instead of all: serde lists
-/// them, and `[limits]` has some forty. `None`: the message is about something else.
+/// Returns the message for an unknown key, with the table that has it or the nearest known one
+/// instead of all: serde lists them, and `[limits]` has some forty. `None`: the message is about
+/// something else.
 fn unknown_key(message: &str) -> Option<String> {
     let (unknown, known) = message.split_once("`, expected ")?;
     let key = unknown.strip_prefix("unknown field `")?;
+    let tables = Config::default().tables();
+    let table = tables.iter().find(|(_, table)| table.contains_key(key));
     // The names stand between backticks.
     let known = known.split('`').skip(1).step_by(2);
-    let near = known
-        .map(|known| (strsim::jaro_winkler(key, known), known))
-        .filter(|(likeness, _)| *likeness > LEAST_LIKENESS)
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    Some(match near {
-        Some((_, near)) => format!("unknown field `{key}`: did you mean `{near}`?"),
-        None => format!("unknown field `{key}`"),
+    Some(match (table, nearest(key, known)) {
+        (Some((table, _)), _) => format!("unknown field `{key}`: it is a key of `[{table}]`"),
+        (None, Some(near)) => format!("unknown field `{key}`: did you mean `{near}`?"),
+        (None, None) => format!("unknown field `{key}`"),
     })
+}
+
+/// Returns the known name that is most like another one, if any is.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .filter(|(likeness, _)| *likeness > LEAST_LIKENESS)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
 }
 
 /// The similarity from which on a known name is suggested: `continuation` is 0.90 like
