@@ -339,7 +339,7 @@ impl Proxy {
                 );
             }
             Output::Event(SessionEvent::Failed { call, reason, .. }) => {
-                warn_of_failure(*call, reason)
+                warn_of_failure(*call, reason);
             }
             Output::Event(SessionEvent::Waiting { call, reason, .. }) => {
                 tracing::warn!(call, %reason, "waiting for the upstream");

@@ -86,7 +86,7 @@ impl Conversation {
                     };
                     match answered {
                         Ok(body) => {
-                            whole = handle_body(whole, origin.elapsed(), self.masked(body)).await
+                            whole = handle_body(whole, origin.elapsed(), self.masked(body)).await;
                         }
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }

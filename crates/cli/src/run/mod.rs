@@ -293,7 +293,7 @@ async fn answer(
         move |output: &Output| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .note(output)
+                .note(output);
         }
     };
     let limits = config.all_limits();

@@ -131,7 +131,7 @@ impl Seen {
                     (Some(seam.alignment.as_str()), Some(seam.overlap));
             }
             Output::Event(SessionEvent::Progress { percentage, .. }) => {
-                self.percentage = Some(*percentage)
+                self.percentage = Some(*percentage);
             }
             Output::Event(SessionEvent::Failed { reason, .. }) => {
                 let Some(iteration) = self.iterations.last_mut() else {
@@ -140,7 +140,7 @@ impl Seen {
                 iteration.outcome = self.key.out_of(&reason.to_string());
             }
             Output::Event(SessionEvent::Fallback { offset, .. }) => {
-                self.given_up_at = Some(*offset)
+                self.given_up_at = Some(*offset);
             }
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}

@@ -276,7 +276,7 @@ impl Stream for Follow {
                         this.state = State::Inheriting(this.inherit());
                     }
                     Err(error) => {
-                        this.break_off(&error, "a kept answer cannot be followed to its end")
+                        this.break_off(&error, "a kept answer cannot be followed to its end");
                     }
                 },
                 State::Moving(moving) => {
