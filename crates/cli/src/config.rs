@@ -55,10 +55,10 @@ Exit codes: 0 the file is right, 4 it is wrong or names a certificate that can't
 const SHOW: &str = "\
 Examples:
   restitch config show > restitch.toml
-  restitch config show --config restitch.toml --continuations 4
-  RESTITCH_IDLE=120 restitch config show
+  restitch config show --config restitch.toml --max-continuations 4
+  RESTITCH_IDLE_TIMEOUT=2m restitch config show
 
-Flags win over the environment (for example RESTITCH_CONTINUATIONS over `continuations`), the environment over the
+Flags win over the environment (for example RESTITCH_MAX_CONTINUATIONS over `max_continuations`), the environment over the
 file, the file over the defaults. An empty variable counts as unset. The built-in capabilities of models are shown as
 comments, so that a file made of this follows newer versions.
 

@@ -19,7 +19,7 @@ use super::{Console, Exit, block_on, epilogue};
 use restitch::provider::Dialect;
 use restitch::provider::capability::{PrefillForm, Table};
 use restitch_http::{Body, Client, Upstream};
-use restitch_proxy::config;
+use restitch_proxy::config::ProxyConfig;
 
 /// Arguments of `restitch doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -197,7 +197,7 @@ async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
 /// Asks the proxy for its health and, through it, for the provider's list of models. `None` if
 /// there is no proxy.
 async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
-    let default = format!("http://{}", config::Proxy::LISTEN);
+    let default = format!("http://{}", ProxyConfig::LISTEN);
     let url = args.proxy.as_deref().unwrap_or(&default);
     let upstream = Upstream::parse(url).map_err(|error| format!("--proxy: {error}"))?;
     let client = Client::new(upstream).map_err(|error| error.to_string())?;
@@ -432,7 +432,7 @@ fn print(report: &Report, console: &mut Console) -> io::Result<()> {
     }
     match &report.proxy {
         Some(proxy) => print_reached("proxy", proxy, console),
-        None => console.line(format_args!("proxy     none on {}", config::Proxy::LISTEN)),
+        None => console.line(format_args!("proxy     none on {}", ProxyConfig::LISTEN)),
     }
 }
 

@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::{Args, Console};
+use restitch_proxy::config::nearest;
 
 /// Reads the process's arguments. Ends the process at an error, and for help and the version.
 ///
@@ -100,17 +101,24 @@ fn tell_unknown(console: &Console) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // A variable that an argument names, for example one that holds a key, is the user's own.
     let is_named = |name: &str| std::env::args().any(|argument| argument == name);
-    let is_ours = |name: &str| {
-        name.starts_with("RESTITCH_") && !known.contains(name) && !BUILD.contains(&name)
-    };
+    let is_ours =
+        |name: &str| name.starts_with(PREFIX) && !known.contains(name) && !BUILD.contains(&name);
     let unknown: BTreeSet<String> = names
         .filter(|name| is_ours(name) && !is_named(name))
         .collect();
-    let known = known.into_iter().collect::<Vec<_>>().join(", ");
     for name in unknown {
-        console.note(format_args!("{name}: no such variable; known are {known}"));
+        let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
+        let names: Vec<String> = known.iter().map(|known| own(known)).collect();
+        let hint = match nearest(&own(&name), names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {PREFIX}{near}?"),
+            None => "`restitch proxy --help` lists the known ones".to_owned(),
+        };
+        console.note(format_args!("{name}: no such variable; {hint}"));
     }
 }
+
+/// The beginning of all variables of the program.
+const PREFIX: &str = "RESTITCH_";
 
 /// Set by the build script for the compiler. Cargo passes them on to the programs that it runs,
 /// too.

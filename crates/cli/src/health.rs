@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::{Console, Exit, block_on, epilogue};
 use restitch_http::{Body, Client, TlsFiles, Upstream};
 use restitch_proxy::address::ListenAddress;
-use restitch_proxy::config;
+use restitch_proxy::config::ProxyConfig;
 
 /// Arguments of `restitch health`.
 #[derive(Clone, Debug, clap::Args)]
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let target = args
         .address
         .clone()
-        .unwrap_or(Target::Address(config::Proxy::LISTEN.into()));
+        .unwrap_or(Target::Address(ProxyConfig::LISTEN.into()));
     let asked = block_on(async {
         let asked = timeout(PATIENCE, ask(&target, args.ca_file.clone())).await;
         Ok(asked

@@ -57,13 +57,14 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = settings::read(args.config.as_deref(), console) else {
         return Ok(());
     };
+    let limits = config.all_limits();
     let shapes: Vec<Shape> = Shape::stages().into_iter().chain(config.shapes).collect();
     if args.stage.as_deref() == Some("list") {
         return shapes
             .iter()
             .try_for_each(|shape| console.line(describe(shape)));
     }
-    let options = RepairOptions::default().within(&config.limits);
+    let options = RepairOptions::default().within(&limits);
     let mut parser = Parser {
         args,
         shapes,

@@ -1,7 +1,6 @@
 //! `restitch proxy`: runs the proxy.
 
 use std::sync::Arc;
-use std::time::Duration;
 use std::{fmt, io};
 
 use tokio::runtime::Builder;
@@ -10,13 +9,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use super::log_filter::{LogFilter, LogHandle};
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
-use restitch::ServerLimits;
-use restitch_http::{Client, Error, Expiry, TlsFiles, Upstream};
+use restitch_http::Expiry;
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
-use restitch_proxy::config::{self, Config, LogFormat};
-use restitch_proxy::route_config::RouteConfig;
-use restitch_proxy::{Access, Fallback, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
+use restitch_proxy::config::{Config, LimitsConfig, LogFormat, ProxyConfig};
+use restitch_proxy::{Listen, Loaded, Loader, Proxy, Reloader, ServerTls, SetupError};
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -52,26 +49,24 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.checked(console) else {
         return Ok(());
     };
-    // Errors in the settings are reported before the log begins.
-    let first = upstream(&config)
-        .and_then(|upstream| access(&config.access).and(Ok((upstream, listen(&config.proxy)?))));
-    let (upstream, listen) = match first {
-        Ok(first) => first,
+    let listen = match listen(&config.proxy) {
+        Ok(listen) => listen,
         Err((exit, mistake)) => {
             console.fail(exit, mistake);
             return Ok(());
         }
     };
-    let format = config.proxy.log_format.unwrap_or_default();
+    let format = config.proxy.log_format;
     let log = console.start_log(Some(filter(&config.proxy)), format);
-    let proxy = match built(&config) {
+    let proxy = match built(config) {
         Ok(proxy) => proxy,
-        Err((exit, mistake)) => {
-            console.fail(exit, mistake);
+        Err(error) => {
+            console.fail(exit(&error), error);
             return Ok(());
         }
     };
-    let loader = loader(&args.settings, &config, log);
+    let upstream = proxy.upstream().to_string();
+    let loader = loader(&args.settings, log);
     let proxy = loader.into_iter().fold(proxy, Proxy::loader);
     // The threads that serve have runtimes of their own.
     let served: io::Result<bool> = Builder::new_current_thread()
@@ -124,38 +119,35 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the upstream of requests that no route matches.
-fn upstream(config: &Config) -> Result<Upstream, (Exit, String)> {
-    let missing =
-        "--upstream is missing; RESTITCH_UPSTREAM or a configuration file can set it, too";
-    let address = config
-        .proxy
-        .upstream
-        .as_deref()
-        .ok_or((Exit::Usage, missing.to_owned()))?;
-    // The address is not repeated, since it may have a password.
-    Upstream::parse(address).map_err(|error| (Exit::Usage, format!("--upstream: {error}")))
-}
-
 /// Returns the filter of the log.
-fn filter(config: &config::Proxy) -> Targets {
-    let info = Targets::new().with_default(LevelFilter::INFO);
+fn filter(config: &ProxyConfig) -> Targets {
     // An invalid filter was rejected when the settings were read.
-    let filter = config
-        .log
-        .as_deref()
-        .map_or_else(|| Ok(info.clone()), str::parse);
+    let filter = config.log.parse();
     debug_assert!(filter.is_ok(), "{filter:?}");
-    filter.unwrap_or(info)
+    filter.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
 /// Makes the proxy of a configuration.
-fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
-    let mut config = config.clone();
-    fit_open_files(&mut config.limits.server);
-    let client =
-        client(upstream(&config)?, &config).map_err(|error| (Exit::Io, error.to_string()))?;
-    Ok(routed(configured(client, &config), &config)?.access(access(&config.access)?))
+fn built(mut config: Config) -> Result<Proxy, SetupError> {
+    fit_open_files(&mut config.limits);
+    Proxy::new(config, &variable)
+}
+
+/// Returns the value of a variable of the environment, which has the keys and the token.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command does I/O: keys come from the environment"
+)]
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Returns how the program ends where a configuration makes no proxy.
+pub(super) fn exit(error: &SetupError) -> Exit {
+    match error {
+        SetupError::Setting(_) => Exit::Usage,
+        _ => Exit::Io,
+    }
 }
 
 /// Opens the files of certificates and keys that a configuration names. Returns when the
@@ -165,34 +157,28 @@ pub(super) fn check_certificates(config: &Config) -> Result<Vec<Expiry>, String>
         .map_err(|(_, mistake)| mistake)?
         .tls
         .map(|tls| tls.expiry());
-    let others = tls_files(config)
+    let others = config
+        .tls
+        .files()
         .check()
         .map_err(|error| error.to_string())?;
     Ok(server.into_iter().chain(others).collect())
 }
 
 /// Returns a loader that reads the configuration again. `None`: there is no file to read.
-fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option<Loader> {
+fn loader(settings: &Settings, log: Option<LogHandle>) -> Option<Loader> {
     settings.has_file().then(|| {
-        let (settings, start) = (settings.clone(), start.proxy.filled());
+        let settings = settings.clone();
         let load = move || {
             let config = settings.again()?;
-            let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
             let (log, filter) = (log.clone(), filter(&config.proxy));
+            let proxy = built(config).map_err(|error| error.to_string())?;
             let used = move || {
                 // Reloading fails if there is no log.
                 let _ = log.map(|log| log.reload(LogFilter(filter)));
             };
-            let certificate = config
-                .proxy
-                .tls_cert
-                .clone()
-                .zip(config.proxy.tls_key.clone());
-            let fixed = fixed(&start, &config.proxy.filled());
             Ok(Loaded {
                 proxy,
-                fixed,
-                certificate,
                 used: Box::new(used),
             })
         };
@@ -200,29 +186,8 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option
     })
 }
 
-/// Returns the names of changed settings that are used only at the start. The proxy knows which
-/// other changes need a restart.
-fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
-    let differs = [
-        ("listen", start.listen != now.listen),
-        ("socket_mode", start.socket_mode != now.socket_mode),
-        (
-            "tls_cert",
-            start.tls_cert.is_some() != now.tls_cert.is_some(),
-        ),
-        ("tls_key", start.tls_key.is_some() != now.tls_key.is_some()),
-        ("log_format", start.log_format != now.log_format),
-        ("log_content", start.log_content != now.log_content),
-    ];
-    differs
-        .into_iter()
-        .filter(|(_, differs)| *differs)
-        .map(|(name, _)| name)
-        .collect()
-}
-
 /// Returns where to listen, with the certificate from its files.
-fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
+fn listen(config: &ProxyConfig) -> Result<Listen, (Exit, String)> {
     let tls = match (&config.tls_cert, &config.tls_key) {
         (None, None) => None,
         (Some(cert), Some(key)) => {
@@ -243,21 +208,17 @@ fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
             ));
         }
     };
-    let address = config
-        .listen
-        .clone()
-        .unwrap_or(config::Proxy::LISTEN.into());
     Ok(Listen {
-        address,
-        socket_mode: config.socket_mode.unwrap_or_default(),
+        address: config.listen.clone(),
+        socket_mode: config.socket_mode,
         tls,
     })
 }
 
 /// Raises the limit of open files, and lowers the number of connections to fit it: each connection
 /// needs one file for its client and one for the upstream.
-fn fit_open_files(limits: &mut ServerLimits) {
-    let wanted = u64::try_from(limits.max_connections)
+fn fit_open_files(limits: &mut LimitsConfig) {
+    let wanted = u64::try_from(usize::from(limits.max_connections))
         .unwrap_or(u64::MAX)
         .saturating_mul(2)
         .saturating_add(OTHER_FILES);
@@ -274,55 +235,13 @@ fn fit_open_files(limits: &mut ServerLimits) {
             max_connections = fits,
             "fewer connections than configured fit the limit of open files"
         );
-        limits.max_connections = fits;
+        limits.max_connections = fits.into();
     }
 }
 
 /// Files that are open beside connections: listeners, polls of each thread, standard streams, files
 /// of the system.
 const OTHER_FILES: u64 = 64;
-
-/// Returns the access rules, with the token from the environment.
-fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
-    let token = config
-        .token_variable
-        .as_deref()
-        .map(|variable| secret("--token-variable", variable))
-        .transpose();
-    Ok(Access {
-        token: token.map_err(|mistake| (Exit::Usage, mistake))?,
-        hosts: config.allow_hosts.clone(),
-        origins: config.allow_origins.clone(),
-        paths: config.allow_paths.clone(),
-        methods: config.allow_methods.clone(),
-    })
-}
-
-/// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag or
-/// the route that needs it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command does I/O: keys come from the environment"
-)]
-fn secret(user: &str, variable: &str) -> Result<String, String> {
-    if !config::is_variable(variable) {
-        return Err(format!(
-            "{user}: what is to name a variable of the environment is no name: is it the secret itself?"
-        ));
-    }
-    match std::env::var(variable) {
-        // A header can carry it.
-        Ok(token) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Ok(token)
-        }
-        Ok(token) if !token.is_empty() => Err(format!(
-            "{user}: {variable} has characters that are no visible ASCII, such as a line end"
-        )),
-        _ => Err(format!(
-            "{user}: the environment has no {variable}, or nothing in it"
-        )),
-    }
-}
 
 /// A handler of SIGHUP, which does not end the process: a closing terminal sends it, too.
 #[cfg(unix)]
@@ -356,96 +275,4 @@ impl Hangups {
     }
 
     fn reload(self, _: Reloader) {}
-}
-
-/// Adds the routes of a configuration. Routes to one upstream share their connections.
-fn routed(proxy: Proxy, config: &Config) -> Result<Proxy, (Exit, String)> {
-    let mut clients: Vec<Client> = Vec::new();
-    let mut client_of = |route: &RouteConfig, address: &str| {
-        // The address is not repeated, since it may have a password.
-        let wrong = |error| (Exit::Usage, format!("route `{}`: {error}", route.name));
-        let upstream = Upstream::parse(address).map_err(wrong)?;
-        let known = clients
-            .iter()
-            .find(|client| *client.upstream() == upstream)
-            .cloned();
-        let made = |error: Error| (Exit::Io, format!("route `{}`: {error}", route.name));
-        let client = known
-            .map_or_else(|| client(upstream, config), Ok)
-            .map_err(made)?;
-        clients.push(client.clone());
-        Ok(client)
-    };
-    let mut proxy = proxy;
-    for route in &config.routes {
-        let own = route
-            .upstream
-            .as_deref()
-            .map(|upstream| client_of(route, upstream))
-            .transpose()?;
-        let mut fallbacks = Vec::new();
-        for fallback in &route.fallback {
-            let key = fallback
-                .key_variable
-                .as_deref()
-                .map(|variable| secret(&format!("route `{}`", route.name), variable));
-            let key = key.transpose().map_err(|mistake| (Exit::Usage, mistake))?;
-            let client = client_of(route, &fallback.upstream)?;
-            fallbacks.push(Fallback {
-                client,
-                model: fallback.model.clone(),
-                wire: fallback.wire,
-                key,
-            });
-        }
-        proxy = proxy.route(route.clone(), own, fallbacks);
-    }
-    Ok(proxy)
-}
-
-/// Makes a client of an upstream with the files of `[tls]`.
-pub(super) fn client(upstream: Upstream, config: &Config) -> Result<Client, Error> {
-    Client::with_tls(upstream, &tls_files(config))
-}
-
-/// Returns the files of `[tls]`.
-fn tls_files(config: &Config) -> TlsFiles {
-    let config::Tls {
-        ca_file,
-        client_cert,
-        client_key,
-        ..
-    } = config.tls.clone();
-    TlsFiles {
-        ca_file,
-        client_cert,
-        client_key,
-    }
-}
-
-/// Makes a proxy with this configuration.
-pub(super) fn configured(client: Client, config: &Config) -> Proxy {
-    Proxy::new(client)
-        .limits(config.limits.clone())
-        .prompt(config.prompt.clone())
-        .capabilities(config.table())
-        .shapes(config.shapes.iter().cloned())
-        .threads(
-            config
-                .proxy
-                .threads
-                .unwrap_or_else(config::Proxy::default_threads),
-        )
-        .adapt(config.proxy.adapt.unwrap_or_default())
-        .raise_max_tokens(config.proxy.raise_max_tokens.unwrap_or(1))
-        .admin(config.proxy.admin)
-        .log_content(config.proxy.log_content.unwrap_or_default())
-        .page_answers(config.proxy.page_answers.unwrap_or_default())
-        .store(config.proxy.store.clone().unwrap_or_default())
-        .keep_answers(Duration::from_secs(
-            config.proxy.keep.unwrap_or_default().into(),
-        ))
-        .give_up(config.proxy.on_give_up.unwrap_or(config::Proxy::ON_GIVE_UP))
-        .prose(config.proxy.prose.unwrap_or_default())
-        .repair(config.proxy.repair.unwrap_or_default())
 }

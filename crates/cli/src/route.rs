@@ -8,6 +8,7 @@ use restitch::provider::Dialect;
 use restitch::provider::capability::PrefillForm;
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
+use restitch_proxy::config::value::Time;
 use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
 
 /// Arguments of `restitch config explain`: the request.
@@ -139,9 +140,9 @@ fn apply(
         .routes
         .iter()
         .filter_map(|route| route.keep)
-        .chain(config.proxy.keep);
-    let longest = u32::try_from(config.limits.keep.max_keep_time.as_secs()).unwrap_or(u32::MAX);
-    directives.apply(&mut route, wanted.fold(longest, u32::max));
+        .chain([config.proxy.keep]);
+    let longest = wanted.fold(config.limits.max_keep_time, Time::max);
+    directives.apply(&mut route, longest.into());
     Ok(Ok(route))
 }
 

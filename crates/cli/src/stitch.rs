@@ -10,12 +10,12 @@ use super::console::{count, is_zero};
 use super::encoding::{Text, open_character};
 use super::output::To;
 use super::parsed::Parsed;
-use super::settings::max_risk;
 use super::{Console, Exit, epilogue, explain, jsonl};
 use restitch::Limits;
 use restitch::internal::prose::{StitchedText, stitch_text};
 use restitch::session::{Explanation, Rewind, Status, StitchOptions, Stitched, stitch_with};
 use restitch::splice::{Expect, Seam};
+use restitch_proxy::config::value::Risk;
 
 /// Arguments of `restitch stitch`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,8 +29,8 @@ pub struct Args {
     expect: Expected,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK", value_parser = max_risk)]
-    max_risk: Option<f64>,
+    #[arg(long, value_name = "RISK")]
+    max_risk: Option<Risk>,
     /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an
     /// example.
     #[arg(long)]
@@ -197,7 +197,9 @@ impl From<&Seam> for Join {
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let mut limits = Limits::default();
-    limits.continuation.max_risk = args.max_risk.unwrap_or(limits.continuation.max_risk);
+    limits.continuation.max_risk = args
+        .max_risk
+        .map_or(limits.continuation.max_risk, f64::from);
     if args.jsonl {
         return run_jsonl(args, &limits, console);
     }

@@ -2,8 +2,6 @@
 //!
 //! A refused request reaches no upstream, and its body is not read.
 
-use std::fmt;
-
 use http::header::{
     AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
 };
@@ -13,35 +11,15 @@ use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
 use crate::address::{ListenAddress, SocketMode};
+use crate::config::AccessConfig;
 use restitch_http::{Upstream, is_host_and_port};
 
-/// The rules for access to the proxy. The default admits every client except pages in a browser, to
-/// every path and with every method except `TRACE`.
-#[derive(Clone, Default)]
-pub struct Access {
+/// The rules for access to the proxy, with the token that the environment has.
+#[derive(Clone)]
+pub(super) struct Access {
+    pub(super) rules: AccessConfig,
     /// The token that every request must carry. The proxy removes it before it calls the upstream.
-    pub token: Option<String>,
-    /// The accepted hosts of requests, with or without a port. Empty: all.
-    pub hosts: Vec<String>,
-    /// The accepted values of `Origin`; `*` accepts all. Empty: no page in a browser may use the
-    /// proxy.
-    pub origins: Vec<String>,
-    /// The accepted paths; a `*` at the end matches any suffix. Empty: all.
-    pub paths: Vec<String>,
-    /// The accepted methods. Empty: all except `TRACE`.
-    pub methods: Vec<String>,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
-            .field("token", &self.token.as_ref().map(|_| "***"))
-            .field("hosts", &self.hosts)
-            .field("origins", &self.origins)
-            .field("paths", &self.paths)
-            .field("methods", &self.methods)
-            .finish()
-    }
+    pub(super) token: Option<String>,
 }
 
 impl Access {
@@ -87,12 +65,13 @@ impl Access {
     ) -> Result<(), Refusal> {
         let allows = |host: &Authority| {
             let names = [host.as_str(), host.host()];
-            self.hosts
+            self.rules
+                .allow_hosts
                 .iter()
                 .any(|allowed| names.iter().any(|name| name.eq_ignore_ascii_case(allowed)))
         };
         match named.next() {
-            _ if self.hosts.is_empty() => Ok(()),
+            _ if self.rules.allow_hosts.is_empty() => Ok(()),
             Some(first) if allows(first) && named.all(allows) => Ok(()),
             _ => Err(HOST_REFUSED),
         }
@@ -102,11 +81,17 @@ impl Access {
     /// the machine that runs the browser. Browsers send `Origin` with every request that changes
     /// something, and `Sec-Fetch-Site` with every request to this machine.
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        if self.origins.iter().any(|allowed| allowed == "*") {
+        if self
+            .rules
+            .allow_origins
+            .iter()
+            .any(|allowed| allowed == "*")
+        {
             return Ok(());
         }
         let allows = |origin: &HeaderValue| {
-            self.origins
+            self.rules
+                .allow_origins
                 .iter()
                 .any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
         };
@@ -151,21 +136,22 @@ impl Access {
     }
 
     fn check_method(&self, method: &Method) -> Result<(), Refusal> {
-        let is_allowed = match self.methods.is_empty() {
+        let is_allowed = match self.rules.allow_methods.is_empty() {
             // The answer to `TRACE` quotes the request with all headers that proxies have added,
             // which may hold secrets.
             true => !method.as_str().eq_ignore_ascii_case("TRACE"),
             false => self
-                .methods
+                .rules
+                .allow_methods
                 .iter()
                 .any(|allowed| allowed == method.as_str()),
         };
         if is_allowed {
             return Ok(());
         }
-        let allow = match self.methods.is_empty() {
+        let allow = match self.rules.allow_methods.is_empty() {
             true => "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned(),
-            false => self.methods.join(", "),
+            false => self.rules.allow_methods.join(", "),
         };
         Err(METHOD_REFUSED.with_allow(allow))
     }
@@ -175,7 +161,7 @@ impl Access {
             Some(start) => path.starts_with(start),
             None => path == allowed,
         };
-        if self.paths.is_empty() || self.paths.iter().any(allows) {
+        if self.rules.allow_paths.is_empty() || self.rules.allow_paths.iter().any(allows) {
             Ok(())
         } else {
             Err(PATH_REFUSED)

@@ -14,15 +14,15 @@ use restitch_http::{Client, Error, Received};
 
 /// An upstream that takes over when others fail.
 #[derive(Clone)]
-pub struct Fallback {
+pub(super) struct Fallback {
     /// The client that connects to it.
-    pub client: Client,
+    pub(super) client: Client,
     /// The model's name at the fallback. `None`: the name in the request.
-    pub model: Option<String>,
+    pub(super) model: Option<String>,
     /// The API of the fallback. `None`: the API of the request.
-    pub wire: Option<Dialect>,
+    pub(super) wire: Option<Dialect>,
     /// The operator's key for the fallback. `None`: the fallback needs no key.
-    pub key: Option<String>,
+    pub(super) key: Option<String>,
 }
 
 impl fmt::Debug for Fallback {

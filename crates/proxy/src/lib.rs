@@ -46,6 +46,7 @@ mod resume;
 mod route;
 pub mod route_config;
 mod serve;
+mod setup;
 mod shared;
 mod socket;
 #[cfg(unix)]
@@ -64,30 +65,30 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::Access;
 pub use conversation::{is_stream, is_transient, retry_after};
 use exchange::Exchange;
-pub use fallback::Fallback;
 pub use listen::{Listen, Listening, Server};
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;
 pub use redactor::Redactor;
 pub use refusal::{OwnError, SHOULD_RETRY};
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
+pub use setup::SetupError;
 
 pub use tls::ServerTls;
 pub use upstream::RequestDirectives;
 
+use access::Access;
 use route::Route;
+use setup::Setup;
 use shared::Shared;
 
-use crate::route_config::RouteConfig;
+use crate::config::Config;
 use restitch::Limits;
 use restitch::internal::record::{AnswerRecord, Change};
 use restitch::internal::relay::{Output, TransportEnd};
 use restitch::provider::capability::{Capability, Table};
-use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, Prompt, Prose};
+use restitch::session::Prompt;
 use restitch::shape::{RootKind, Shape};
 use restitch_http::{Client, Upstream};
 
@@ -95,11 +96,13 @@ use restitch_http::{Client, Upstream};
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// use restitch_http::{Client, Upstream};
 /// use restitch_proxy::Proxy;
+/// use restitch_proxy::config::Config;
 ///
-/// let client = Client::new(Upstream::parse("http://127.0.0.1:9/prefix")?)?;
-/// let server = Proxy::new(client).bind(([127, 0, 0, 1], 0).into()).await?;
+/// let config = Config::parse("[proxy]\nupstream = \"http://127.0.0.1:9/prefix\"\n")?;
+/// // The configuration names no variable of the environment.
+/// let proxy = Proxy::new(config, &|_| None)?;
+/// let server = proxy.bind(([127, 0, 0, 1], 0).into()).await?;
 /// assert_ne!(server.addr().port(), 0);
 /// server.shutdown().await;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -115,18 +118,10 @@ pub struct Proxy {
     limits: Limits,
     policy: RequestPolicy,
     shared: Shared,
-    /// The number of threads that serve connections. 0: the caller's runtime serves them.
-    threads: usize,
-    /// The address of the admin listener. `None`: the proxy starts none.
-    admin: Option<SocketAddr>,
+    /// The configuration that the other fields are made of.
+    config: Arc<Config>,
     /// Reads the configuration again.
     loader: Option<Loader>,
-    /// The number of last answers that keep their text for the admin page.
-    page_answers: usize,
-    /// How long the proxy keeps an answer whose request and route do not set a time.
-    keep: Duration,
-    /// The address of the store for kept answers.
-    store: String,
 }
 
 /// The settings for adapting requests to their models, and for asking for the rest of an answer.
@@ -153,64 +148,48 @@ pub trait Tap: Send + Sync {
 pub type Observer = Arc<dyn Fn(&AnswerRecord) + Send + Sync>;
 
 impl Proxy {
-    /// Creates a proxy in front of the client's upstream.
-    pub fn new(client: Client) -> Self {
-        let limits = Limits::default();
-        Self {
-            shared: Shared::new(&limits),
-            base: Arc::new(Route::new(client, limits.clone())),
-            routes: Vec::new(),
-            access: Access::default(),
+    /// Creates the proxy of a configuration. `variable` returns the value of a variable of the
+    /// environment: the token of the proxy, or the key of a fallback.
+    ///
+    /// # Errors
+    /// A setting is missing or invalid, a variable has no usable value, or a file of `[tls]` can't
+    /// be used.
+    pub fn new(
+        config: Config,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SetupError> {
+        let mut setup = Setup::new(&config, variable);
+        let (limits, own) = (config.all_limits(), &config.proxy);
+        let base = Route::new(setup.client()?, limits.clone(), own);
+        let mut routes = Vec::with_capacity(config.routes.len());
+        for route in &config.routes {
+            let (client, fallbacks) = setup.route(route)?;
+            routes.push(Arc::new(base.with(route.clone(), client, fallbacks)));
+        }
+        Ok(Self {
+            shared: Shared::new(&limits, own.log_content),
+            base: Arc::new(base),
+            routes,
+            access: setup.access()?,
             limits,
             policy: RequestPolicy {
-                prompt: Arc::default(),
-                capabilities: Table::default(),
-                adapts: false,
-                shapes: Shape::stages(),
-                token_factor: 1,
+                prompt: Arc::new(config.prompt.clone()),
+                capabilities: config.table(),
+                adapts: own.adapt,
+                shapes: Shape::stages()
+                    .into_iter()
+                    .chain(config.shapes.clone())
+                    .collect(),
+                token_factor: own.raise_max_tokens.max(1),
             },
-            threads: 0,
-            admin: None,
             loader: None,
-            page_answers: 0,
-            keep: Duration::ZERO,
-            store: String::new(),
-        }
+            config: Arc::new(config),
+        })
     }
 
-    /// Sets the rules for access to the proxy.
-    #[must_use]
-    pub fn access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
-    }
-
-    /// Sets the limits.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.shared.limit(&limits);
-        let base = Arc::make_mut(&mut self.base);
-        base.client = base.client.clone().limited(&limits.transport);
-        base.head_limit = limits.transport.first_byte();
-        base.limits = limits.clone();
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the number of threads that serve connections, each with upstream connections of its
-    /// own. Default: 0, the caller's runtime serves them.
-    #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
-    }
-
-    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port.
-    /// It checks no token. Default: none, and the proxy measures nothing.
-    #[must_use]
-    pub fn admin(mut self, addr: Option<SocketAddr>) -> Self {
-        self.admin = addr;
-        self
+    /// Returns the upstream of requests that no route matches.
+    pub fn upstream(&self) -> &Upstream {
+        self.base.client.upstream()
     }
 
     /// Sets the function that reads the configuration again; see [`Reloader`]. Default: none.
@@ -220,97 +199,11 @@ impl Proxy {
         self
     }
 
-    /// Sets the number of last answers that keep their text for the page of the admin listener.
-    /// Default: 0.
-    #[must_use]
-    pub fn page_answers(mut self, most: usize) -> Self {
-        self.page_answers = most;
-        self
-    }
-
     /// Sets the collector that gets spans and metrics. Default: none.
     #[cfg(feature = "otlp")]
     #[must_use]
     pub fn otlp(mut self, otlp: Option<Otlp>) -> Self {
         self.shared.otlp = otlp;
-        self
-    }
-
-    /// Sets whether the log contains the texts of requests and answers, for development. Default:
-    /// it does not.
-    #[must_use]
-    pub fn log_content(mut self, logs: bool) -> Self {
-        self.shared.logs_content = logs;
-        self
-    }
-
-    /// Sets how long the proxy keeps answers for clients that lose their connection, if the request
-    /// does not set a time, up to [`max_keep_time`](restitch::KeepLimits::max_keep_time). Default:
-    /// zero, an answer ends with its client.
-    #[must_use]
-    pub fn keep_answers(mut self, keep: Duration) -> Self {
-        self.keep = keep;
-        self
-    }
-
-    /// Sets the store for kept answers: `memory`, or the address of a Redis or Valkey server.
-    /// Default: the memory of the process.
-    #[must_use]
-    pub fn store(mut self, store: impl Into<String>) -> Self {
-        self.store = store.into();
-        self
-    }
-
-    /// Sets the ending of an answer that can't be completed, if the request does not choose one.
-    /// Default: [`GiveUp::Leave`], so that a client sees the failure that it would have seen
-    /// without the proxy.
-    #[must_use]
-    pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        Arc::make_mut(&mut self.base).give_up = give_up;
-        self
-    }
-
-    /// Sets the handling of prose answers that lose their connection. Default: [`Prose::Pass`].
-    #[must_use]
-    pub fn prose(mut self, prose: Prose) -> Self {
-        Arc::make_mut(&mut self.base).prose = prose;
-        self
-    }
-
-    /// Sets how much repair may change the JSON in an answer, if the request does not choose a
-    /// level. Default: [`RepairLevel::Strict`], which leaves a healthy answer's bytes unchanged.
-    #[must_use]
-    pub fn repair(mut self, level: RepairLevel) -> Self {
-        Arc::make_mut(&mut self.base).repair = level;
-        self
-    }
-
-    /// Sets the words of the re-prompt.
-    #[must_use]
-    pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.policy.prompt = Arc::new(prompt);
-        self
-    }
-
-    /// Sets the capability table of the models.
-    #[must_use]
-    pub fn capabilities(mut self, table: Table) -> Self {
-        self.policy.capabilities = table;
-        self
-    }
-
-    /// Sets whether the proxy adapts first requests to their model and stage. Default: off, so
-    /// requests go out unchanged and a client sees the upstream's own error.
-    #[must_use]
-    pub fn adapt(mut self, adapts: bool) -> Self {
-        self.policy.adapts = adapts;
-        self
-    }
-
-    /// Adds shapes to the built-in stages, for requests that name one.
-    #[must_use]
-    pub fn shapes(mut self, shapes: impl IntoIterator<Item = Shape>) -> Self {
-        self.policy.shapes.extend(shapes);
         self
     }
 
@@ -325,31 +218,6 @@ impl Proxy {
         shape
             .map(|shape| shape.root != RootKind::Text)
             .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
-    }
-
-    /// Sets the factor by which the token limit of each further call exceeds the previous call's,
-    /// if the request limits its tokens, up to
-    /// [`max_extra_tokens`](restitch::ContinuationLimits::max_extra_tokens). Default: 1, every call
-    /// has the first call's limit.
-    #[must_use]
-    pub fn raise_max_tokens(mut self, factor: u32) -> Self {
-        self.policy.token_factor = factor.max(1);
-        self
-    }
-
-    /// Adds a route after the earlier ones. It inherits unset settings from the proxy's current
-    /// ones. `client`: the client of its upstream; `None`: the proxy's. `fallbacks`: the upstreams
-    /// that take over when it fails.
-    #[must_use]
-    pub fn route(
-        mut self,
-        config: RouteConfig,
-        client: Option<Client>,
-        fallbacks: Vec<Fallback>,
-    ) -> Self {
-        self.routes
-            .push(Arc::new(self.base.with(config, client, fallbacks)));
-        self
     }
 
     /// Calls `observer` with the record of an answer after every output except the bytes.
@@ -400,7 +268,7 @@ impl Proxy {
             .filter_map(|route| route.config.keep)
             .max()
             .unwrap_or_default();
-        self.keep.max(Duration::from_secs(of_routes.into()))
+        self.config.proxy.keep.max(of_routes).into()
     }
 
     /// Returns the same proxy with upstream connections of its own. Routes to one upstream share

@@ -158,7 +158,7 @@ async fn start(
         .collect();
     let (stop, stopped) = watch::channel(false);
     let (mut admin, mut admin_addr) = (JoinSet::new(), None);
-    if proxy.admin.is_some() || proxy.shared.otlp.is_some() {
+    if proxy.config.proxy.admin.is_some() || proxy.shared.otlp.is_some() {
         let metrics = Metrics::new(
             proxy.limits.server.max_metric_models,
             proxy.shared.otlp.as_ref(),
@@ -167,22 +167,23 @@ async fn start(
     }
     certificates::check(&proxy, tls.as_ref());
     let mut bound = None;
-    if let Some(addr) = proxy.admin {
+    if let Some(addr) = proxy.config.proxy.admin {
         let listener = bound.insert(Admin::bind(addr).await?);
         admin_addr = Some(listener.addr);
         proxy.shared.answers = Some(Arc::new(AnswerList::new(
-            proxy.page_answers,
+            proxy.config.proxy.page_answers,
             &proxy.limits.server,
         )));
     }
     let mut sweeper = JoinSet::new();
-    let keeping = (proxy.keep, proxy.longest_keep(), proxy.store.as_str());
+    let own = &proxy.config.proxy;
+    let keeping = (own.keep.into(), proxy.longest_keep(), own.store.as_str());
     proxy.shared.kept =
         resume::KeptAnswers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {
         sweeper.spawn(Arc::clone(answers).sweep());
     }
-    let threads: Vec<_> = (0..proxy.threads)
+    let threads: Vec<_> = (0..proxy.config.proxy.threads)
         .map(|_| Current::new(proxy.apart()))
         .collect();
     let loader = proxy.loader.clone();

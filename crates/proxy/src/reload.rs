@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::tls::{Certificate, ServerTls};
 use super::{Proxy, certificates};
+use crate::config::Config;
 
 /// The proxy that answers a thread's next request. Clones share it.
 #[derive(Clone)]
@@ -38,11 +39,6 @@ pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 pub struct Loaded {
     /// The proxy with this configuration.
     pub proxy: Proxy,
-    /// The names of settings that differ from those at the start, and take effect only after a
-    /// restart.
-    pub fixed: Vec<&'static str>,
-    /// The files of the proxy's own certificate and of its key. `None`: the certificate stays.
-    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Called once the new configuration is in use, so after everything else that was read has
     /// proved valid.
     pub used: Box<dyn FnOnce() + Send>,
@@ -109,7 +105,7 @@ impl Reloader {
         let read = tokio::task::spawn_blocking(move || {
             let loaded = loader.map(|loader| loader()).transpose()?;
             let files = |tls: ServerTls| match &loaded {
-                Some(loaded) => loaded.certificate.clone(),
+                Some(loaded) => loaded.proxy.certificate(),
                 None => Some(tls.files),
             };
             let certificate = tls
@@ -133,16 +129,12 @@ impl Reloader {
     /// Uses another configuration for the next requests. Returns the names of changed settings that
     /// take effect only after a restart.
     fn replace(&self, loaded: Loaded) -> Vec<&'static str> {
-        let Loaded {
-            mut proxy,
-            mut fixed,
-            used,
-            ..
-        } = loaded;
+        let Loaded { mut proxy, used } = loaded;
+        let mut fixed = Vec::new();
         for (number, thread) in self.threads.iter().enumerate() {
             let old = thread.get();
             if number == 0 {
-                fixed.extend(old.fixed(&proxy));
+                fixed = old.fixed(&proxy);
                 proxy.keep(&old);
             }
             thread.set(if number == 0 {
@@ -156,87 +148,82 @@ impl Reloader {
     }
 }
 
+/// Declares the settings that are used only at the start.
+macro_rules! fixed {
+    ($($table:ident { $($key:ident $(by $compared:ident)?),+ $(,)? })+) => {
+        /// Returns the names of the settings that are fixed at the start and differ.
+        fn differing(own: &Config, other: &Config) -> Vec<&'static str> {
+            let differs = [$($((
+                stringify!($key),
+                own.$table.$key$(.$compared())? != other.$table.$key$(.$compared())?,
+            ),)+)+];
+            let differing = differs.into_iter().filter(|(_, differs)| *differs);
+            differing.map(|(name, _)| name).collect()
+        }
+
+        /// Gives a configuration the fixed settings of the one in effect, so that the next reload
+        /// compares with these.
+        fn take(config: &mut Config, old: &Config) {
+            $($(config.$table.$key = old.$table.$key.clone();)+)+
+        }
+    };
+}
+
+fixed! {
+    proxy {
+        listen,
+        socket_mode,
+        // Other files are read again.
+        tls_cert by is_some,
+        tls_key by is_some,
+        log_format,
+        log_content,
+        threads,
+        admin,
+        keep,
+        store,
+        page_answers,
+    }
+    limits {
+        max_keep_time,
+        max_kept_answers,
+        max_kept_answer_bytes,
+        max_kept_bytes,
+        max_unfinished_bytes,
+        max_page_answer_bytes,
+        max_page_bytes,
+        max_metric_models,
+    }
+    engine {
+        max_hint_age,
+        overload_window,
+        overload_min_calls,
+    }
+}
+
 impl Proxy {
+    /// Returns the files of the proxy's own certificate and of its key.
+    fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
+        let own = &self.config.proxy;
+        own.tls_cert.clone().zip(own.tls_key.clone())
+    }
+
     /// Takes over from the old proxy everything that is fixed for the life of the process.
     fn keep(&mut self, old: &Self) {
         self.shared = old.shared.clone();
-        (self.threads, self.admin, self.page_answers) = (old.threads, old.admin, old.page_answers);
-        (self.keep, self.store) = (old.keep, old.store.clone());
-        // Fixed settings keep their values from the start, so that the next reload compares with
-        // the values in effect.
-        let (own, old) = (&mut self.limits, &old.limits);
-        own.keep = old.keep.clone();
-        own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
-        own.server.max_page_answer_bytes = old.server.max_page_answer_bytes;
-        own.server.max_page_bytes = old.server.max_page_bytes;
-        own.server.max_metric_models = old.server.max_metric_models;
-        own.continuation.max_hint_age = old.continuation.max_hint_age;
-        own.continuation.overload_window = old.continuation.overload_window;
-        own.continuation.overload_min_calls = old.continuation.overload_min_calls;
+        take(Arc::make_mut(&mut self.config), &old.config);
+        self.limits = self.config.all_limits();
     }
 
     /// Returns the names of the settings that are fixed at the start and differ in another proxy.
-    fn fixed(&self, other: &Self) -> impl Iterator<Item = &'static str> {
-        let (own, others) = (&self.limits, &other.limits);
-        let differs = [
-            ("threads", self.threads != other.threads),
-            ("admin", self.admin != other.admin),
-            (
-                "keep",
-                self.keep != other.keep
-                    || other.longest_keep() > self.longest_keep().max(own.keep.max_keep_time),
-            ),
-            ("store", self.store != other.store),
-            (
-                "max_keep_time",
-                own.keep.max_keep_time != others.keep.max_keep_time,
-            ),
-            (
-                "max_kept_answers",
-                own.keep.max_kept_answers != others.keep.max_kept_answers,
-            ),
-            (
-                "max_kept_answer_bytes",
-                own.keep.max_kept_answer_bytes != others.keep.max_kept_answer_bytes,
-            ),
-            (
-                "max_kept_bytes",
-                own.keep.max_kept_bytes != others.keep.max_kept_bytes,
-            ),
-            (
-                "max_unfinished_bytes",
-                own.server.max_unfinished_bytes != others.server.max_unfinished_bytes,
-            ),
-            ("page_answers", self.page_answers != other.page_answers),
-            (
-                "max_page_answer_bytes",
-                own.server.max_page_answer_bytes != others.server.max_page_answer_bytes,
-            ),
-            (
-                "max_page_bytes",
-                own.server.max_page_bytes != others.server.max_page_bytes,
-            ),
-            (
-                "max_metric_models",
-                own.server.max_metric_models != others.server.max_metric_models,
-            ),
-            (
-                "max_hint_age",
-                own.continuation.max_hint_age != others.continuation.max_hint_age,
-            ),
-            (
-                "overload_window",
-                own.continuation.overload_window != others.continuation.overload_window,
-            ),
-            (
-                "overload_min_calls",
-                own.continuation.overload_min_calls != others.continuation.overload_min_calls,
-            ),
-        ];
-        differs
-            .into_iter()
-            .filter(|(_, differs)| *differs)
-            .map(|(name, _)| name)
+    fn fixed(&self, other: &Self) -> Vec<&'static str> {
+        let mut names = differing(&self.config, &other.config);
+        // The store was opened for the longest time that was set at the start.
+        let longest = self.config.limits.max_keep_time.0.max(self.longest_keep());
+        if other.longest_keep() > longest && !names.contains(&"keep") {
+            names.push("keep");
+        }
+        names
     }
 }
 

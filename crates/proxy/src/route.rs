@@ -1,13 +1,13 @@
 //! The routes of requests.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::HeaderMap;
 use http::request::Parts;
 
 use super::Proxy;
 use super::fallback::Fallback;
+use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
 use restitch::internal::chat::Request;
@@ -41,19 +41,19 @@ pub(super) struct Route {
 
 impl Route {
     /// Creates the route of requests that no other route matches.
-    pub(super) fn new(client: Client, limits: Limits) -> Self {
+    pub(super) fn new(client: Client, limits: Limits, own: &ProxyConfig) -> Self {
         let config = RouteConfig {
             name: DEFAULT.to_owned(),
             ..RouteConfig::default()
         };
         Self {
             config: Arc::new(config),
-            client,
+            client: client.limited(&limits.transport),
             head_limit: limits.transport.first_byte(),
             limits,
-            give_up: GiveUp::Leave,
-            prose: Prose::default(),
-            repair: RepairLevel::Strict,
+            give_up: own.on_give_up,
+            prose: own.prose,
+            repair: own.repair,
             fallbacks: Vec::new(),
             retries: 0,
         }
@@ -69,19 +69,16 @@ impl Route {
     ) -> Self {
         let mut limits = self.limits.clone();
         let own = &mut limits.continuation;
-        own.max_risk = config.max_risk.unwrap_or(own.max_risk);
+        own.max_risk = config.max_risk.map_or(own.max_risk, f64::from);
         own.max_continuations = config.max_continuations.unwrap_or(own.max_continuations);
         // In both, 0 lifts the limit of all requests.
-        own.max_extra_share = config.max_extra_share.map_or(own.max_extra_share, |share| {
-            Some(share).filter(|share| *share > 0.0)
-        });
-        let time = config.max_total_time.map(duration);
-        own.max_total_time = time.map_or(own.max_total_time, |time| {
-            Some(time).filter(|time| !time.is_zero())
-        });
-        let own_head_limit = config.first_byte_timeout.map(|seconds| TimeLimit {
+        own.max_extra_share = config
+            .max_extra_share
+            .map_or(own.max_extra_share, Into::into);
+        own.max_total_time = config.max_total_time.map_or(own.max_total_time, Into::into);
+        let own_head_limit = config.first_byte_timeout.map(|time| TimeLimit {
             name: FIRST_BYTE,
-            time: duration(seconds),
+            time: time.into(),
         });
         let limited = |client: Client| client.limited(&limits.transport);
         let fallbacks = fallbacks.into_iter();
@@ -197,11 +194,6 @@ impl Candidates {
             .find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
         Arc::clone(found.unwrap_or(&proxy.base))
     }
-}
-
-/// Converts seconds from a configuration file, which has checked them.
-fn duration(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {

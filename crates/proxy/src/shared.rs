@@ -45,7 +45,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits, logs_content: bool) -> Self {
         Self {
             cache: Arc::new(Mutex::new(CapabilityCache::new(
                 limits.continuation.max_hint_age,
@@ -59,33 +59,9 @@ impl Shared {
             answers: None,
             cut: Arc::new(Stop::new()),
             kept: None,
-            logs_content: false,
+            logs_content,
             otlp: None,
         }
-    }
-
-    /// Sets the limits, and forgets everything that was recorded.
-    pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self {
-            observer,
-            tap,
-            metrics,
-            answers,
-            kept,
-            logs_content,
-            otlp,
-            ..
-        } = self.clone();
-        *self = Self {
-            observer,
-            tap,
-            metrics,
-            answers,
-            kept,
-            logs_content,
-            otlp,
-            ..Self::new(limits)
-        };
     }
 
     /// Corrects the table's entry for a model at an upstream by recorded refusals.

@@ -353,7 +353,7 @@ impl RequestDirectives {
     }
 
     /// Overrides a route's settings by the request's directives.
-    pub fn apply(&self, route: &mut RouteConfig, longest_keep: u32) {
+    pub fn apply(&self, route: &mut RouteConfig, longest_keep: Duration) {
         if self.off {
             route.continuation = ContinueBy::Off;
         }
@@ -362,14 +362,10 @@ impl RequestDirectives {
             .map(|most| most.min(self.continuations.unwrap_or(u32::MAX)));
         route.max_risk = route
             .max_risk
-            .map(|most| most.min(self.max_risk.unwrap_or(1.0)));
+            .map(|most| f64::from(most).min(self.max_risk.unwrap_or(1.0)).into());
         route.on_give_up = self.give_up.or(route.on_give_up);
         route.repair = self.repair.or(route.repair);
-        let keep = self.keep.map(|keep| {
-            u32::try_from(keep.as_secs())
-                .unwrap_or(u32::MAX)
-                .min(longest_keep)
-        });
+        let keep = self.keep.map(|keep| keep.min(longest_keep).into());
         route.keep = keep.or(route.keep);
     }
 

@@ -17,6 +17,7 @@ use restitch::provider::Delta;
 use restitch::sse::Decoder;
 use restitch_http::{Body, Client, Upstream};
 use restitch_proxy as proxy;
+use restitch_proxy::config::Config;
 use restitch_sim as sim;
 use restitch_sim::{Script, Sim};
 
@@ -92,9 +93,12 @@ impl Stage {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone_from(record);
         };
-        let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
-        let client = Client::new(upstream).map_err(io::Error::other)?;
-        let proxy = proxy::Proxy::new(client)
+        let mut config = Config::default();
+        config.proxy.upstream = Some(sim.url());
+        // The demo's own runtime serves the connections.
+        config.proxy.threads = 0;
+        let proxy = proxy::Proxy::new(config, &|_| None)
+            .map_err(io::Error::other)?
             .observe(Arc::new(observer))
             .bind(loopback)
             .await?;

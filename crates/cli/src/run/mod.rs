@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 
 use super::dialect::named;
-use super::proxy::{client, configured};
+use super::proxy::{exit, variable};
 use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
 use ask::{Patience, ask};
@@ -32,7 +32,8 @@ use restitch::session::{GiveUp, Part};
 use restitch::sse::Framed;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
-use restitch_proxy::config::{Config, LogFormat};
+use restitch_proxy::config::value::Risk;
+use restitch_proxy::config::{AccessConfig, Config, LogFormat};
 use target::Target;
 use trace::Trace;
 
@@ -77,12 +78,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
     /// Calls after the first one. [default: 8]
-    #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
+    #[arg(long, value_name = "N", env = "RESTITCH_MAX_CONTINUATIONS")]
     max_continuations: Option<u32>,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = settings::max_risk)]
-    max_risk: Option<f64>,
+    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK")]
+    max_risk: Option<Risk>,
     /// Ask with each continuation how much of the document is delivered, and stop if that does not
     /// rise.
     #[arg(long)]
@@ -227,11 +228,9 @@ impl PromptText {
 /// Returns the configuration of the file and the flags.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
-    config.limits.continuation.max_continuations = args
-        .max_continuations
-        .unwrap_or(config.limits.continuation.max_continuations);
-    config.limits.continuation.max_risk =
-        args.max_risk.unwrap_or(config.limits.continuation.max_risk);
+    let limits = &mut config.limits;
+    limits.max_continuations = args.max_continuations.unwrap_or(limits.max_continuations);
+    limits.max_risk = args.max_risk.unwrap_or(limits.max_risk);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The crate's own template is valid.
@@ -242,6 +241,17 @@ fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
             .unwrap_or(config.prompt);
     }
     Some(config)
+}
+
+/// Returns the configuration of a proxy that asks one upstream and has no clients of its own.
+fn asking(mut config: Config, target: &Target) -> Config {
+    config.proxy.upstream = Some(target.upstream.to_string());
+    // The command reports how the answer ended and that elements may be missing, so a closed
+    // document misleads no reader.
+    config.proxy.on_give_up = GiveUp::Close;
+    config.access = AccessConfig::default();
+    config.routes.clear();
+    config
 }
 
 /// Fails if the document can't be written to this file. Called before the first request, since an
@@ -277,8 +287,6 @@ async fn answer(
     let trace = trace
         .map_err(|error| Failed::Io(format!("--trace: {error}")))?
         .map(Arc::new);
-    let client =
-        client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
@@ -289,11 +297,12 @@ async fn answer(
                 .clone_from(record);
         }
     };
-    let limits = config.limits.clone();
-    // The command reports how the answer ended and that elements may be missing, so a closed
-    // document misleads no reader.
-    let mut proxy = configured(client, &config)
-        .give_up(GiveUp::Close)
+    let limits = config.all_limits();
+    let mut proxy = Proxy::new(asking(config, &target), &variable)
+        .map_err(|error| match exit(&error) {
+            Exit::Usage => Failed::Usage(error.to_string()),
+            _ => Failed::Io(error.to_string()),
+        })?
         .observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);

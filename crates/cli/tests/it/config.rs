@@ -39,19 +39,19 @@ fn every_example_of_the_page_is_right() {
         config.proxy.upstream.as_deref(),
         Some("https://openrouter.ai/api")
     );
-    assert_eq!(config.proxy.listen, Some("127.0.0.1:7378".parse().unwrap()));
+    assert_eq!(config.proxy.listen, "127.0.0.1:7378".parse().unwrap());
     assert_eq!(
         (config.proxy.adapt, config.proxy.raise_max_tokens),
-        (Some(true), Some(2))
+        (true, 2)
     );
-    assert_eq!(config.proxy.log.as_deref(), Some("warn"));
+    assert_eq!(config.proxy.log, "warn");
     let limits = Limits::default()
         .with_max_continuations(4)
         .with_max_consecutive_failures(2)
         .with_idle_timeout(Duration::from_secs(120))
         .with_keep_alive_interval(Duration::from_millis(2500))
         .with_max_verbatim_context(65_536);
-    assert_eq!(config.limits, limits);
+    assert_eq!(config.all_limits(), limits);
     let names: Vec<_> = config
         .routes
         .iter()
@@ -124,7 +124,6 @@ fn the_page_has_every_key_and_default() {
         }
     }
     // A refusal has the name of the limit that was reached.
-    let (_, settings) = PAGE.split_once("\n## `[limits]`").unwrap();
     let row_of = |page: &str, key: &str| {
         let row = page
             .lines()
@@ -132,14 +131,22 @@ fn the_page_has_every_key_and_default() {
         row.unwrap_or_else(|| panic!("{key}")).to_owned()
     };
     let row = |key: &str| row_of(PAGE, key);
-    for (key, value) in shown["limits"].as_table().unwrap() {
+    let rows = ["limits", "engine"].into_iter().flat_map(|table| {
+        shown[table]
+            .as_table()
+            .unwrap()
+            .iter()
+            .map(move |row| (table, row))
+    });
+    for (table, (key, value)) in rows {
+        let (_, settings) = PAGE.split_once(&format!("\n## `[{table}]`")).unwrap();
         let defaults = row_of(settings, &format!("`{key}`"))
             .split('|')
             .nth(3)
             .unwrap()
             .trim()
             .to_owned();
-        let value = value.to_string();
+        let value = value.to_string().replace('"', "");
         assert!(
             defaults.split(", ").any(|default| default == value),
             "{key} is {value}, the page says {defaults}"
@@ -195,7 +202,7 @@ fn an_empty_file_is_the_default() {
     for text in ["", "# nothing\n", "[limits]\n[prompt]\n[proxy]\n"] {
         assert_eq!(parse(text), Config::default());
     }
-    assert_eq!(Config::default().limits, Limits::default());
+    assert_eq!(Config::default().all_limits(), Limits::default());
     assert_eq!(Config::default().prompt, Prompt::default());
     assert_eq!(Config::default().table(), Table::default());
 }
@@ -204,21 +211,91 @@ fn an_empty_file_is_the_default() {
 #[test]
 fn a_key_of_limits_sets_its_own_limit() {
     let defaults: toml::Table = Config::default().show().parse().unwrap();
-    for key in defaults["limits"].as_table().unwrap().keys() {
+    for (table, key) in ["limits", "engine"].into_iter().flat_map(|table| {
+        defaults[table]
+            .as_table()
+            .unwrap()
+            .keys()
+            .map(move |key| (table, key))
+    }) {
         let is_share = key.starts_with("max_risk") || key == "max_extra_share";
         let value = if is_share { "0.5" } else { "7" };
-        let shown: toml::Table = parse(&format!("[limits]\n{key} = {value}\n"))
+        let shown: toml::Table = parse(&format!("[{table}]\n{key} = {value}\n"))
             .show()
             .parse()
             .unwrap();
-        for (other, shown) in shown["limits"].as_table().unwrap() {
-            let expected = if other == key {
+        for (other, shown) in shown[table].as_table().unwrap() {
+            let is_time = defaults[table][key].is_str();
+            let expected = if other == key && is_time {
+                format!("\"{value}s\"")
+            } else if other == key {
                 value.to_owned()
             } else {
-                defaults["limits"][other].to_string()
+                defaults[table][other].to_string()
             };
             assert_eq!(shown.to_string(), expected, "{other}, where {key} is set");
         }
+    }
+}
+
+#[test]
+fn a_time_has_a_unit_or_is_a_number_of_seconds() {
+    for (written, milliseconds) in [
+        ("7", 7_000),
+        ("2.5", 2_500),
+        ("\"7\"", 7_000),
+        ("\"250ms\"", 250),
+        ("\"2.5s\"", 2_500),
+        ("\"5m\"", 300_000),
+        ("\"1h 30m\"", 5_400_000),
+        ("\"1y\"", 31_557_600_000),
+    ] {
+        let limits = parse(&format!("[limits]\nidle_timeout = {written}\n")).limits;
+        let expected = Duration::from_millis(milliseconds);
+        assert_eq!(limits.idle_timeout.0, expected, "{written}");
+    }
+    for written in [
+        "\"\"",
+        "\"s\"",
+        "\"-1s\"",
+        "\"2y\"",
+        "true",
+        "\"18446744073709551615s1000ms\"",
+        "inf",
+    ] {
+        let (line, column, message) = wrong(&format!("[limits]\nidle_timeout = {written}\n"));
+        assert_eq!((line, column), (2, 16), "{written}");
+        assert!(message.contains("a time from 1ms to a year"), "{message}");
+    }
+}
+
+/// Without a key that is near, the message has no list: `[limits]` has some forty keys.
+#[test]
+fn an_unknown_key_names_the_nearest_known_one() {
+    for (text, message) in [
+        (
+            "[limits]\nidel_timeout = 1\n",
+            "unknown field `idel_timeout`: did you mean `idle_timeout`?",
+        ),
+        (
+            "[proxy]\nupstrem = 1\n",
+            "unknown field `upstrem`: did you mean `upstream`?",
+        ),
+        (
+            "[[route]]\nfallbacks = []\n",
+            "unknown field `fallbacks`: did you mean `fallback`?",
+        ),
+        (
+            "[limits]\nmax_children = 7\n",
+            "unknown field `max_children`: it is a key of `[engine]`",
+        ),
+        (
+            "[[route]]\npatience = 7\n",
+            "unknown field `patience`: it is a key of `[limits]`",
+        ),
+        ("[limits]\nx = 1\n", "unknown field `x`"),
+    ] {
+        assert_eq!(wrong(text).2, message);
     }
 }
 
@@ -242,9 +319,14 @@ fn what_is_wrong_is_told_with_its_line() {
             "[limits]\ncontinuation = 4\n",
             2,
             1,
-            "unknown field `continuation`",
+            "unknown field `continuation`: did you mean `max_continuations`?",
         ),
-        ("[limit]\n", 1, 2, "unknown field `limit`"),
+        (
+            "[limit]\n",
+            1,
+            2,
+            "unknown field `limit`: did you mean `limits`?",
+        ),
         ("x = 1\n", 1, 1, "unknown field `x`"),
         (
             "\n\n[proxy]\nlisten = \"nowhere\"\n",
@@ -362,36 +444,46 @@ fn what_is_wrong_is_told_with_its_line() {
             15,
             "`{{here}}` at byte 6 is no place",
         ),
-        ("[limits]\nidle_timeout = 0\n", 2, 16, "more than 0"),
-        ("[limits]\nidle_timeout = -1\n", 2, 16, "more than 0"),
+        (
+            "[limits]\nidle_timeout = 0\n",
+            2,
+            16,
+            "`0` is not a time from 1ms to a year",
+        ),
+        (
+            "[limits]\nidle_timeout = -1\n",
+            2,
+            16,
+            "`-1` is not a time from 1ms to a year",
+        ),
         (
             "[limits]\nkeep_alive_interval = 1e99\n",
             2,
             23,
-            "from 0 to a year",
+            "is not a time from 0s to a year",
         ),
         (
             "[limits]\nkeep_alive_interval = nan\n",
             2,
             23,
-            "from 0 to a year",
+            "is not a time from 0s to a year",
         ),
         (
-            "[limits]\nmax_backoff = \"10s\"\n",
+            "[engine]\nmax_backoff = \"10x\"\n",
             2,
             15,
-            "seconds, from 0 to a year",
+            "`10x` is not a time from 0s to a year, such as `30s` or `5m`",
         ),
         ("[limits]\nmax_body_bytes = -1\n", 2, 18, "invalid value"),
-        ("[limits]\nmax_depth = 0\n", 2, 13, "a number above 0"),
+        ("[engine]\nmax_depth = 0\n", 2, 13, "a number above 0"),
         (
-            "[limits]\noverlap_window = 262145\n",
+            "[engine]\noverlap_window = 262145\n",
             2,
             18,
             "a number from 0 to 262144: in text that repeats itself",
         ),
         (
-            "[limits]\nmax_pending_bytes = 0\n",
+            "[engine]\nmax_pending_bytes = 0\n",
             2,
             21,
             "a number from 1 to 262144",
@@ -400,19 +492,19 @@ fn what_is_wrong_is_told_with_its_line() {
             "[limits]\nmax_risk = 1.5\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         (
             "[limits]\nmax_risk = -1\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         (
             "[limits]\nmax_risk = nan\n",
             2,
             12,
-            "expected `max_risk` from 0 to 1",
+            "is not a number from 0 to 1",
         ),
         ("[limits]\nrisk = 0.5\n", 2, 1, "unknown field `risk`"),
         (
@@ -509,7 +601,7 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[route]]\nfirst_byte_timeout = 0\n",
             2,
             22,
-            "`0` is not seconds",
+            "`0` is not a time from 1ms",
         ),
         (
             "[[route]]\nfallback = [{ model = \"a\" }]\n",
@@ -545,7 +637,7 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[route]]\nmax_total_time = -1\n",
             2,
             18,
-            "`-1` is not seconds",
+            "`-1` is not a time from 0s",
         ),
         (
             "[[route]]\nheader = { \"a b\" = \"c\" }\n",
@@ -615,7 +707,7 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
-const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nmax_backoff = 0.25\nmax_children = 7\n\
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[engine]\nmax_backoff = 0.25\nmax_children = 7\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
     allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
@@ -690,9 +782,10 @@ fn what_is_shown_says_the_same() {
         for shown in [config.show(), config.show_all()] {
             let again = parse(&shown);
             assert_eq!(again.limits, config.limits, "{shown}");
+            assert_eq!(again.engine, config.engine, "{shown}");
             assert_eq!(again.routes, config.routes, "{shown}");
             assert_eq!(again.prompt, config.prompt, "{shown}");
-            assert_eq!(again.proxy, config.proxy.filled(), "{shown}");
+            assert_eq!(again.proxy, config.proxy, "{shown}");
             assert_eq!(
                 (again.access, again.tls),
                 (config.access.clone(), config.tls.clone()),
@@ -939,7 +1032,7 @@ mod commands {
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
             continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = 0.0\nfirst_byte_timeout = 300.0\nkeep = 0\n# A request of openai-chat; the rest of a cut answer is asked for by a \
+            max_extra_share = 0.0\nmax_total_time = \"0s\"\nfirst_byte_timeout = \"5m\"\nkeep = \"0s\"\n# A request of openai-chat; the rest of a cut answer is asked for by a \
             prefill (`turn`), and by a re-prompt where that is refused.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
@@ -977,7 +1070,7 @@ mod commands {
             ("x-restitch-give-up: close", "on_give_up = \"close\"\n"),
             ("x-restitch-repair: guess", "repair = \"guess\"\n"),
             // Nothing is kept that the operator does not allow.
-            ("x-restitch-keep: 60", "keep = 0\n"),
+            ("x-restitch-keep: 60", "keep = \"0s\"\n"),
         ] {
             let ran = explain(&["--model", "claude-x", "--header", header]);
             assert!(
@@ -1024,9 +1117,9 @@ mod commands {
         let plain = with_variables(&folder, &["config", "show"], &[]);
         let names = [
             "ON_GIVE_UP",
-            "CONTINUATIONS",
-            "IDLE",
-            "BODY",
+            "MAX_CONTINUATIONS",
+            "IDLE_TIMEOUT",
+            "MAX_BODY_BYTES",
             "LISTEN",
             "UPSTREAM",
             "ADAPT",
@@ -1047,18 +1140,18 @@ mod commands {
         }
         let flag = with_variables(
             &folder,
-            &["config", "show", "--idle", "7"],
-            &[("RESTITCH_IDLE", "")],
+            &["config", "show", "--idle-timeout", "7"],
+            &[("RESTITCH_IDLE_TIMEOUT", "")],
         );
-        assert!(flag.out.contains("idle_timeout = 7\n"), "{}", flag.out);
+        assert!(flag.out.contains("idle_timeout = \"7s\"\n"), "{}", flag.out);
     }
 
     #[test]
     fn an_error_names_its_variable() {
         let folder = folder("config-variable", &[]);
         for (name, value) in [
-            ("CONTINUATIONS", "many"),
-            ("IDLE", "0"),
+            ("MAX_CONTINUATIONS", "many"),
+            ("IDLE_TIMEOUT", "0"),
             ("LISTEN", "here"),
             ("ADAPT", "perhaps"),
             ("LOG", "loud"),
@@ -1073,11 +1166,11 @@ mod commands {
             assert!(ran.err.contains(&named), "{}", ran.err);
         }
         // The flag is named if the value came from the flag.
-        let args = ["config", "show", "--continuations", "few"];
-        let ran = with_variables(&folder, &args, &[("RESTITCH_CONTINUATIONS", "many")]);
+        let args = ["config", "show", "--max-continuations", "few"];
+        let ran = with_variables(&folder, &args, &[("RESTITCH_MAX_CONTINUATIONS", "many")]);
         assert!(
             ran.err
-                .contains("invalid value 'few' for '--continuations <N>'"),
+                .contains("invalid value 'few' for '--max-continuations <N>'"),
             "{}",
             ran.err
         );
@@ -1091,19 +1184,19 @@ mod commands {
         let variables = [
             ("RESTITCH_CONTINUATION", "secret"),
             ("RESTITCH", "1"),
-            ("RESTITCH_IDEL", ""),
+            ("RESTITCH_IDEL_TIMEOUT", ""),
         ];
         let ran = with_variables(&folder, &["config", "show"], &variables);
         assert_eq!((ran.code, &ran.out), (0, &plain.out));
         assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
         assert!(
             ran.err
-                .contains("restitch: RESTITCH_CONTINUATION: no such variable; known are "),
+                .contains("restitch: RESTITCH_CONTINUATION: no such variable; did you mean RESTITCH_MAX_CONTINUATIONS?"),
             "{}",
             ran.err
         );
         assert!(
-            ran.err.contains("RESTITCH_CONTINUATIONS") && !ran.err.contains("secret"),
+            ran.err.contains("did you mean RESTITCH_IDLE_TIMEOUT?") && !ran.err.contains("secret"),
             "{}",
             ran.err
         );
@@ -1350,10 +1443,10 @@ mod commands {
         let numbers = |config: &Config| {
             let limits = &config.limits;
             (
-                limits.continuation.max_continuations,
-                limits.transport.idle_timeout.as_secs(),
-                limits.transport.max_body_bytes,
-                limits.continuation.max_consecutive_failures,
+                limits.max_continuations,
+                limits.idle_timeout.0.as_secs(),
+                limits.max_body_bytes,
+                limits.max_consecutive_failures,
             )
         };
         assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
@@ -1362,8 +1455,8 @@ mod commands {
         assert_eq!(file.proxy.upstream.as_deref(), Some("http://file.example"));
         let variables = [
             ("RESTITCH_CONFIG", "restitch.toml"),
-            ("RESTITCH_CONTINUATIONS", "5"),
-            ("RESTITCH_IDLE", "50"),
+            ("RESTITCH_MAX_CONTINUATIONS", "5"),
+            ("RESTITCH_IDLE_TIMEOUT", "50"),
             ("RESTITCH_UPSTREAM", "http://variable.example"),
             ("RESTITCH_ADAPT", "true"),
             ("RESTITCH_LOG", "debug"),
@@ -1381,26 +1474,26 @@ mod commands {
             Some("http://variable.example")
         );
         assert_eq!(
-            (variable.proxy.adapt, variable.proxy.log.as_deref()),
-            (Some(true), Some("debug"))
+            (variable.proxy.adapt, variable.proxy.log.as_str()),
+            (true, "debug")
         );
-        assert_eq!(variable.proxy.on_give_up, Some(GiveUp::Close));
+        assert_eq!(variable.proxy.on_give_up, GiveUp::Close);
         assert_eq!(
             show(&["--on-give-up", "error"], &variables)
                 .proxy
                 .on_give_up,
-            Some(GiveUp::Error)
+            GiveUp::Error
         );
         assert_eq!(
             (file.proxy.repair, variable.proxy.repair),
-            (Some(RepairLevel::Strict), Some(RepairLevel::Syntax))
+            (RepairLevel::Strict, RepairLevel::Syntax)
         );
         assert_eq!(
             show(&["--repair", "guess"], &variables).proxy.repair,
-            Some(RepairLevel::Guess)
+            RepairLevel::Guess
         );
         let args = [
-            "--continuations",
+            "--max-continuations",
             "6",
             "--upstream",
             "http://flag.example",
@@ -1411,11 +1504,8 @@ mod commands {
         let flag = show(&args, &variables);
         assert_eq!(numbers(&flag), (6, 50, 200, 3));
         assert_eq!(flag.proxy.upstream.as_deref(), Some("http://flag.example"));
-        assert_eq!(
-            (flag.proxy.adapt, flag.proxy.log.as_deref()),
-            (Some(false), Some("off"))
-        );
-        assert_eq!(flag.proxy.listen, Some("127.0.0.1:5".parse().unwrap()));
+        assert_eq!((flag.proxy.adapt, flag.proxy.log.as_str()), (false, "off"));
+        assert_eq!(flag.proxy.listen, "127.0.0.1:5".parse().unwrap());
         assert_eq!(
             (file.proxy.admin, flag.proxy.admin),
             (None, Some("127.0.0.1:6".parse().unwrap()))
@@ -1424,26 +1514,20 @@ mod commands {
             show(&["--admin", "[::1]:7"], &variables).proxy.admin,
             Some("[::1]:7".parse().unwrap())
         );
-        assert_eq!(
-            (file.proxy.page_answers, flag.proxy.page_answers),
-            (Some(0), Some(20))
-        );
+        assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (0, 20));
         assert_eq!(
             (file.proxy.log_content, flag.proxy.log_content),
-            (Some(false), Some(true))
+            (false, true)
         );
-        assert_eq!(
-            show(&["--log-content=false"], &variables).proxy.log_content,
-            Some(false)
-        );
-        assert_eq!(show(&["--log-content"], &[]).proxy.log_content, Some(true));
+        assert!(!show(&["--log-content=false"], &variables).proxy.log_content);
+        assert!(show(&["--log-content"], &[]).proxy.log_content);
         assert_eq!(
             show(&["--page-answers", "0"], &variables)
                 .proxy
                 .page_answers,
-            Some(0)
+            0
         );
-        assert_eq!(show(&["--adapt"], &[]).proxy.adapt, Some(true));
+        assert!(show(&["--adapt"], &[]).proxy.adapt);
         let trust = [
             ("RESTITCH_TOKEN_VARIABLE", "A"),
             ("RESTITCH_CA_FILE", "ca.pem"),
@@ -1470,8 +1554,8 @@ mod commands {
             Config::parse(&ran.out)
                 .unwrap()
                 .limits
-                .continuation
                 .max_risk
+                .0
                 .to_string()
         };
         assert_eq!(risk(&show(&[], &[])), "0.001");
@@ -1571,7 +1655,6 @@ mod commands {
         let limits = restitch::Limits::default();
         for default in [
             limits.continuation.max_continuations as usize,
-            limits.transport.idle_timeout.as_secs() as usize,
             limits.transport.max_body_bytes,
         ] {
             assert!(
@@ -1579,7 +1662,14 @@ mod commands {
                 "{default}: {help}"
             );
         }
-        for default in ["127.0.0.1:7378", "false", "leave", "info"] {
+        for default in [
+            "127.0.0.1:7378",
+            "false",
+            "leave",
+            "info",
+            "1m",
+            "one for each core",
+        ] {
             assert!(
                 help.contains(&format!("[default: {default}]")),
                 "{default}: {help}"

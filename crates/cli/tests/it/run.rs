@@ -18,7 +18,7 @@ mod wires;
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Berta"}, {"id": 3, "name": "Cilli"}, {"id": 4, "name": "Dora"}]}"#;
 
 /// A row for every model, which is wrong where a prefix is refused.
-const TURN: &str = "[limits]\ncontext_budget_chars = 54\n[[capability]]\nmodel = \"*\"\nprefill = \"turn\"\nrejects_trailing_space = true\n";
+const TURN: &str = "[engine]\ncontext_budget_chars = 54\n[[capability]]\nmodel = \"*\"\nprefill = \"turn\"\nrejects_trailing_space = true\n";
 
 /// Runs the command against a server with this script; how it ended, and the prompts of all calls.
 fn ask(name: &str, script: &str, arguments: &[&str]) -> (Ran, Vec<Value>) {
@@ -905,7 +905,7 @@ fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
             ("prompt.txt", b"x"),
             (
                 "limits.toml",
-                b"[limits]\nmax_backoff = 0.05\npatience = 0\n",
+                b"[engine]\nmax_backoff = 0.05\n[limits]\npatience = 0\n",
             ),
         ],
     );
@@ -1005,7 +1005,7 @@ fn the_offset_of_a_call_counts_the_document() {
             ("prompt.txt", b"x"),
             (
                 "limits.toml",
-                b"[limits]\nmax_verbatim_context = 20\ncontext_budget_chars = 10\n",
+                b"[limits]\nmax_verbatim_context = 20\n[engine]\ncontext_budget_chars = 10\n",
             ),
         ],
     );

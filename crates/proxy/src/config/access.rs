@@ -5,81 +5,65 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// The restrictions on the proxy's clients and on their requests. An empty list is the default that
 /// its key describes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
-pub struct Access {
-    /// The environment variable that has the token which every request has to carry. `None`: no
-    /// token is needed.
+pub struct AccessConfig {
+    /// The environment variable that has the token of the proxy. A request without the token is
+    /// refused. None: no token is needed.
+    #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
-    /// The accepted hosts of requests, with or without a port. Empty: all.
+    /// The accepted hosts of requests, with or without a port, with commas between. None: all.
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
     #[serde(deserialize_with = "hosts")]
     pub allow_hosts: Vec<String>,
-    /// The accepted origins of pages in browsers; `*` accepts all. Empty: none.
+    /// The accepted origins of pages in browsers, with commas between; `*` accepts all. None: no
+    /// page.
+    #[arg(long, value_name = "ORIGINS", value_delimiter = ',', value_parser = origin, hide_short_help = true)]
     #[serde(deserialize_with = "origins")]
     pub allow_origins: Vec<String>,
-    /// The accepted paths; a `*` at the end matches any rest. Empty: all.
+    /// The accepted paths, with commas between; a `*` at the end matches any rest. None: all.
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = path, hide_short_help = true)]
     #[serde(deserialize_with = "paths")]
     pub allow_paths: Vec<String>,
-    /// The accepted methods. Empty: all but `TRACE`.
+    /// The accepted methods, with commas between. None: all but `TRACE`.
+    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = method, hide_short_help = true)]
     #[serde(deserialize_with = "methods")]
     pub allow_methods: Vec<String>,
 }
 
-/// Reads a list and checks its entries: an invalid entry would never match a request.
-fn list<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    is_right: impl Fn(&str) -> bool,
-    kind: &str,
-) -> Result<Vec<String>, D::Error> {
-    let entries = Vec::<String>::deserialize(deserializer)?;
-    match entries.iter().find(|entry| !is_right(entry)) {
-        Some(entry) => Err(D::Error::custom(format!("`{entry}` is not {kind}"))),
-        None => Ok(entries),
-    }
+/// Declares the check of an entry, and a function that reads a list of such entries from a file: an
+/// invalid entry would never match a request.
+macro_rules! entries {
+    ($($list:ident of $entry:ident: $is_right:expr, $kind:literal;)+) => { $(
+        fn $entry(entry: &str) -> Result<String, String> {
+            let is_right: fn(&str) -> bool = $is_right;
+            is_right(entry).then(|| entry.to_owned()).ok_or_else(|| format!("`{entry}` is not {}", $kind))
+        }
+
+        fn $list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+            let entries = Vec::<String>::deserialize(deserializer)?;
+            entries.iter().map(|entry| $entry(entry)).collect::<Result<_, _>>().map_err(D::Error::custom)
+        }
+    )+ };
 }
 
-fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let is_right = |host: &str| !host.is_empty() && !host.contains(['/', '@', '*', ',', ' ']);
-    list(
-        deserializer,
-        is_right,
-        "a host like `llm.example`, `llm.example:8080` or `[::1]`",
-    )
-}
-
-fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let is_right = |origin: &str| {
-        let host = origin.split_once("://").map_or("", |(_, host)| host);
-        matches!(origin, "*" | "null")
-            || !host.is_empty() && !host.contains(['/', '@', '*', ',', ' '])
-    };
-    list(
-        deserializer,
-        is_right,
-        "an origin like `https://app.example`, without a path, nor `null`, nor `*`",
-    )
-}
-
-fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let is_right = |path: &str| {
+entries! {
+    hosts of host: is_host, "a host like `llm.example`, `llm.example:8080` or `[::1]`";
+    origins of origin: |origin| {
+        matches!(origin, "*" | "null") || origin.split_once("://").is_some_and(|(_, host)| is_host(host))
+    }, "an origin like `https://app.example`, without a path, nor `null`, nor `*`";
+    paths of path: |path| {
         let path = path.strip_suffix('*').unwrap_or(path);
         path.starts_with('/') && !path.contains(['*', '?', '#', ' '])
-    };
-    list(
-        deserializer,
-        is_right,
-        "a path like `/v1/models` or `/v1/*`",
-    )
+    }, "a path like `/v1/models` or `/v1/*`";
+    methods of method: |method| {
+        let is_plain = |byte: u8| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_');
+        !method.is_empty() && method.bytes().all(is_plain)
+    }, "a method like `POST`, in capitals";
 }
 
-fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let is_right = |method: &str| {
-        !method.is_empty()
-            && method
-                .bytes()
-                .all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
-    };
-    list(deserializer, is_right, "a method like `POST`, in capitals")
+fn is_host(host: &str) -> bool {
+    !host.is_empty() && !host.contains(['/', '@', '*', ',', ' '])
 }

@@ -1,342 +1,262 @@
-//! Reads and writes `[limits]`: bytes, counts and seconds.
+//! `[limits]`: the bytes, counts, times and risks that an operator limits; `[engine]`: those that
+//! are best left alone.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-use serde::de::{Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use super::Config;
+use super::value::{Count, Positive, PositiveTime, Risk, SeamBytes, Share, Time};
+use restitch::Limits;
 
-use crate::route_config::written;
-use restitch::internal::limits::MAX_SEAM_BYTES;
-
-/// Declares a table whose keys are the members of [`Limits`](restitch::Limits). Each is optional.
-macro_rules! limits {
-    ($($group:ident: $ty:ident { $($key:ident: $type:ty),+ $(,)? })+) => {
-        #[derive(Debug, Default, Deserialize, Serialize)]
+/// Declares the two tables: their keys are the members of [`Limits`], with their defaults.
+macro_rules! tables {
+    ($($group:ident: $ty:ident {
+        limits { $($(#[$meta:meta])* $key:ident: $type:ty,)* }
+        engine { $($(#[$engine_meta:meta])* $engine_key:ident: $engine_type:ty,)* }
+    })+) => {
+        /// `[limits]`.
+        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, clap::Args)]
         #[serde(deny_unknown_fields, default)]
-        pub(super) struct Limits {
-            $($(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
+        #[non_exhaustive]
+        pub struct LimitsConfig {
+            $($($(#[$meta])* pub $key: $type,)*)+
         }
 
-        impl From<Limits> for restitch::Limits {
-            fn from(file: Limits) -> Self {
-                let mut limits = Self::default();
-                $($(if let Some(value) = file.$key { limits.$group.$key = value.into(); })+)+
+        /// `[engine]`: bounds on the work for unusual answers. Leave these alone.
+        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields, default)]
+        #[non_exhaustive]
+        pub struct EngineConfig {
+            $($($(#[$engine_meta])* pub $engine_key: $engine_type,)*)+
+        }
+
+        impl Config {
+            /// Returns the limits of `[limits]` and `[engine]`.
+            pub fn all_limits(&self) -> Limits {
+                let mut limits = Limits::default();
+                $(
+                    $(limits.$group.$key = self.limits.$key.into();)*
+                    $(limits.$group.$engine_key = self.engine.$engine_key.into();)*
+                )+
                 limits
             }
         }
 
-        impl From<&restitch::Limits> for Limits {
-            fn from(limits: &restitch::Limits) -> Self {
-                // The members are named one by one, so that a limit without a key does not compile.
-                $(let restitch::$ty { $($key),+ } = limits.$group.clone();)+
-                Self { $($($key: Some($key.into()),)+)+ }
-            }
+        fn split(limits: Limits) -> (LimitsConfig, EngineConfig) {
+            // The members are named one by one, so that a limit without a key does not compile.
+            $(let restitch::$ty { $($key,)* $($engine_key,)* } = limits.$group;)+
+            (
+                LimitsConfig { $($($key: $key.into(),)*)+ },
+                EngineConfig { $($($engine_key: $engine_key.into(),)*)+ },
+            )
         }
     };
 }
 
-limits! {
+tables! {
     parser: ParserLimits {
-        max_depth: Positive,
-        max_line_bytes: Positive,
-        max_event_bytes: Positive,
-        max_pending_bytes: SeamBytes<1>,
-        overlap_window: SeamBytes<0>,
-        max_children: usize,
-        max_lookahead: usize,
-        max_repairs: usize,
-        max_readings: usize,
-        max_text_bytes: Positive,
-        max_preamble_bytes: usize,
+        limits {
+            /// Bytes of the text of one answer. A longer first answer passes unread.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_text_bytes: Positive,
+        }
+        engine {
+            /// Open containers of a document.
+            max_depth: Positive,
+            /// Bytes of a line of an event stream.
+            max_line_bytes: Positive,
+            /// Bytes of an event of a stream, and of a whole body.
+            max_event_bytes: Positive,
+            /// Bytes of a continuation that are withheld until its place is decided.
+            max_pending_bytes: SeamBytes<1>,
+            /// Last bytes of the delivered text in which a continuation may start.
+            overlap_window: SeamBytes<0>,
+            /// Remembered children of open containers.
+            max_children: usize,
+            /// Bytes after a mistake that a guess may read.
+            max_lookahead: usize,
+            /// Repairs of one document.
+            max_repairs: usize,
+            /// Readings that guesses may try for each KiB before a mistake, and for 16 KiB more.
+            max_readings: usize,
+            /// Bytes of text before a root. More makes the answer prose.
+            max_preamble_bytes: usize,
+        }
     }
     continuation: ContinuationLimits {
-        max_anchor_chars: usize,
-        max_verbatim_context: usize,
-        context_budget_chars: usize,
-        max_risk: Risk,
-        max_risk_arguments: Risk,
-        max_continuations: u32,
-        max_consecutive_failures: u32,
-        max_no_progress: u32,
-        max_stalled_reports: u32,
-        max_total_tokens: OptionalCount,
-        max_extra_tokens: u32,
-        max_extra_share: OptionalShare,
-        max_total_time: Seconds,
-        patience: Seconds,
-        max_hint_age: Seconds,
-        overload_window: Seconds,
-        overload_min_calls: u32,
+        limits {
+            /// Bytes of delivered text that a continuation sends back verbatim.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_verbatim_context: usize,
+            /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what
+            /// was asked for.
+            #[arg(long, value_name = "RISK")]
+            max_risk: Risk,
+            /// The most calls after the first one, for one answer.
+            #[arg(long, value_name = "N")]
+            max_continuations: u32,
+            /// Failures in a row that end the loop.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_consecutive_failures: u32,
+            /// Tokens of all answers to one request; then no call is made. 0: no limit.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_total_tokens: Count,
+            /// Tokens of all continuations, as a multiple of the request's own limit; then no call is
+            /// made.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_extra_tokens: u32,
+            /// Tokens of all continuations, as a share of the first call's (0.5: one half); then no
+            /// call is made. 0: no limit.
+            #[arg(long, value_name = "SHARE", hide_short_help = true)]
+            max_extra_share: Share,
+            /// Time since the first byte of an answer, after which no call is made and an open
+            /// continuation ends. 0: no limit.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            max_total_time: Time,
+            /// How long an answer waits for an upstream that refuses connections, loses them or is
+            /// overloaded. 0: such calls are failures.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            patience: Time,
+        }
+        engine {
+            /// Characters of the anchor of the first question at a cut.
+            max_anchor_chars: usize,
+            /// Characters of values in the rendering that replaces a longer text.
+            context_budget_chars: usize,
+            /// The same for the arguments of a tool call, if it is less.
+            max_risk_arguments: Risk,
+            /// Continuations in a row without new text that end the loop.
+            max_no_progress: u32,
+            /// Answers in a row without reported progress that end the loop.
+            max_stalled_reports: u32,
+            /// How long the hint of a refusal about a model counts. 0: not at all.
+            max_hint_age: Time,
+            /// Time in which the calls of a model are counted: while most of them fail, one
+            /// continuation a second is asked for. 0: off.
+            overload_window: Time,
+            /// Calls within that time, below which nothing is concluded.
+            overload_min_calls: u32,
+        }
     }
     transport: TransportLimits {
-        max_read_ahead_bytes: usize,
-        max_body_bytes: usize,
-        idle_timeout: PositiveSeconds,
-        first_byte_timeout: PositiveSeconds,
-        text_timeout: PositiveSeconds,
-        connect_timeout: PositiveSeconds,
-        tls_timeout: PositiveSeconds,
-        keep_alive_interval: Seconds,
-        max_backoff: Seconds,
-        max_idle_connections: usize,
+        limits {
+            /// Bytes read ahead of a slow client.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_read_ahead_bytes: usize,
+            /// The largest request body, in bytes, whose answer can be continued. Larger ones are
+            /// passed through.
+            #[arg(long, value_name = "BYTES")]
+            max_body_bytes: usize,
+            /// Silence after which a provider counts as gone while a document is incomplete.
+            #[arg(long, value_name = "TIME")]
+            idle_timeout: PositiveTime,
+            /// Silence before the first text of an answer, after which a call counts as lost.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            first_byte_timeout: PositiveTime,
+            /// Time without text or reasoning, after which a call for a document counts as lost.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            text_timeout: PositiveTime,
+            /// Time for a connection to the upstream.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            connect_timeout: PositiveTime,
+            /// Time for TLS on a connection to the upstream.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            tls_timeout: PositiveTime,
+            /// Silence to the client, after which the proxy sends a comment while the rest is asked
+            /// for. 0: it sends none.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            keep_alive_interval: Time,
+        }
+        engine {
+            /// The longest wait between two calls.
+            max_backoff: Time,
+            /// Unused connections to the upstream that each thread keeps. 0: each call has a connection
+            /// of its own.
+            max_idle_connections: usize,
+        }
     }
     server: ServerLimits {
-        max_connections: Positive,
-        max_connections_per_client: Positive,
-        max_unfinished_bytes: Positive,
-        max_head_bytes: Positive,
-        max_head_fields: Positive,
-        head_timeout: PositiveSeconds,
-        handshake_timeout: PositiveSeconds,
-        unused_timeout: PositiveSeconds,
-        body_timeout: PositiveSeconds,
-        write_timeout: PositiveSeconds,
-        drain_timeout: PositiveSeconds,
-        max_metric_models: usize,
-        max_page_answer_bytes: usize,
-        max_page_bytes: usize,
+        limits {
+            /// Connections of all clients.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_connections: Positive,
+            /// Connections of one address; a Unix socket is one.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_connections_per_client: Positive,
+            /// Bytes of all incomplete request bodies.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_unfinished_bytes: Positive,
+            /// Bytes of the head of a request.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_head_bytes: Positive,
+            /// Fields of the head of a request.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_head_fields: Positive,
+            /// Time for the head of a request.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            head_timeout: PositiveTime,
+            /// Time of a TLS handshake with a client.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            handshake_timeout: PositiveTime,
+            /// Time without a request, after which a connection is closed.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            unused_timeout: PositiveTime,
+            /// Silence within the body of a request.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            body_timeout: PositiveTime,
+            /// Time in which a client takes no waiting byte, after which its connection is closed.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            write_timeout: PositiveTime,
+            /// Time that open answers get when the proxy stops.
+            #[arg(long, value_name = "TIME", hide_short_help = true)]
+            drain_timeout: PositiveTime,
+            /// Models with labels of their own in the metrics.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_metric_models: usize,
+            /// Bytes of text of one answer that the page of the admin listener keeps.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_page_answer_bytes: usize,
+            /// Bytes of text of all answers that the page keeps.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_page_bytes: usize,
+        }
+        engine {
+        }
     }
     keep: KeepLimits {
-        max_keep_time: Seconds,
-        max_kept_answers: usize,
-        max_kept_answer_bytes: Positive,
-        max_kept_bytes: Positive,
-    }
-}
-
-/// A number that must not be 0.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Positive(usize);
-
-impl<'de> Deserialize<'de> for Positive {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = usize::deserialize(deserializer)?;
-        let refused = || D::Error::invalid_value(Unexpected::Unsigned(0), &"a number above 0");
-        Some(Self(number))
-            .filter(|_| number > 0)
-            .ok_or_else(refused)
-    }
-}
-
-impl From<Positive> for usize {
-    fn from(number: Positive) -> Self {
-        number.0
-    }
-}
-
-impl From<usize> for Positive {
-    fn from(number: usize) -> Self {
-        Self(number)
-    }
-}
-
-/// Bytes that are compared at a seam, from `LEAST` to [`MAX_SEAM_BYTES`].
-#[derive(Clone, Copy, Debug, Serialize)]
-struct SeamBytes<const LEAST: usize>(usize);
-
-impl<'de, const LEAST: usize> Deserialize<'de> for SeamBytes<LEAST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = usize::deserialize(deserializer)?;
-        if (LEAST..=MAX_SEAM_BYTES).contains(&number) {
-            return Ok(Self(number));
+        limits {
+            /// The longest time for which a request may ask that its answer be kept. 0: none may.
+            #[arg(long, value_name = "TIME")]
+            max_keep_time: Time,
+            /// Answers that are kept at a time.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_kept_answers: usize,
+            /// Bytes of one kept answer.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_kept_answer_bytes: Positive,
+            /// Bytes of all kept answers.
+            #[arg(long, value_name = "BYTES", hide_short_help = true)]
+            max_kept_bytes: Positive,
         }
-        let expected = format!(
-            "a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds"
-        );
-        Err(D::Error::invalid_value(
-            Unexpected::Unsigned(number as u64),
-            &expected.as_str(),
-        ))
+        engine {
+        }
     }
 }
 
-impl<const LEAST: usize> From<SeamBytes<LEAST>> for usize {
-    fn from(number: SeamBytes<LEAST>) -> Self {
-        number.0
+impl Config {
+    /// Sets all keys of `[limits]` and `[engine]`.
+    pub fn set_limits(&mut self, limits: Limits) {
+        (self.limits, self.engine) = split(limits);
     }
 }
 
-impl<const LEAST: usize> From<usize> for SeamBytes<LEAST> {
-    fn from(number: usize) -> Self {
-        Self(number.min(MAX_SEAM_BYTES))
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        split(Limits::default()).0
     }
 }
 
-/// The probability of `max_risk`, from 0 to 1.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Risk(f64);
-
-impl<'de> Deserialize<'de> for Risk {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let risk = f64::deserialize(deserializer)?;
-        let refused =
-            || D::Error::invalid_value(Unexpected::Float(risk), &"`max_risk` from 0 to 1");
-        restitch::internal::limits::is_probability(risk)
-            .then_some(Self(risk))
-            .ok_or_else(refused)
-    }
-}
-
-impl From<Risk> for f64 {
-    fn from(risk: Risk) -> Self {
-        risk.0
-    }
-}
-
-impl From<f64> for Risk {
-    fn from(risk: f64) -> Self {
-        Self(risk)
-    }
-}
-
-/// A number for which 0 means no limit.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct OptionalCount(u64);
-
-impl From<OptionalCount> for Option<u64> {
-    fn from(count: OptionalCount) -> Self {
-        Some(count.0).filter(|count| *count > 0)
-    }
-}
-
-impl From<Option<u64>> for OptionalCount {
-    fn from(count: Option<u64>) -> Self {
-        // TOML can't write a larger number.
-        Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
-    }
-}
-
-/// A share of something, for which 0 means no limit.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-struct OptionalShare(#[serde(deserialize_with = "share")] f64);
-
-fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    written::share(deserializer).map(Option::unwrap_or_default)
-}
-
-impl From<OptionalShare> for Option<f64> {
-    fn from(share: OptionalShare) -> Self {
-        Some(share.0).filter(|share| *share > 0.0)
-    }
-}
-
-impl From<Option<f64>> for OptionalShare {
-    fn from(share: Option<f64>) -> Self {
-        Self(share.unwrap_or_default())
-    }
-}
-
-/// Seconds, whole or not, up to a year.
-#[derive(Clone, Copy, Debug)]
-struct Seconds(Duration);
-
-/// The same, and more than 0.
-#[derive(Clone, Copy, Debug)]
-struct PositiveSeconds(Duration);
-
-const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;
-
-struct SecondsVisitor {
-    zero: bool,
-}
-
-impl Visitor<'_> for SecondsVisitor {
-    type Value = Duration;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.zero {
-            "seconds, from 0 to a year"
-        } else {
-            "seconds, more than 0 and at most a year"
-        })
-    }
-
-    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a year of seconds is far below the precision of a double"
-        )]
-        self.visit_f64(seconds as f64)
-    }
-
-    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
-        let fits = seconds <= YEAR && (seconds > 0.0 || self.zero && seconds == 0.0);
-        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|_| fits);
-        duration.ok_or_else(|| E::invalid_value(Unexpected::Float(seconds), &self))
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(SecondsVisitor { zero: true })
-            .map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for PositiveSeconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(SecondsVisitor { zero: false })
-            .map(Self)
-    }
-}
-
-fn write<S: Serializer>(seconds: Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    match u32::try_from(seconds.as_secs())
-        .ok()
-        .filter(|_| seconds.subsec_nanos() == 0)
-    {
-        Some(whole) => serializer.serialize_u32(whole),
-        None => serializer.serialize_f64(seconds.as_secs_f64()),
-    }
-}
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(self.0, serializer)
-    }
-}
-
-impl Serialize for PositiveSeconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        write(self.0, serializer)
-    }
-}
-
-impl From<Seconds> for Duration {
-    fn from(seconds: Seconds) -> Self {
-        seconds.0
-    }
-}
-
-impl From<PositiveSeconds> for Duration {
-    fn from(wait: PositiveSeconds) -> Self {
-        wait.0
-    }
-}
-
-/// 0 means no limit.
-impl From<Seconds> for Option<Duration> {
-    fn from(seconds: Seconds) -> Self {
-        Some(seconds.0).filter(|seconds| !seconds.is_zero())
-    }
-}
-
-impl From<Option<Duration>> for Seconds {
-    fn from(seconds: Option<Duration>) -> Self {
-        Self(seconds.unwrap_or_default())
-    }
-}
-
-impl From<Duration> for Seconds {
-    fn from(seconds: Duration) -> Self {
-        Self(seconds)
-    }
-}
-
-impl From<Duration> for PositiveSeconds {
-    fn from(seconds: Duration) -> Self {
-        Self(seconds)
+impl Default for EngineConfig {
+    fn default() -> Self {
+        split(Limits::default()).1
     }
 }

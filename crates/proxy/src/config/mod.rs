@@ -18,7 +18,7 @@
 //!     host = "127.0.0.1"
 //!     prefill = "continue-final-message"
 //! "#)?;
-//! assert_eq!(config.limits.continuation.max_continuations, 4);
+//! assert_eq!(config.limits.max_continuations, 4);
 //! assert_eq!(config.table().of("llama", Some("127.0.0.1")).prefill, PrefillForm::Final);
 //!
 //! let error = Config::parse("[limits]\nmax_continuation = 4\n").unwrap_err();
@@ -36,41 +36,55 @@ mod proxy;
 mod route;
 mod shape;
 mod tls;
+pub mod value;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use access::Access;
-pub use proxy::{LogFormat, Proxy};
-pub use proxy::{log_filter, store_address};
-pub use tls::Tls;
+pub use access::AccessConfig;
+pub use limits::{EngineConfig, LimitsConfig};
+pub use proxy::{LogFormat, ProxyConfig};
+pub use tls::TlsConfig;
 
 use crate::route_config::RouteConfig;
-use restitch::Limits;
 use restitch::provider::capability::{Row, Table};
 use restitch::session::Prompt;
 use restitch::shape::Shape;
 
-/// The settings of a configuration file, with defaults for missing ones.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The settings of a configuration file, with defaults for missing ones. The tables that derive
+/// [`Args`](clap::Args) declare a flag for each key, too: `update_from_arg_matches` puts the given
+/// flags over the file.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[non_exhaustive]
 pub struct Config {
+    /// `[proxy]`.
+    #[command(flatten)]
+    pub proxy: ProxyConfig,
+    /// `[access]`.
+    #[command(flatten)]
+    pub access: AccessConfig,
+    /// `[tls]`.
+    #[command(flatten)]
+    pub tls: TlsConfig,
     /// `[limits]`.
-    pub limits: Limits,
+    #[command(flatten)]
+    pub limits: LimitsConfig,
+    /// `[engine]`. A file alone sets it.
+    #[arg(skip)]
+    pub engine: EngineConfig,
     /// `[prompt]`.
+    #[arg(skip)]
     pub prompt: Prompt,
     /// `[[capability]]`, in the order of the file.
+    #[arg(skip)]
     pub capabilities: Vec<Row>,
     /// `[shape.NAME]`, in the order of the names.
+    #[arg(skip)]
     pub shapes: Vec<Shape>,
-    /// `[proxy]`.
-    pub proxy: Proxy,
-    /// `[access]`.
-    pub access: Access,
-    /// `[tls]`.
-    pub tls: Tls,
     /// `[[route]]`, in the order of the file, each with a name.
+    #[arg(skip)]
     pub routes: Vec<RouteConfig>,
 }
 
@@ -78,10 +92,11 @@ pub struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    proxy: proxy::Proxy,
-    access: access::Access,
-    tls: tls::Tls,
-    limits: limits::Limits,
+    proxy: ProxyConfig,
+    access: AccessConfig,
+    tls: TlsConfig,
+    limits: LimitsConfig,
+    engine: EngineConfig,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
     shape: shape::Shapes,
@@ -96,7 +111,8 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
         Ok(Self {
-            limits: file.limits.into(),
+            limits: file.limits,
+            engine: file.engine,
             prompt: file.prompt.into(),
             capabilities: file.capability.into_iter().map(Row::from).collect(),
             shapes: file.shape.into(),
@@ -116,6 +132,35 @@ impl Config {
     pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
         let config = Self::parse(text)?;
         route::check_upstreams(text).map(|()| config)
+    }
+
+    /// Returns the defaults of all settings that have one, by their keys, as a flag takes them. One
+    /// depends on the machine: `threads`.
+    pub fn defaults() -> BTreeMap<String, String> {
+        let tables = Self::default().tables();
+        let values = tables.into_iter().flat_map(|(_, table)| table);
+        let texts = values.filter_map(|(key, value)| match value {
+            toml::Value::Array(_) => None,
+            toml::Value::String(text) => Some((key, text)),
+            value => Some((key, value.to_string())),
+        });
+        texts.collect()
+    }
+
+    /// Returns the tables of single settings, with their names.
+    fn tables(&self) -> [(&'static str, toml::Table); 5] {
+        fn table(table: &impl Serialize) -> toml::Table {
+            let table = toml::Table::try_from(table);
+            debug_assert!(table.is_ok(), "{table:?}");
+            table.unwrap_or_default()
+        }
+        [
+            ("proxy", table(&self.proxy)),
+            ("access", table(&self.access)),
+            ("tls", table(&self.tls)),
+            ("limits", table(&self.limits)),
+            ("engine", table(&self.engine)),
+        ]
     }
 
     /// Returns the built-in capability table with this configuration's rows in front.
@@ -149,9 +194,9 @@ impl Config {
 
     /// Returns the text of this configuration with the defaults, without built-in rows.
     fn show_own(&self) -> String {
-        let mut proxy = self.proxy.filled();
+        let mut proxy = self.proxy.clone();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
-        proxy.store = proxy.store.as_deref().map(proxy::without_password);
+        proxy.store = proxy::without_password(&proxy.store);
         let mut text = format!("[proxy]\n{}", written(&proxy));
         if proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);
@@ -161,9 +206,10 @@ impl Config {
             text.push_str(NO_TOKEN);
         }
         text += &format!("\n[tls]\n{}", written(&self.tls));
+        text += &format!("\n[limits]\n{}", written(&self.limits));
         text += &format!(
-            "\n[limits]\n{}",
-            written(&limits::Limits::from(&self.limits))
+            "\n[engine]\n# (Leave these alone.)\n{}",
+            written(&self.engine)
         );
         text += &format!(
             "\n[prompt]\n{}",
@@ -267,11 +313,8 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn new(text: &str, error: &toml::de::Error) -> Self {
-        Self::at(
-            text,
-            error.span().map_or(0, |span| span.start),
-            error.message(),
-        )
+        let message = unknown_key(error.message()).unwrap_or_else(|| error.message().to_owned());
+        Self::at(text, error.span().map_or(0, |span| span.start), &message)
     }
 
     /// Creates an error at a byte of the text.
@@ -290,6 +333,37 @@ impl ConfigError {
         }
     }
 }
+
+/// Returns the message for an unknown key, with the table that has it or the nearest known one
+/// instead of all: serde lists them, and `[limits]` has some forty. `None`: the message is about
+/// something else.
+fn unknown_key(message: &str) -> Option<String> {
+    let (unknown, known) = message.split_once("`, expected ")?;
+    let key = unknown.strip_prefix("unknown field `")?;
+    let tables = Config::default().tables();
+    let table = tables.iter().find(|(_, table)| table.contains_key(key));
+    // The names stand between backticks.
+    let known = known.split('`').skip(1).step_by(2);
+    Some(match (table, nearest(key, known)) {
+        (Some((table, _)), _) => format!("unknown field `{key}`: it is a key of `[{table}]`"),
+        (None, Some(near)) => format!("unknown field `{key}`: did you mean `{near}`?"),
+        (None, None) => format!("unknown field `{key}`"),
+    })
+}
+
+/// Returns the known name that is most like another one, if any is.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .filter(|(likeness, _)| *likeness > LEAST_LIKENESS)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
+}
+
+/// The similarity from which on a known name is suggested: `continuation` is 0.90 like
+/// `max_continuations`, and any letter up to 0.71 like a name of eight letters that has it.
+const LEAST_LIKENESS: f64 = 0.75;
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,80 +3,134 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::ArgAction;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::value::Time;
 use crate::address::{ListenAddress, SocketMode, one_socket};
 use crate::route_config::written;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 
-/// The settings that `restitch proxy` has flags for, too. A flag wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+/// How the proxy runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
-pub struct Proxy {
-    /// The address to listen on.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
-    pub listen: Option<ListenAddress>,
-    /// The permissions of a Unix socket.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
-    pub socket_mode: Option<SocketMode>,
-    /// The proxy's certificate for its clients in PEM, and those that lead to its root.
+pub struct ProxyConfig {
+    /// The address to listen on: `127.0.0.1:7378`, `[::1]:7378`, `localhost:7378` (loopback, IPv4
+    /// and IPv6), `:7378` (all addresses of the machine) or `unix:/path/to.sock`. Port 0 takes a
+    /// free one.
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(with = "written::text")]
+    pub listen: ListenAddress,
+    /// The permissions of a Unix socket, in octal.
+    #[arg(long, value_name = "MODE")]
+    #[serde(with = "written::text")]
+    pub socket_mode: SocketMode,
+    /// The proxy's certificate for its clients in PEM, and those that lead to its root. Clients
+    /// then use https.
+    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_cert: Option<PathBuf>,
     /// The private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// The address of the listener for metrics and readiness. Without one there is no such
-    /// listener.
+    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and
+    /// readiness (`/readyz`): `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
+    /// machine). None: there is no such listener.
+    #[arg(long, value_name = "ADDRESS", value_parser = one_socket)]
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     pub admin: Option<SocketAddr>,
-    /// How many of the last answers keep their text, for the page of that listener.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_answers: Option<usize>,
-    /// The upstream's address.
+    /// Keep the text of the last N answers in memory and show it on that page. 0: the page shows no
+    /// text.
+    #[arg(long, value_name = "N")]
+    pub page_answers: usize,
+    /// The provider's address: `https://host[:port][/prefix]`. The path of a request is appended.
+    #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// How many threads serve connections.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "threads")]
-    pub threads: Option<usize>,
-    /// Whether first requests are adapted to the capabilities of their model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adapt: Option<bool>,
-    /// The factor by which each further call may be longer than the one before.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
-    pub raise_max_tokens: Option<u32>,
-    /// How an answer ends when its rest can't be obtained.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
-    pub on_give_up: Option<GiveUp>,
-    /// How an answer in prose is handled when its connection is lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prose: Option<Prose>,
-    /// How much of the JSON in an answer may be changed.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::repair"
-    )]
-    pub repair: Option<RepairLevel>,
-    /// Seconds for which answers are kept for clients that lose their connection, if the request
-    /// does not set it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<u32>,
-    /// The store of kept answers: `memory`, or the address of a Redis or Valkey server.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "store")]
-    pub store: Option<String>,
-    /// The filter of the log on standard error: one of [`LEVELS`](Self::LEVELS), or a
-    /// comma-separated list of `module=level`, in which a level without a module applies to all
-    /// other modules.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "log")]
-    pub log: Option<String>,
-    /// The format of its lines.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_format: Option<LogFormat>,
-    /// Whether it has the text of requests and answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_content: Option<bool>,
+    /// How many threads serve connections, each with upstream connections of its own.
+    #[arg(long, value_name = "N", value_parser = thread_number())]
+    #[serde(deserialize_with = "threads")]
+    pub threads: usize,
+    /// Adapt first requests to their model: remove a `response_format` that the model rejects, add
+    /// one where the stage of the request expects JSON, and add the suffix to the model's name
+    /// without which it does not search the web.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub adapt: bool,
+    /// The factor by which each further call may be longer than the one before, where the request
+    /// limits its tokens.
+    #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..))]
+    #[serde(deserialize_with = "factor")]
+    pub raise_max_tokens: u32,
+    /// What to do with an answer that can't be completed. leave: add nothing, and end it as its
+    /// last call ended. close: close its JSON, so that it parses. error: end it with an error.
+    #[arg(long, value_name = "HOW", value_parser = one_of(&GiveUp::ALL, GiveUp::as_str))]
+    #[serde(with = "written::text")]
+    pub on_give_up: GiveUp,
+    /// What to do with an answer in prose whose connection is lost. pass: nothing. anchor: ask for
+    /// its rest, and join it where it repeats the end of the answer.
+    #[arg(long, value_name = "HOW", value_parser = one_of(&[Prose::Pass, Prose::Anchor], prose_name))]
+    pub prose: Prose,
+    /// How much of the JSON in an answer may be changed. strict: nothing. syntax: what leaves every
+    /// whole token as it is. guess: also what is a guess; up to 4 KiB of a stream are held back.
+    #[arg(long, value_name = "LEVEL", value_parser = one_of(&RepairLevel::ALL, RepairLevel::as_str))]
+    #[serde(deserialize_with = "written::repair")]
+    pub repair: RepairLevel,
+    /// Time for which each streamed answer is kept for a client that loses its connection; the
+    /// answer continues meanwhile. The request header `x-restitch-keep` overrides it.
+    #[arg(long, value_name = "TIME")]
+    pub keep: Time,
+    /// Where kept answers are: memory, a folder (`file:/path`) whose files outlive the process, or
+    /// the address of a Redis or Valkey server that several proxies share.
+    #[arg(long, value_name = "ADDRESS", value_parser = store_address, hide_env_values = true)]
+    #[serde(deserialize_with = "store")]
+    pub store: String,
+    /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by
+    /// module, such as `warn,restitch::access=info`. It has neither keys nor, without
+    /// --log-content, text. -v and -q win over it.
+    #[arg(long, value_name = "FILTER", value_parser = log_filter)]
+    #[serde(deserialize_with = "log")]
+    pub log: String,
+    /// The format of its lines: text, or one JSON object per line.
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+    /// For development: log the text of requests and answers, too. It has private text of users and
+    /// models.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub log_content: bool,
+}
+
+impl Default for ProxyConfig {
+    fn default() -> Self {
+        Self {
+            listen: Self::LISTEN.into(),
+            socket_mode: SocketMode::default(),
+            tls_cert: None,
+            tls_key: None,
+            admin: None,
+            page_answers: 0,
+            upstream: None,
+            // One for each core.
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            adapt: false,
+            raise_max_tokens: 1,
+            // A client would take a closed document for a whole one.
+            on_give_up: GiveUp::Leave,
+            prose: Prose::Pass,
+            repair: RepairLevel::Strict,
+            keep: Time::default(),
+            store: "memory".to_owned(),
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            log_content: false,
+        }
+    }
 }
 
 /// The format of the log's lines.
@@ -91,50 +145,15 @@ pub enum LogFormat {
     Json,
 }
 
-impl Proxy {
+impl ProxyConfig {
     /// The log levels, from the quietest on.
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
     /// The default address.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
 
-    /// The default for answers whose rest can't be obtained: a client would take a closed document
-    /// for a whole one.
-    pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
-
     /// The most threads that can be set.
     pub const MOST_THREADS: usize = 1024;
-
-    /// Returns how many threads serve connections by default: one for each core.
-    pub fn default_threads() -> usize {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    }
-
-    /// Returns the settings, with defaults for unset ones. There is no default upstream, and no
-    /// admin listener by default.
-    #[must_use]
-    pub fn filled(&self) -> Self {
-        Self {
-            listen: self.listen.clone().or(Some(Self::LISTEN.into())),
-            socket_mode: self.socket_mode.or(Some(SocketMode::default())),
-            tls_cert: self.tls_cert.clone(),
-            tls_key: self.tls_key.clone(),
-            admin: self.admin,
-            page_answers: self.page_answers.or(Some(0)),
-            upstream: self.upstream.clone(),
-            threads: self.threads.or_else(|| Some(Self::default_threads())),
-            adapt: self.adapt.or(Some(false)),
-            raise_max_tokens: self.raise_max_tokens.or(Some(1)),
-            on_give_up: self.on_give_up.or(Some(Self::ON_GIVE_UP)),
-            prose: self.prose.or(Some(Prose::default())),
-            repair: self.repair.or(Some(RepairLevel::Strict)),
-            keep: self.keep.or(Some(0)),
-            store: self.store.clone().or(Some("memory".to_owned())),
-            log: self.log.clone().or(Some("info".to_owned())),
-            log_format: self.log_format.or(Some(LogFormat::default())),
-            log_content: self.log_content.or(Some(false)),
-        }
-    }
 }
 
 /// Returns an upstream's address with `***` instead of a password or a query. It may have neither,
@@ -167,20 +186,16 @@ pub(super) fn without_password(upstream: &str) -> String {
     format!("{scheme}{}{address}{query}", user.unwrap_or_default())
 }
 
-fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    log_filter(&String::deserialize(deserializer)?)
-        .map(Some)
-        .map_err(D::Error::custom)
+fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    log_filter(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    store_address(&String::deserialize(deserializer)?)
-        .map(Some)
-        .map_err(D::Error::custom)
+fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    store_address(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// Checks the address of a store. It is not repeated, since it may have a password.
-pub fn store_address(address: &str) -> Result<String, &'static str> {
+fn store_address(address: &str) -> Result<String, &'static str> {
     let is_known = address == "memory"
         || address
             .strip_prefix("file:")
@@ -204,15 +219,15 @@ const STORES: [&str; 6] = [
 
 /// Checks a filter of the log. A word that is not a level would be taken for a module whose events
 /// are all logged.
-pub fn log_filter(filter: &str) -> Result<String, String> {
+fn log_filter(filter: &str) -> Result<String, String> {
     for directive in filter.split(',') {
         let (module, level) = directive
             .rsplit_once('=')
             .unwrap_or(("restitch", directive));
-        if !Proxy::LEVELS.contains(&level) {
+        if !ProxyConfig::LEVELS.contains(&level) {
             return Err(format!(
                 "`{level}` is no level: there are {}",
-                Proxy::LEVELS.join(", ")
+                ProxyConfig::LEVELS.join(", ")
             ));
         }
         if module.is_empty()
@@ -231,18 +246,45 @@ fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr
     one_socket(&written).map(Some).map_err(D::Error::custom)
 }
 
-fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let threads = usize::deserialize(deserializer)?;
-    let wrong = || D::Error::custom(format!("there can be 1 to {} threads", Proxy::MOST_THREADS));
-    (1..=Proxy::MOST_THREADS)
+    let most = ProxyConfig::MOST_THREADS;
+    (1..=most)
         .contains(&threads)
-        .then_some(Some(threads))
-        .ok_or_else(wrong)
+        .then_some(threads)
+        .ok_or_else(|| D::Error::custom(format!("there can be 1 to {most} threads")))
 }
 
-fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+/// Parses a number of threads.
+fn thread_number() -> impl TypedValueParser<Value = usize> {
+    let most = i64::try_from(ProxyConfig::MOST_THREADS).unwrap_or(i64::MAX);
+    clap::value_parser!(u32)
+        .range(1..=most)
+        .map(|threads| threads as usize)
+}
+
+fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         0 => Err(D::Error::custom("a factor of 0 leaves no tokens")),
-        factor => Ok(Some(factor)),
+        factor => Ok(factor),
     }
+}
+
+fn prose_name(prose: Prose) -> &'static str {
+    match prose {
+        Prose::Anchor => "anchor",
+        _ => "pass",
+    }
+}
+
+/// Parses a value by its name. Help and completions list the names.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let find = move |given: String| {
+        let found = all.iter().copied().find(|value| name(*value) == given);
+        found.ok_or("no such name")
+    };
+    PossibleValuesParser::new(all.iter().map(|value| name(*value))).try_map(find)
 }

@@ -78,7 +78,7 @@ impl Config {
     /// general ones for the rest. The result has no conditions, and `***` replaces a password in
     /// the upstream.
     pub fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
-        let (limits, proxy) = (&self.limits.continuation, self.proxy.filled());
+        let (limits, proxy) = (&self.limits, &self.proxy);
         let mut route = route.cloned().unwrap_or_default();
         if route.name.is_empty() {
             route.name = DEFAULT.to_owned();
@@ -87,23 +87,21 @@ impl Config {
             (None, None, None, BTreeMap::new());
         route.upstream = route
             .upstream
-            .or(proxy.upstream)
             .as_deref()
+            .or(proxy.upstream.as_deref())
             .map(without_password);
         route.fallback = without_passwords(&route.fallback);
-        let silence = self.limits.transport.first_byte().time.as_secs_f64();
+        // An upstream that has not answered yet gets no less time than one that has.
+        let silence = limits.first_byte_timeout.max(limits.idle_timeout);
         route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
         route.max_risk = route.max_risk.or(Some(limits.max_risk));
-        route.repair = route.repair.or(proxy.repair);
-        route.on_give_up = route.on_give_up.or(proxy.on_give_up);
-        route.prose = route.prose.or(proxy.prose);
+        route.repair = route.repair.or(Some(proxy.repair));
+        route.on_give_up = route.on_give_up.or(Some(proxy.on_give_up));
+        route.prose = route.prose.or(Some(proxy.prose));
         route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
-        route.max_extra_share = route
-            .max_extra_share
-            .or(Some(limits.max_extra_share.unwrap_or_default()));
-        let time = limits.max_total_time.unwrap_or_default().as_secs_f64();
-        route.max_total_time = route.max_total_time.or(Some(time));
-        route.keep = route.keep.or(proxy.keep);
+        route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share));
+        route.max_total_time = route.max_total_time.or(Some(limits.max_total_time));
+        route.keep = route.keep.or(Some(proxy.keep));
         route
     }
 

@@ -6,17 +6,22 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// Files in PEM for connections to an `https` upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
-pub struct Tls {
-    /// Certificates that are trusted in addition to the system's.
+pub struct TlsConfig {
+    /// Certificates in PEM that are trusted in addition to the system's, for an upstream of your
+    /// own.
+    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The client's certificate, and those that lead to its root.
+    /// The proxy's own certificate in PEM, and those that lead to its root, for an upstream that
+    /// asks for one.
+    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<PathBuf>,
-    /// The private key of the client's certificate.
+    /// The private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_key: Option<PathBuf>,
 }

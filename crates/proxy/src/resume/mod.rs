@@ -92,7 +92,7 @@ impl KeptAnswers {
         // The operator's own times are always allowed.
         let max_keep_time = limits.keep.max_keep_time.max(longest);
         if max_keep_time.is_zero() {
-            if !store.is_empty() {
+            if !store.is_empty() && store != MEMORY {
                 tracing::warn!("no answer is kept in the store: set max_keep_time above 0");
             }
             return Ok(None);
@@ -146,9 +146,7 @@ impl KeptAnswers {
         head: &Head,
         body: &Bytes,
     ) -> Option<Retention> {
-        let of_route = route
-            .keep
-            .map(|seconds| Duration::from_secs(seconds.into()));
+        let of_route = route.keep.map(Duration::from);
         let time = asked
             .or(of_route)
             .unwrap_or(self.keep)
@@ -496,7 +494,10 @@ mod tests {
                 live: Arc::new(Live::after(1, Position::START)),
             };
             let limits = Limits::default();
-            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
+            let exchange = Arc::new(Exchange::begin(
+                &Request::new(()),
+                &Shared::new(&limits, false),
+            ));
             let pump = Pump::new(
                 writer,
                 Position { epoch: 1, seq: 0 },

@@ -11,6 +11,7 @@ pub(crate) use pattern::holds_secret;
 pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
 use serde::{Deserialize, Serialize};
 
+use crate::config::value::{PositiveTime, Risk, Share, Time};
 use restitch::provider::Dialect;
 use restitch::provider::capability::PrefillForm;
 use restitch::repair::RepairLevel;
@@ -40,19 +41,20 @@ pub struct RouteConfig {
     /// Whether and how restitch asks for the rest of cut answers.
     pub continuation: ContinueBy,
     /// See [`max_risk`](restitch::ContinuationLimits::max_risk).
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::probability"
-    )]
-    pub max_risk: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_risk: Option<Risk>,
     /// How much of the JSON in an answer may be changed.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::repair"
+        deserialize_with = "written::own_repair"
     )]
     pub repair: Option<RepairLevel>,
     /// How an answer ends when its rest can't be obtained.
-    #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "written::own",
+        deserialize_with = "written::own_give_up"
+    )]
     pub on_give_up: Option<GiveUp>,
     /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,30 +63,21 @@ pub struct RouteConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,
     /// See [`max_extra_share`](restitch::ContinuationLimits::max_extra_share).
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::share"
-    )]
-    pub max_extra_share: Option<f64>,
-    /// See [`max_total_time`](restitch::ContinuationLimits::max_total_time), in seconds.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::seconds"
-    )]
-    pub max_total_time: Option<f64>,
-    /// Seconds that the head of a response may take.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::positive_seconds"
-    )]
-    pub first_byte_timeout: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_extra_share: Option<Share>,
+    /// See [`max_total_time`](restitch::ContinuationLimits::max_total_time).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_time: Option<Time>,
+    /// The time that the head of a response may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_timeout: Option<PositiveTime>,
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Seconds for which answers are kept for clients that lose their connection, if the request
+    /// The time for which answers are kept for clients that lose their connection, if the request
     /// does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<u32>,
+    pub keep: Option<Time>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(
         skip_serializing_if = "Vec::is_empty",

@@ -1,13 +1,15 @@
 //! How values are written in a configuration file, for serde.
 
+use std::fmt::Display;
+
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 use super::FallbackConfig;
-use restitch::internal::limits::is_probability;
 use restitch::repair::RepairLevel;
+use restitch::session::GiveUp;
 
-/// Reads and writes values as the text that they are on the command line.
+/// Reads and writes a value as the text that it is on the command line.
 pub(crate) mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -15,66 +17,49 @@ pub(crate) mod text {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, D::Error>
     where
         D: Deserializer<'de>,
         T: FromStr<Err: Display>,
     {
         String::deserialize(deserializer)?
             .parse()
-            .map(Some)
             .map_err(D::Error::custom)
     }
 
     pub(crate) fn serialize<S: Serializer, T: Display>(
-        value: &Option<T>,
+        value: &T,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => serializer.collect_str(value),
-            None => serializer.serialize_none(),
-        }
+        serializer.collect_str(value)
     }
 }
 
-pub(crate) fn repair<'de, D: Deserializer<'de>>(
+pub(crate) fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RepairLevel, D::Error> {
+    RepairLevel::named(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+pub(super) fn own_repair<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<RepairLevel>, D::Error> {
-    RepairLevel::named(&String::deserialize(deserializer)?)
-        .map(Some)
-        .map_err(D::Error::custom)
+    repair(deserializer).map(Some)
 }
 
-pub(super) fn probability<'de, D: Deserializer<'de>>(
+pub(super) fn own_give_up<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<f64>, D::Error> {
-    number(deserializer, is_probability, "a number from 0 to 1")
+) -> Result<Option<GiveUp>, D::Error> {
+    text::deserialize(deserializer).map(Some)
 }
 
-pub(crate) fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    number(
-        deserializer,
-        |share| (0.0..=1000.0).contains(&share),
-        "a number from 0 to 1000; 0.5 is one half",
-    )
-}
-
-pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    number(
-        deserializer,
-        |seconds| (0.0..=YEAR).contains(&seconds),
-        "seconds, from 0 to a year",
-    )
-}
-
-pub(super) fn positive_seconds<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<f64>, D::Error> {
-    number(
-        deserializer,
-        |seconds| (0.001..=YEAR).contains(&seconds),
-        "seconds, from 0.001 to a year",
-    )
+/// Writes a value as text, if there is one.
+pub(super) fn own<S: Serializer, T: Display>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
 }
 
 pub(super) fn fallbacks<'de, D: Deserializer<'de>>(
@@ -116,17 +101,6 @@ pub(super) mod wire {
     }
 }
 
-fn number<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    is_right: impl Fn(f64) -> bool,
-    kind: &str,
-) -> Result<Option<f64>, D::Error> {
-    let number = f64::deserialize(deserializer)?;
-    is_right(number)
-        .then_some(Some(number))
-        .ok_or_else(|| D::Error::custom(format!("`{number}` is not {kind}")))
-}
-
 /// Returns the value with a name. An error lists the names.
 pub(super) fn named<T: Copy>(
     all: &[T],
@@ -145,5 +119,3 @@ pub(super) fn named<T: Copy>(
 
 /// Fallbacks of a route: a client waits for all of them in turn.
 const MAX_FALLBACKS: usize = 8;
-
-const YEAR: f64 = 365.0 * 24.0 * 60.0 * 60.0;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use restitch_http::{Client, Upstream};
-use restitch_proxy::{Access, Proxy, Server};
+use restitch_http::Upstream;
+use restitch_proxy::Server;
 use serde_json::Value;
 
 use super::logged::{Log, listen};
 use super::raw::*;
+use crate::proxy::made::{Access, TestProxy};
 
 const TOKEN: &str = "t0ken-of-the-proxy";
 
@@ -24,7 +25,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 async fn serve(raw: &Raw, access: Access) -> Server {
     let upstream = Upstream::parse(&format!("http://{}/prefix", raw.addr)).unwrap();
-    Proxy::new(Client::new(upstream).unwrap())
+    TestProxy::new(upstream)
         .access(access)
         .bind(([127, 0, 0, 1], 0).into())
         .await
@@ -300,7 +301,8 @@ async fn a_token_is_asked_for_and_stays_here() {
         answer.starts_with("HTTP/1.1 401 ") && answer.contains("\r\nwww-authenticate: Bearer\r\n"),
         "{answer}"
     );
-    assert!(!format!("{:?}", with_token()).contains(TOKEN));
+    let proxy = TestProxy::new("http://h").access(with_token()).build();
+    assert!(!format!("{proxy:?}").contains(TOKEN));
 }
 
 /// A client reads a refusal as it reads the errors of its API.
@@ -480,8 +482,8 @@ async fn an_open_listener_is_told() {
         ("127.0.0.1:0", None, false),
     ] {
         text.lock().unwrap().clear();
-        let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
-        let proxy = Proxy::new(client).access(access(|access| access.token = token));
+        let upstream = "http://127.0.0.1:9";
+        let proxy = TestProxy::new(upstream).access(access(|access| access.token = token));
         let server = proxy.bind(ip.parse().unwrap()).await.unwrap();
         server.shutdown().await;
         let said = text.lock().unwrap().clone();

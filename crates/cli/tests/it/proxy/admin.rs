@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use exposition::Exposition;
 use restitch::Limits;
-use restitch::provider::capability::{PrefillForm, Row, Table};
-use restitch_http::{Client, Upstream};
+use restitch::provider::capability::{PrefillForm, Row};
 use restitch_proxy::config::Config;
-use restitch_proxy::{Fallback, Listen, Proxy, Server};
+use restitch_proxy::{Listen, Server};
 use restitch_sim::Sim;
 use tokio::io::AsyncWriteExt;
 
@@ -19,6 +18,7 @@ use super::listeners::{at, certificate, tcp};
 use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup, ask, request};
+use crate::proxy::made::{Access, TestProxy};
 
 const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -295,9 +295,9 @@ async fn a_continued_answer_is_measured() {
 }
 
 /// Returns a proxy with an admin listener in front of a scripted upstream.
-async fn in_front_of(raw: &Raw, with: impl FnOnce(Proxy) -> Proxy) -> Server {
-    let client = Client::new(Upstream::parse(&format!("http://{}", raw.addr)).unwrap()).unwrap();
-    with(Proxy::new(client).admin(Some(LOOPBACK)))
+async fn in_front_of(raw: &Raw, with: impl FnOnce(TestProxy) -> TestProxy) -> Server {
+    let upstream = format!("http://{}", raw.addr);
+    with(TestProxy::new(upstream).admin(Some(LOOPBACK)))
         .bind(LOOPBACK)
         .await
         .unwrap()
@@ -316,10 +316,7 @@ async fn each_way_of_a_further_call_is_measured() {
         (kept, lost(&chunk("[1, 2")), rest("]"), "reattach", "lost"),
     ] {
         let raw = Raw::new(vec![first, further]).await;
-        let proxy = in_front_of(&raw, |proxy| {
-            proxy.adapt(true).capabilities(Table::default().with([row]))
-        })
-        .await;
+        let proxy = in_front_of(&raw, |proxy| proxy.adapt(true).row(row)).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         assert!(body_of(&answer).1, "{way}: {answer}");
         let seen = metrics(&proxy, 1).await;
@@ -598,7 +595,8 @@ async fn an_answer_has_the_provider_that_answers() {
         );
         // Without patience a failed call is not repeated.
         let limits = restitch::Limits::default().with_patience(std::time::Duration::ZERO);
-        let with = |proxy: Proxy| super::routes::with_routes(proxy.limits(limits), &[], &routes);
+        let with =
+            |proxy: TestProxy| super::routes::with_routes(proxy.limits(limits), &[], &routes);
         let proxy = in_front_of(&main, with).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         let seen = metrics(&proxy, 1).await;
@@ -983,17 +981,11 @@ async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
         .bind(LOOPBACK)
         .await
         .unwrap();
-    let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-    let route = Config::parse("[[route]]\n").unwrap().routes.remove(0);
-    let fallback = Fallback {
-        client: client.clone(),
-        model: None,
-        wire: None,
-        key: None,
-    };
-    let proxy = Proxy::new(client)
+    let upstream = sim.url();
+    let route = format!("[[route]]\nfallback = [{{ upstream = \"{upstream}\" }}]\n");
+    let proxy = TestProxy::new(upstream)
         .limits(limits)
-        .route(route, None, vec![fallback])
+        .with(|config| config.routes = Config::parse(&route).unwrap().routes)
         .admin(Some(LOOPBACK))
         .bind(LOOPBACK)
         .await
@@ -1200,8 +1192,8 @@ async fn nobody() -> SocketAddr {
 #[tokio::test]
 async fn a_proxy_without_its_upstream_is_ready() {
     let gone = nobody().await;
-    let client = Client::new(Upstream::parse(&format!("http://{gone}")).unwrap()).unwrap();
-    let proxy = Proxy::new(client)
+    let upstream = format!("http://{gone}");
+    let proxy = TestProxy::new(upstream)
         .admin(Some(LOOPBACK))
         .bind(LOOPBACK)
         .await
@@ -1280,7 +1272,7 @@ async fn the_verbose_readiness_is_for_the_listeners_own_hosts() {
 #[tokio::test]
 async fn metrics_are_shown_to_the_listeners_own_hosts() {
     let raw = Raw::new(Vec::new()).await;
-    let access = restitch_proxy::Access {
+    let access = Access {
         hosts: vec!["ops.example".to_owned()],
         ..Default::default()
     };
@@ -1325,8 +1317,8 @@ async fn an_open_admin_listener_is_told() {
     let _guard = listen(log);
     for (addr, is_told) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
         text.lock().unwrap().clear();
-        let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
-        let server = Proxy::new(client)
+        let upstream = "http://127.0.0.1:9";
+        let server = TestProxy::new(upstream)
             .admin(Some(addr.parse().unwrap()))
             .bind(LOOPBACK)
             .await
@@ -1339,10 +1331,10 @@ async fn an_open_admin_listener_is_told() {
             "{addr}: {said}"
         );
     }
-    let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
+    let upstream = "http://127.0.0.1:9";
     let taken = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap();
     let addr = taken.local_addr().unwrap();
-    let error = Proxy::new(client)
+    let error = TestProxy::new(upstream)
         .admin(Some(addr))
         .bind(LOOPBACK)
         .await

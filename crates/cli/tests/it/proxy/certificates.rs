@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch_http::{Client, TlsFiles, Upstream};
-use restitch_proxy::{Listen, Listening, Proxy, ServerTls};
+use restitch_proxy::{Listen, Listening, ServerTls};
 use tokio::io::AsyncWriteExt;
 
 use super::listeners::{at, file, handshake, tcp};
 use super::logged::{Log, listen};
 use super::raw::*;
+use crate::proxy::made::TestProxy;
 
 const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Starts a proxy that answers TLS with these files.
-async fn started(proxy: Proxy, cert: &Path, key: &Path) -> Listening {
+async fn started(proxy: TestProxy, cert: &Path, key: &Path) -> Listening {
     let tls = Some(ServerTls::from_files(cert, key).unwrap());
     proxy
         .admin(Some(LOOPBACK))
@@ -30,7 +30,7 @@ async fn started(proxy: Proxy, cert: &Path, key: &Path) -> Listening {
         .unwrap()
 }
 
-async fn unasked(limits: Limits) -> Proxy {
+async fn unasked(limits: Limits) -> TestProxy {
     Raw::new(Vec::new()).await.unbound(limits)
 }
 
@@ -59,13 +59,8 @@ fn shows(role: &str, seconds: u64) -> String {
 async fn a_certificate_that_has_expired_is_shown_at_the_start() {
     let log = Log::default();
     let _listening = listen(log.clone());
-    let files = TlsFiles {
-        ca_file: Some(file("expired.pem")),
-        client_cert: None,
-        client_key: None,
-    };
-    let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
-    let proxy = Proxy::new(Client::with_tls(upstream, &files).unwrap());
+    let proxy = TestProxy::new("http://127.0.0.1:9")
+        .with(|config| config.tls.ca_file = Some(file("expired.pem")));
     let proxy = started(proxy, &file("expired.pem"), &file("expired.key")).await;
     let warnings = warnings(&log);
     assert_eq!(warnings.len(), 2, "{warnings:?}");

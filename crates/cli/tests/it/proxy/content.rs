@@ -1,11 +1,11 @@
 //! The text of requests and answers in the log, where the operator asks for it, and never a key.
 
 use restitch::Limits;
-use restitch_proxy::Access;
 use tokio::io::AsyncWriteExt;
 
 use super::logged::{Log, listen};
 use super::raw::*;
+use crate::proxy::made::Access;
 
 /// Returns the lines of the log that have text of requests and answers.
 fn lines(log: &Log) -> Vec<String> {

@@ -4,8 +4,6 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch_http::{Client, Upstream};
-use restitch_proxy::Proxy;
 use restitch_sim::{self, Sim};
 use serde_json::{Value, json};
 
@@ -13,6 +11,7 @@ use super::DOCUMENT;
 use super::logged::{Log, listen};
 use super::raw::*;
 use super::routes::with_routes;
+use crate::proxy::made::TestProxy;
 use restitch_testing::corpus_documents;
 
 /// An API and one of its requests.
@@ -343,8 +342,7 @@ impl Setup {
             .bind(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();
-        let proxy =
-            Proxy::new(Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap()).limits(limits());
+        let proxy = TestProxy::new(sim.url()).limits(limits());
         let proxy = with_routes(proxy, &[&other], ROUTES)
             .bind(([127, 0, 0, 1], 0).into())
             .await

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use restitch::{Limits, ServerLimits};
-use restitch_http::{Client, TlsFiles, Upstream};
-use restitch_proxy::Proxy;
+use restitch_http::Upstream;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{sleep, timeout};
 
 use super::logged::{Log, listen};
 use super::raw::*;
+use crate::proxy::made::TestProxy;
 
 const SOON: Duration = Duration::from_millis(50);
 
@@ -222,9 +222,7 @@ async fn a_refusal_that_stops_is_not_waited_for() {
     let stuck = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"err";
     let raw = Raw::new(vec![vec![send(stuck), Piece::Hold]]).await;
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-    let proxy = Proxy::new(Client::new(upstream).unwrap())
-        .limits(impatient())
-        .adapt(true);
+    let proxy = TestProxy::new(upstream).limits(impatient()).adapt(true);
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert!(
@@ -442,16 +440,12 @@ async fn an_upstream_that_takes_no_connection_is_a_gateway_timeout() {
         ),
     ] {
         let ca_file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls/ca.pem");
-        let files = TlsFiles {
-            ca_file: Some(ca_file),
-            ..TlsFiles::default()
-        };
-        let client = Client::with_tls(Upstream::parse(&upstream).unwrap(), &files).unwrap();
         let limits = Limits::default()
             .with_connect_timeout(connect)
             .with_tls_timeout(tls);
-        let proxy = Proxy::new(client)
+        let proxy = TestProxy::new(upstream)
             .limits(limits)
+            .with(|config| config.tls.ca_file = Some(ca_file))
             .bind(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();
@@ -500,8 +494,7 @@ async fn open_answers_are_cut_when_the_time_to_end_is_over() {
         ]])
         .await;
         let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-        let proxy = Proxy::new(Client::new(upstream).unwrap())
-            .limits(limits(|limits| limits.drain_timeout = SOON));
+        let proxy = TestProxy::new(upstream).limits(limits(|limits| limits.drain_timeout = SOON));
         let proxy = proxy
             .threads(threads)
             .bind(([127, 0, 0, 1], 0).into())
@@ -597,7 +590,7 @@ async fn the_rest_of_a_whole_answer_is_cut_when_the_time_to_end_is_over() {
 async fn threads_share_the_connections() {
     let raw = Raw::new((0..20).map(|_| whole()).collect()).await;
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-    let proxy = Proxy::new(Client::new(upstream).unwrap()).threads(3);
+    let proxy = TestProxy::new(upstream).threads(3);
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..20 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch_proxy::address::{ListenAddress, SocketMode};
-use restitch_proxy::{Listen, Listening, Proxy, ServerTls};
+use restitch_proxy::{Listen, Listening, ServerTls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::raw::*;
+use crate::proxy::made::TestProxy;
 use restitch_testing::skipped;
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
@@ -76,7 +77,7 @@ pub(super) fn at(address: &str) -> Listen {
 }
 
 /// Returns a proxy in front of an upstream that nobody asks.
-async fn unasked() -> Proxy {
+async fn unasked() -> TestProxy {
     Raw::new(Vec::new()).await.unbound(Limits::default())
 }
 

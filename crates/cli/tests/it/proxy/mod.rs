@@ -12,6 +12,7 @@ mod fallbacks;
 mod limits;
 mod listeners;
 mod logged;
+mod made;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outages;
@@ -38,10 +39,10 @@ use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::session::GiveUp;
 use restitch::sse::Decoder;
 use restitch_http::{Body, Client, Upstream};
-use restitch_proxy::Proxy;
 use restitch_sim::{Server, Sim};
 use serde_json::{Value, json};
 
+use crate::proxy::made::TestProxy;
 use restitch_testing::Rng;
 
 /// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
@@ -62,14 +63,14 @@ impl Setup {
         Self::of(script, |proxy| proxy.limits(limits)).await
     }
 
-    async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
+    async fn of(script: &str, change: impl FnOnce(TestProxy) -> TestProxy) -> Self {
         logged::watch_the_log();
         let sim = Sim::new(DOCUMENT, script.parse().unwrap())
             .bind(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();
-        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let proxy = change(Proxy::new(client))
+        let upstream = sim.url();
+        let proxy = change(TestProxy::new(upstream))
             .bind(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();
@@ -291,7 +292,7 @@ async fn behaviours_that_never_deliver_end_closed_and_flagged() {
     ] {
         // Without patience a lost call is a failure.
         let limits = Limits::default().with_patience(Duration::ZERO);
-        let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
+        let with = |proxy: TestProxy| proxy.limits(limits).give_up(GiveUp::Close);
         let setup = Setup::of(&format!("answer@100 | {behaviour}"), with).await;
         let answer = setup.stream().await;
         let text = answer.text();

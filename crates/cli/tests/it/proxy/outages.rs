@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::wire::{Dialect, SlotKind};
-use restitch_http::{Client, Upstream};
-use restitch_proxy::{Proxy, Server};
+use restitch_proxy::Server;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -19,6 +18,7 @@ use tokio::time::sleep;
 
 use super::raw::*;
 use super::routes::with_routes;
+use crate::proxy::made::TestProxy;
 use restitch_testing::answers::{answer, whole_body};
 use restitch_testing::wires::{read_body, transcript};
 
@@ -291,9 +291,7 @@ async fn serve(mut stream: TcpStream, script: Script, seen: watch::Sender<[usize
 
 async fn proxy_of(addr: SocketAddr, limits: Limits, prose: bool) -> Server {
     super::logged::watch_the_log();
-    let proxy =
-        Proxy::new(Client::new(Upstream::parse(&format!("http://{addr}")).unwrap()).unwrap())
-            .limits(limits);
+    let proxy = TestProxy::new(format!("http://{addr}")).limits(limits);
     let proxy = if prose {
         with_routes(proxy, &[], "[[route]]\nprose = \"anchor\"\n")
     } else {

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use restitch::Limits;
-use restitch_proxy::{Proxy, Server};
+use restitch_proxy::Server;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
 
 use super::raw::*;
+use crate::proxy::made::{Access, TestProxy};
 
 pub(super) const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -23,7 +24,11 @@ async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
     in_front_of(raw, limits, |proxy| proxy.page_answers(keeps)).await
 }
 
-async fn in_front_of(raw: &Raw, limits: Limits, with: impl FnOnce(Proxy) -> Proxy) -> Server {
+async fn in_front_of(
+    raw: &Raw,
+    limits: Limits,
+    with: impl FnOnce(TestProxy) -> TestProxy,
+) -> Server {
     with(raw.unbound(limits).admin(Some(LOOPBACK)))
         .bind(LOOPBACK)
         .await
@@ -313,7 +318,7 @@ async fn the_page_is_shown_to_its_own_readers() {
     let raw = cut_and_joined().await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| {
         let hosts = vec!["ops.example".to_owned()];
-        proxy.page_answers(1).access(restitch_proxy::Access {
+        proxy.page_answers(1).access(Access {
             hosts,
             ..Default::default()
         })

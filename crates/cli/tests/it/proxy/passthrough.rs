@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch_http::{Client, Upstream};
-use restitch_proxy::Proxy;
+use restitch_http::Upstream;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup};
+use crate::proxy::made::TestProxy;
 
 fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
     let head = request
@@ -419,7 +419,7 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let upstream = Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap();
-    let proxy = Proxy::new(Client::new(upstream).unwrap())
+    let proxy = TestProxy::new(upstream)
         .bind(([127, 0, 0, 1], 0).into())
         .await
         .unwrap();
@@ -580,8 +580,8 @@ async fn an_upstream_that_closes_behind_each_answer() {
 #[tokio::test]
 async fn what_passes_without_a_body_is_sent_again() {
     let (addr, seen) = restitch_testing::closing_server(&[1, 2]).await;
-    let client = Client::new(Upstream::parse(&format!("http://{addr}")).unwrap()).unwrap();
-    let proxy = Proxy::new(client)
+    let upstream = format!("http://{addr}");
+    let proxy = TestProxy::new(upstream)
         .bind(([127, 0, 0, 1], 0).into())
         .await
         .unwrap();

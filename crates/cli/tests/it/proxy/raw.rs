@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::proxy::made::TestProxy;
 use restitch::Limits;
-use restitch_http::{Client, Upstream};
-use restitch_proxy::Proxy;
+use restitch_http::Upstream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -102,9 +102,9 @@ impl Raw {
     }
 
     /// Returns a proxy that does not listen yet.
-    pub(super) fn unbound(&self, limits: Limits) -> Proxy {
+    pub(super) fn unbound(&self, limits: Limits) -> TestProxy {
         let upstream = Upstream::parse(&format!("http://{}/prefix", self.addr)).unwrap();
-        Proxy::new(Client::new(upstream).unwrap()).limits(limits)
+        TestProxy::new(upstream).limits(limits)
     }
 
     pub(super) async fn wait(&self, until: impl FnMut(&State) -> bool) -> State {

@@ -33,20 +33,18 @@ impl File {
                 .replace("{0}", &format!("http://{}", other.addr));
             let config =
                 Config::parse_checked(&text).map_err(|error| format!("the file: {error}"))?;
-            let threads = config.proxy.threads.unwrap_or(2);
-            let proxy = base
-                .unbound(config.limits)
-                .threads(threads)
-                .admin(Some(LOOPBACK));
-            let fixed = if config.proxy.listen.is_some() {
-                vec!["listen"]
+            let threads = if text.contains("threads") {
+                config.proxy.threads
             } else {
-                Vec::new()
+                2
             };
+            let proxy = base
+                .unbound(config.all_limits())
+                .threads(threads)
+                .admin(Some(LOOPBACK))
+                .with(|own| own.proxy.listen = config.proxy.listen);
             Ok(Loaded {
-                proxy: with_routes(proxy, &[&other], &text),
-                fixed,
-                certificate: None,
+                proxy: with_routes(proxy, &[&other], &text).build(),
                 used: Box::new(|| ()),
             })
         })
@@ -162,7 +160,7 @@ async fn what_needs_a_restart_is_told() {
     );
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
-    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_hint_age = 7\nmax_continuations = 3\n");
+    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_continuations = 3\n[engine]\nmax_hint_age = 7\n");
     for _ in 0..2 {
         let answer = admin(&proxy, "POST", "/reload", "").await;
         let told =

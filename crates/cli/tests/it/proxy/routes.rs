@@ -1,13 +1,13 @@
 //! Routes: which upstream answers a request, and within which limits.
 
 use restitch::Limits;
-use restitch_http::{Client, Upstream};
+use restitch_proxy::Server;
 use restitch_proxy::config::Config;
-use restitch_proxy::{Fallback, Proxy, Server};
 use serde_json::Value;
 
 use super::logged::{Log, listen};
 use super::raw::*;
+use crate::proxy::made::TestProxy;
 
 /// Returns a proxy in front of `base` with the routes of a configuration, in which `{0}` stands for
 /// the first other upstream.
@@ -18,7 +18,7 @@ async fn routed(base: &Raw, others: &[&Raw], routes: &str) -> Server {
         .unwrap()
 }
 
-pub(super) fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy {
+pub(super) fn with_routes(proxy: TestProxy, others: &[&Raw], routes: &str) -> TestProxy {
     let text = others
         .iter()
         .enumerate()
@@ -26,27 +26,7 @@ pub(super) fn with_routes(proxy: Proxy, others: &[&Raw], routes: &str) -> Proxy 
             text.replace(&format!("{{{n}}}"), &format!("http://{}", other.addr))
         });
     let config = Config::parse_checked(&text).unwrap();
-    config.routes.into_iter().fold(proxy, |proxy, route| {
-        let upstream = route
-            .upstream
-            .as_deref()
-            .map(|upstream| Upstream::parse(upstream).unwrap());
-        let fallbacks = route.fallback.iter().map(|fallback| Fallback {
-            client: Client::new(Upstream::parse(&fallback.upstream).unwrap()).unwrap(),
-            model: fallback.model.clone(),
-            wire: fallback.wire,
-            key: fallback
-                .key_variable
-                .as_ref()
-                .map(|variable| format!("key-of-{variable}")),
-        });
-        let fallbacks = fallbacks.collect();
-        proxy.route(
-            route,
-            upstream.map(|upstream| Client::new(upstream).unwrap()),
-            fallbacks,
-        )
-    })
+    proxy.with(|own| own.routes.extend(config.routes))
 }
 
 pub(super) fn plain(body: &str) -> Vec<Piece> {

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch_http::{Client, Upstream};
-use restitch_proxy::Proxy;
 use restitch_sim::style::{ContinuationStyle, Cut, Group, write};
 use restitch_sim::{Server, Sim};
 use serde_json::{Value, json};
 
 use super::{Answer, DOCUMENT, ask, request};
+use crate::proxy::made::TestProxy;
 use restitch_testing::Rng;
 
 /// How a combination ended.
@@ -98,9 +97,9 @@ impl Scene {
             .bind(([127, 0, 0, 1], 0).into())
             .await
             .unwrap();
-        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
+        let upstream = sim.url();
         let limits = Limits::default().with_max_backoff(Duration::ZERO);
-        let proxy = Proxy::new(client)
+        let proxy = TestProxy::new(upstream)
             .limits(limits)
             .bind(([127, 0, 0, 1], 0).into())
             .await

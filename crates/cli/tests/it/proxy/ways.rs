@@ -7,19 +7,22 @@ use restitch::Limits;
 use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::repair::RepairLevel;
 use restitch::session::{Part, Prompt};
-use restitch_http::{Client, Upstream};
-use restitch_proxy::Proxy;
+use restitch_http::Upstream;
 use restitch_sim::{self, ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
 use super::{Answer, DOCUMENT, Setup, ask, request};
+use crate::proxy::made::TestProxy;
 
 /// Starts a proxy whose upstream has no path of its own, with one row for all models.
-async fn proxy(raw: &Raw, row: Row, with: impl FnOnce(Proxy) -> Proxy) -> restitch_proxy::Server {
+async fn proxy(
+    raw: &Raw,
+    row: Row,
+    with: impl FnOnce(TestProxy) -> TestProxy,
+) -> restitch_proxy::Server {
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-    let proxy =
-        Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    let proxy = TestProxy::new(upstream).row(row);
     with(proxy).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
@@ -183,8 +186,7 @@ async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
     let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
     let mut row = Row::of("*").prefill(PrefillForm::Flag);
     row.prefill_path = Some("/beta".to_owned());
-    let proxy =
-        Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    let proxy = TestProxy::new(upstream).row(row);
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     told(&exchange(proxy.addr(), &post(ASK)).await);
     let (target, body) = seen(&raw, 1);
@@ -940,10 +942,8 @@ impl Scene {
     async fn new(profile: ProviderProfile, row: Row, script: &str) -> Self {
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
         let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let proxy = Proxy::new(client)
-            .capabilities(Table::default().with([row]))
-            .adapt(true);
+        let upstream = sim.url();
+        let proxy = TestProxy::new(upstream).row(row).adapt(true);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self { sim, proxy }
     }

@@ -1,12 +1,12 @@
 //! A page in a real browser that follows a kept answer with `EventSource`.
 
-use restitch_proxy::Access;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::super::page::LOOPBACK;
 use super::super::page::driver::Browser;
 use super::*;
+use crate::proxy::made::Access;
 
 /// Passes connections on to a proxy, until they are cut.
 async fn cable(to: std::net::SocketAddr, cut: Arc<Notify>) -> std::net::SocketAddr {

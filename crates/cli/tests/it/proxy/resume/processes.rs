@@ -34,7 +34,7 @@ impl Process {
             "127.0.0.1:0",
             "--threads",
             "1",
-            "--max-keep",
+            "--max-keep-time",
             "60",
             "--upstream",
             upstream,

@@ -97,9 +97,7 @@ async fn limits_of_kept_answers_are_read_again() {
             .with_keep_alive_interval(Duration::from_millis(50))
             .with_max_line_bytes(100);
         Ok(Loaded {
-            proxy: loaded.unbound(limits),
-            fixed: Vec::new(),
-            certificate: None,
+            proxy: loaded.unbound(limits).build(),
             used: Box::new(|| ()),
         })
     });

@@ -130,7 +130,7 @@ async fn a_store_in_which_nothing_may_be_kept_is_told() {
     let raw = Raw::new(vec![]).await;
     let _proxy = raw
         .unbound(Limits::default())
-        .store("memory".to_owned())
+        .store("file:/never-opened".to_owned())
         .bind(([127, 0, 0, 1], 0).into())
         .await;
     let told = log.0.lock().unwrap().clone();

@@ -1,6 +1,5 @@
 //! Answers that another process goes on with, and the room that answers take on the server.
 
-use restitch_proxy::Proxy;
 use serde_json::{Value, json};
 
 use super::super::super::fallbacks::messages;
@@ -9,6 +8,7 @@ use super::super::super::raw::*;
 use super::super::super::routes::with_routes;
 use super::super::{room, slow};
 use super::*;
+use crate::proxy::made::TestProxy;
 use restitch_testing::event_data;
 
 /// Counts the process that writes an answer as dead, and lets the client come back to another one.
@@ -39,7 +39,7 @@ pub(super) async fn cut() -> Raw {
     Raw::new(vec![held, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await
 }
 
-async fn bind(proxy: Proxy, redis: &Redis) -> Server {
+async fn bind(proxy: TestProxy, redis: &Redis) -> Server {
     proxy.store(redis.url()).bind(LOOPBACK).await.unwrap()
 }
 

@@ -1,0 +1,252 @@
+//! The types of the values in a configuration: numbers and times with the range that a file, a flag
+//! and a variable may give them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use restitch::internal::limits::{MAX_SEAM_BYTES, is_probability};
+
+/// Declares a number with a range, read from TOML and from the text of a flag.
+macro_rules! numbers {
+    ($($(#[$docs:meta])* $name:ident$(<const $least:ident: usize>)?($number:ty), $is_right:expr, $expected:expr;)+) => { $(
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+        #[serde(transparent)]
+        pub struct $name$(<const $least: usize>)?(pub $number);
+
+        impl$(<const $least: usize>)? $name$(<$least>)? {
+            fn checked(number: $number) -> Result<Self, String> {
+                let is_right: fn($number) -> bool = $is_right;
+                is_right(number).then_some(Self(number)).ok_or_else(|| format!("`{number}` is not {}", $expected))
+            }
+        }
+
+        impl<'de $(, const $least: usize)?> Deserialize<'de> for $name$(<$least>)? {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::checked(<$number>::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
+
+        impl$(<const $least: usize>)? FromStr for $name$(<$least>)? {
+            type Err = String;
+
+            fn from_str(written: &str) -> Result<Self, String> {
+                written.parse().map_err(|_| format!("`{written}` is not {}", $expected)).and_then(Self::checked)
+            }
+        }
+    )+ };
+}
+
+numbers! {
+    /// A number above 0.
+    Positive(usize), |number| number > 0, "a number above 0";
+    /// The number of bytes that are compared at a seam, from `LEAST` to 262144.
+    SeamBytes<const LEAST: usize>(usize),
+        |number| (LEAST..=MAX_SEAM_BYTES).contains(&number),
+        format_args!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds");
+    /// A probability, from 0 to 1.
+    Risk(f64), is_probability, "a number from 0 to 1";
+    /// A share of something, from 0 to 1000; 0 means no limit.
+    Share(f64), |share| (0.0..=1000.0).contains(&share), "a number from 0 to 1000; 0.5 is one half";
+    /// A number for which 0 means no limit, up to the largest that TOML can write.
+    Count(u64), |number| i64::try_from(number).is_ok(), "a number up to 9223372036854775807";
+}
+
+impl From<Positive> for usize {
+    fn from(number: Positive) -> Self {
+        number.0
+    }
+}
+
+impl From<usize> for Positive {
+    fn from(number: usize) -> Self {
+        Self(number)
+    }
+}
+
+impl<const LEAST: usize> From<SeamBytes<LEAST>> for usize {
+    fn from(number: SeamBytes<LEAST>) -> Self {
+        number.0
+    }
+}
+
+impl<const LEAST: usize> From<usize> for SeamBytes<LEAST> {
+    fn from(number: usize) -> Self {
+        Self(number.min(MAX_SEAM_BYTES))
+    }
+}
+
+impl From<Risk> for f64 {
+    fn from(risk: Risk) -> Self {
+        risk.0
+    }
+}
+
+impl From<f64> for Risk {
+    fn from(risk: f64) -> Self {
+        Self(risk)
+    }
+}
+
+impl From<Count> for Option<u64> {
+    fn from(count: Count) -> Self {
+        Some(count.0).filter(|count| *count > 0)
+    }
+}
+
+impl From<Option<u64>> for Count {
+    fn from(count: Option<u64>) -> Self {
+        Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
+    }
+}
+
+impl From<Share> for Option<f64> {
+    fn from(share: Share) -> Self {
+        Some(share.0).filter(|share| *share > 0.0)
+    }
+}
+
+impl From<Option<f64>> for Share {
+    fn from(share: Option<f64>) -> Self {
+        Self(share.unwrap_or_default())
+    }
+}
+
+/// A time from 0 to a year: `"30s"`, `"5m"`, `"1h 30m"`, or a number of seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub Duration);
+
+/// The same, from a millisecond on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PositiveTime(pub Duration);
+
+/// The longest time, as `1y` has it.
+const YEAR: Duration = Duration::from_secs(31_557_600);
+
+/// The shortest time that is not 0.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Characters of a time with units, and of a number in it. Times up to a year need fewer, and the
+/// parser panics where the sum of the parts overflows.
+const LONGEST: (usize, usize) = (60, 11);
+
+/// Reads a time.
+struct TimeVisitor {
+    least: Duration,
+}
+
+impl TimeVisitor {
+    fn checked(
+        &self,
+        time: Option<Duration>,
+        written: &dyn fmt::Display,
+    ) -> Result<Duration, String> {
+        time.filter(|time| (self.least..=YEAR).contains(time))
+            .ok_or_else(|| format!("`{written}` is not {self}"))
+    }
+
+    fn seconds(&self, seconds: f64) -> Result<Duration, String> {
+        self.checked(Duration::try_from_secs_f64(seconds).ok(), &seconds)
+    }
+
+    fn text(&self, written: &str) -> Result<Duration, String> {
+        if let Ok(seconds) = written.parse() {
+            return self.seconds(seconds);
+        }
+        let mut numbers = written.split(|letter: char| !letter.is_ascii_digit());
+        let is_short =
+            written.len() <= LONGEST.0 && numbers.all(|number| number.len() <= LONGEST.1);
+        let time = is_short.then(|| humantime::parse_duration(written).ok());
+        self.checked(time.flatten(), &written)
+    }
+}
+
+impl fmt::Display for TimeVisitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = humantime::format_duration(self.least);
+        write!(f, "a time from {least} to a year, such as `30s` or `5m`")
+    }
+}
+
+impl Visitor<'_> for TimeVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a year of seconds is far below the precision of a double"
+        )]
+        self.visit_f64(seconds as f64)
+    }
+
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
+        self.seconds(seconds).map_err(E::custom)
+    }
+
+    fn visit_str<E: Error>(self, written: &str) -> Result<Duration, E> {
+        self.text(written).map_err(E::custom)
+    }
+}
+
+/// Declares how a time is read and written.
+macro_rules! times {
+    ($($name:ident from $least:expr;)+) => { $(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(TimeVisitor { least: $least }).map(Self)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(written: &str) -> Result<Self, String> {
+                TimeVisitor { least: $least }.text(written).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&humantime::format_duration(self.0))
+            }
+        }
+
+        impl From<$name> for Duration {
+            fn from(time: $name) -> Self {
+                time.0
+            }
+        }
+
+        impl From<Duration> for $name {
+            fn from(time: Duration) -> Self {
+                Self(time)
+            }
+        }
+    )+ };
+}
+
+times! {
+    Time from Duration::ZERO;
+    PositiveTime from SHORTEST;
+}
+
+/// 0 means no limit.
+impl From<Time> for Option<Duration> {
+    fn from(time: Time) -> Self {
+        Some(time.0).filter(|time| !time.is_zero())
+    }
+}
+
+impl From<Option<Duration>> for Time {
+    fn from(time: Option<Duration>) -> Self {
+        Self(time.unwrap_or_default())
+    }
+}
