@@ -64,6 +64,7 @@ impl Page {
             );
         }
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        // Texts of users must not stay in the cache of a browser.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Some(response)
     }

@@ -211,6 +211,7 @@ impl Source {
         headers.insert(
             CACHE_CONTROL,
             HeaderValue::from_static(if is_now {
+                // The response describes a moment.
                 "no-store"
             } else {
                 "private, no-cache"
@@ -232,6 +233,7 @@ impl Source {
                 offset_of(place.next)
             );
             set(headers, ETAG, &tag);
+            // The client has these bytes, so they are not sent again.
             if query.known.is_some_and(|known| known == tag) {
                 *response.status_mut() = StatusCode::NOT_MODIFIED;
                 return Ok(response);

@@ -107,6 +107,7 @@ impl Asked {
                 ACCESS_CONTROL_EXPOSE_HEADERS,
                 &format!("x-restitch-stream, x-restitch-keep, {}", durable::EXPOSED),
             );
+            // A cache must not give this response, with its permission, to a page of another origin.
             headers.insert(VARY, HeaderValue::from_static("origin"));
         }
         Some(response)
@@ -447,6 +448,7 @@ fn described(id: AnswerId, found: &Found, log: Log) -> Response<Body> {
 
 fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
     headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    // An answer grows, so a stored response would be its beginning.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set(headers, STREAM, &id);
     set(headers, KEEP, &found.keep.as_secs());
