@@ -19,7 +19,7 @@ use restitch::provider::Dialect;
 use restitch_http::Body;
 
 /// A request for a kept answer.
-pub(crate) struct Asked {
+pub(crate) struct ReadRequest {
     answers: Arc<KeptAnswers>,
     credential: Credential,
     takeover: Arc<TakeoverContext>,
@@ -45,7 +45,7 @@ enum Target {
     DeletedResponse { id: String },
 }
 
-impl Asked {
+impl ReadRequest {
     /// Reads a request. `None`: the request does not name a kept answer.
     pub(crate) fn of<B>(
         proxy: &Arc<Proxy>,
@@ -351,7 +351,7 @@ impl KeptAnswers {
             self.check(id, found, at).await?;
         }
         self.revive(id, found, takeover).await?;
-        let source = durable::Source {
+        let source = durable::AnswerSource {
             store: Arc::clone(&self.store),
             id,
             content_type: EVENT_STREAM,
