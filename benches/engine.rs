@@ -298,7 +298,7 @@ fn sinks(c: &mut Criterion) {
     let mut group = c.benchmark_group("sinks");
     group.throughput(Throughput::Elements(pushes.len() as u64));
     group.bench_function("machine with no sink, 4-byte pushes", |b| {
-        b.iter(|| push_all(&pushes, &mut (), |()| {}))
+        b.iter(|| push_all(&pushes, &mut (), |()| {}));
     });
     // The minimum cost of every sink: the events themselves.
     group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
@@ -374,7 +374,7 @@ fn contexts(c: &mut Criterion) {
         document.push_with(&text[..cut], &mut sinks).unwrap();
         let (sections, index) = &sinks;
         group.bench_function(format!("{size}, anchor"), |b| {
-            b.iter(|| overlap_context(black_box(&document), 2048))
+            b.iter(|| overlap_context(black_box(&document), 2048));
         });
         group.bench_function(format!("{size}, 500 characters of the text as cut"), |b| {
             b.iter(|| hierarchy_context_for_prompt(black_box(&document), Some(index), 500));
@@ -383,7 +383,7 @@ fn contexts(c: &mut Criterion) {
             b.iter(|| element_before_cutoff(black_box(&document), Some(index)).map(str::len));
         });
         group.bench_function(format!("{size}, summary"), |b| {
-            b.iter(|| sections.summary(black_box(&document)))
+            b.iter(|| sections.summary(black_box(&document)));
         });
         group.sample_size(10).bench_function(
             format!("{size}, serde_json of the closed document"),
@@ -454,7 +454,7 @@ fn seam(c: &mut Criterion) {
     let rest = &text[anchor.range.start..cut + 4096];
     let mut group = c.benchmark_group("seam");
     group.bench_function("anchor of 512 KiB", |b| {
-        b.iter(|| Anchor::of(black_box(&text[..cut]), 2048))
+        b.iter(|| Anchor::of(black_box(&text[..cut]), 2048));
     });
     group.bench_function("checkpoint and restore", |b| {
         b.iter(|| {

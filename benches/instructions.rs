@@ -191,7 +191,7 @@ fn anchors(_: usize, units: usize) {
         anchor.as_bytes().chunks(4).for_each(|piece| {
             splice
                 .feed(&mut slot, std::str::from_utf8(piece).unwrap())
-                .unwrap()
+                .unwrap();
         });
         assert!(splice.pending() == anchor.len());
     }

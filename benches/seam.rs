@@ -63,7 +63,6 @@ mod rows;
 #[path = "../tests/it/seam/source.rs"]
 mod source;
 #[allow(dead_code)]
-#[allow(dead_code)]
 #[path = "../tests/it/seam/table.rs"]
 mod table;
 

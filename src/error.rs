@@ -91,13 +91,13 @@ impl SyntaxError {
 
     /// Returns the line, column and path of the error in `text`, the whole text that was read.
     /// Reads all text before the error.
-    pub fn place(&self, text: &str) -> Place {
+    pub fn place(&self, text: &str) -> SourceLocation {
         let at = (0..=self.offset.min(text.len()))
             .rev()
             .find(|&at| text.is_char_boundary(at))
             .unwrap_or(0);
         let (before, after) = text.split_at(at);
-        Place::of(before, after, self.offset, String::new())
+        SourceLocation::of(before, after, self.offset, String::new())
     }
 }
 
@@ -112,7 +112,7 @@ impl SyntaxError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct SourceLocation {
     /// The number of bytes before it.
     pub offset: usize,
     /// The line, from 1 on; lines end with a line feed.
@@ -127,7 +127,7 @@ pub struct Place {
     pub excerpt: String,
 }
 
-impl Place {
+impl SourceLocation {
     /// The number of characters of an excerpt on each side.
     #[doc(hidden)]
     pub const EXCERPT: usize = 32;
@@ -159,9 +159,9 @@ impl Place {
         {
             // An unescaped control character could move the cursor of a reader's terminal.
             if c.is_control() {
-                excerpt.extend(c.escape_default())
+                excerpt.extend(c.escape_default());
             } else {
-                excerpt.push(c)
+                excerpt.push(c);
             }
         }
         Self {
@@ -174,7 +174,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -51,11 +51,6 @@
 //! | `live` | [`live`]: events, snapshots and values of any `Stream` of JSON text, while it is received |
 //! | `stream` | [`stream`]: adapters that make any `Stream` of bytes or text deltas whole; includes `live` |
 //! | `schema` | JSON Schemas as the expectation of [`shape`] |
-//! | `sim` | [`sim`]: a scripted model server to test against |
-//!
-//! The other features are for the program and add no public module: `cli` (the commands), `config`
-//! (the configuration file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy,
-//! its shared store and its telemetry), and `app`, everything in the installed program.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -90,7 +85,7 @@ pub mod stream;
 
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
-pub use error::{Place, SyntaxError, SyntaxErrorKind};
+pub use error::{SourceLocation, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
 pub use limits::{
     ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits,
@@ -99,8 +94,9 @@ pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 
-/// The inside of the engine and of the program, for the program itself, benches, fuzz targets,
-/// peers and tests. Not part of the API: it changes without notice.
+/// The inside of the engine, for the other crates of the workspace, benches, fuzz targets, peers
+/// and tests. Not part of the API: it changes without notice. `tests/it/layers/internal.txt` lists
+/// its names.
 #[doc(hidden)]
 pub mod internal {
     pub mod capability {
@@ -111,7 +107,9 @@ pub mod internal {
         pub use crate::provider::capability::too_long::is_too_long;
     }
     pub mod chat {
-        pub use crate::provider::chat::*;
+        pub use crate::provider::chat::{
+            ChatReader, adapt, ask, continuation, has_form, has_member, parse, write_body,
+        };
         pub use crate::provider::transcript::{ToolCall, Transcript};
         pub use crate::provider::usage::{add_usage, answer_tokens, prompt_tokens};
         pub use crate::provider::wire::{Adaptation, Changes, Request, Rest};
@@ -120,35 +118,43 @@ pub mod internal {
         pub use crate::children::{Child, ChildIndex, KeyHash, digest_of, same_value};
     }
     pub mod context {
-        pub use crate::context::internal::*;
+        pub use crate::context::internal::{
+            KPI_QUESTION, Overlap, Progress, Rendering, Sections, complete_part, cut_off_element,
+            element_before_cutoff, extract, hierarchy_context, hierarchy_context_for_prompt,
+            merge_sections, overlap_context, sections_of, validate,
+        };
     }
     pub mod json {
         pub use crate::json::event::{Each, each};
         pub use crate::json::machine::Machine;
         pub use crate::json::stack::Frame;
         pub mod edit {
-            pub use crate::json::edit::*;
+            pub use crate::json::edit::Edits;
         }
         pub mod string {
-            pub use crate::json::string::*;
+            pub use crate::json::string::{
+                Unescaper, decode, decode_into, escape_into, key, quoted,
+            };
         }
         pub mod walk {
-            pub use crate::json::walk::*;
+            pub use crate::json::walk::{
+                Elements, Members, Raw, ValueKind, elements, is_valid, member, members,
+            };
         }
     }
     pub mod limits {
         pub use crate::limits::{FIRST_BYTE, MAX_SEAM_BYTES, TimeLimit, is_probability};
     }
     pub mod overlap {
-        pub use crate::overlap::*;
+        pub use crate::overlap::{Anchor, EditCount, Hits, Matcher, NearAnchor};
     }
     pub mod prompt {
         pub use crate::session::prompt::Parts;
-        pub use crate::session::question::Form;
+        pub use crate::session::question::QuestionForm;
     }
     pub mod request {
-        pub use crate::provider::allowed::{Allowed, Names, Refused, allowed};
-        pub use crate::provider::translate::translated;
+        pub use crate::provider::allowed::{Allowed, Names, Refused, Rule, allowed};
+        pub use crate::provider::translate::{PlainMessage, Role, translated};
     }
     pub mod prose {
         pub use crate::session::text::{StitchedText, stitch_text};
@@ -168,7 +174,7 @@ pub mod internal {
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
-        pub use crate::session::relay::{Output, Reattach, Relay, TransportEnd};
+        pub use crate::session::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};
     }
 }
 

@@ -66,7 +66,7 @@ fn commit_of_package() -> Option<String> {
     Some(format!(" ({})", rest.get(..12)?))
 }
 
-/// The features that are on: optional dependencies are no features of their own here.
+/// The features that are on, or `none`.
 fn features() -> String {
     let name = |(variable, _): (OsString, _)| {
         Some(
@@ -78,8 +78,11 @@ fn features() -> String {
     };
     let mut names: Vec<String> = env::vars_os()
         .filter_map(name)
-        .filter(|name| name != "default" && !name.starts_with('_'))
+        .filter(|name| name != "default")
         .collect();
     names.sort();
+    if names.is_empty() {
+        return "none".to_owned();
+    }
     names.join(", ")
 }

@@ -29,7 +29,7 @@ mod digest;
 mod index;
 mod same;
 
-use crate::json::{Event, Frame, Kind, Live, Sink, Span};
+use crate::json::{Event, Frame, Kind, ParserView, Sink, Span};
 pub use digest::KeyHash;
 use digest::{Hash, OpenString};
 use index::Index;
@@ -193,7 +193,13 @@ impl ChildIndex {
 
     /// Adds a child, or the root, that has ended. `digest` is `None` if a part of its text was
     /// missed.
-    fn child(&mut self, digest: Option<u64>, repeats_keys: bool, span: Span, live: &Live<'_>) {
+    fn child(
+        &mut self,
+        digest: Option<u64>,
+        repeats_keys: bool,
+        span: Span,
+        live: &ParserView<'_>,
+    ) {
         self.follow(live.frames);
         let Some(frame) = live.frames.last() else {
             self.root = digest;
@@ -328,7 +334,7 @@ impl OpenContainer {
 }
 
 impl Sink for ChildIndex {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         match event {
             Event::Begin { at, .. } => {
                 self.follow(live.frames);

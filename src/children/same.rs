@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
+use crate::json::{Event, Kind, Machine, ParserView, Scalar, Sink, Span, string};
 use crate::work;
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
@@ -63,7 +63,7 @@ impl<'a> Nodes<'a> {
         Some(nodes)
     }
 
-    fn add(&mut self, what: What, span: Span, live: &Live<'_>) {
+    fn add(&mut self, what: What, span: Span, live: &ParserView<'_>) {
         let key = live
             .frames
             .last()
@@ -120,7 +120,7 @@ impl<'a> Nodes<'a> {
                 }
                 What::String => {}
                 What::Container(Kind::Array) => {
-                    pairs.extend(self.children(at).zip(other.children(theirs)))
+                    pairs.extend(self.children(at).zip(other.children(theirs)));
                 }
                 What::Container(Kind::Object) => {
                     let in_order = self.children(at).zip(other.children(theirs));
@@ -143,7 +143,7 @@ impl<'a> Nodes<'a> {
 }
 
 impl Sink for Nodes<'_> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         match event {
             Event::Begin { kind, .. } => {
                 self.open.push(self.list.len());

@@ -11,7 +11,7 @@ use crate::json::{Kind, Span};
 
 /// An offset in the text, and the limits of the reader.
 #[derive(Clone, Debug)]
-pub(super) struct Back<'a> {
+pub(super) struct ReverseScanner<'a> {
     bytes: &'a [u8],
     /// The offset after the byte that is read next.
     at: usize,
@@ -23,7 +23,7 @@ pub(super) struct Back<'a> {
     pub(super) bytes_examined: usize,
 }
 
-impl<'a> Back<'a> {
+impl<'a> ReverseScanner<'a> {
     /// Starts at `end` and goes down to `floor`.
     pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
         debug_assert!(
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn last(text: &str, reach: usize) -> Option<&str> {
-        Back::new(text, 0, text.len(), reach)
+        ReverseScanner::new(text, 0, text.len(), reach)
             .value()
             .map(|span| span.of(text))
     }
@@ -214,7 +214,7 @@ mod tests {
         for value in ["\"abcdefgh\"", "[1,2,3,4,5]", "1234567890", r#""\\\\\\\\""#] {
             let text = format!("[{value}");
             for reach in 0..value.len() {
-                let mut back = Back::new(&text, 0, text.len(), reach);
+                let mut back = ReverseScanner::new(&text, 0, text.len(), reach);
                 assert_eq!(back.value(), None, "{text} {reach}");
                 assert!(back.bytes_examined <= reach);
             }

@@ -1,6 +1,6 @@
 //! The element at the cut, and the element before it.
 
-use super::back::Back;
+use super::back::ReverseScanner;
 use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
@@ -93,7 +93,7 @@ fn holder(document: &Document) -> Option<(usize, usize)> {
 /// Returns the last complete child of an open container.
 fn last_child(text: &str, index: Option<&ChildIndex>, depth: usize, frame: &Frame) -> Option<Span> {
     let known = index.and_then(|index| known_child(index, depth, frame.end));
-    known.or_else(|| Back::new(text, frame.start + 1, frame.end, usize::MAX).value())
+    known.or_else(|| ReverseScanner::new(text, frame.start + 1, frame.end, usize::MAX).value())
 }
 
 /// Returns the remembered child of the open container at this depth that ends here.

@@ -34,7 +34,7 @@ use serde::{Serialize, Serializer};
 
 use crate::children::ChildIndex;
 use crate::document::Document;
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, ParserView, Sink};
 use crate::limits::Limits;
 pub(crate) use element::cut_child;
 pub(crate) use internal::*;
@@ -95,7 +95,7 @@ impl Default for ContextIndex {
 }
 
 impl Sink for ContextIndex {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         (&mut self.sections, &mut self.children).event(event, live);
     }
 }

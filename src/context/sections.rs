@@ -10,7 +10,7 @@
 mod list;
 
 use crate::document::Document;
-use crate::json::{Event, Frame, Kind, Live, Sink, Span, string};
+use crate::json::{Event, Frame, Kind, ParserView, Sink, Span, string};
 use list::List;
 pub(super) use list::{Entry, NAMES};
 
@@ -80,7 +80,7 @@ impl Sections {
         self.list_at(&end_of(document))
     }
 
-    fn list_at(&self, end: &Live<'_>) -> Vec<Section> {
+    fn list_at(&self, end: &ParserView<'_>) -> Vec<Section> {
         let sections = self
             .current()
             .entries()
@@ -116,7 +116,7 @@ impl Sections {
     }
 
     /// A value starts at `at`.
-    fn value_starts(&mut self, kind: Option<Kind>, at: usize, live: &Live<'_>) {
+    fn value_starts(&mut self, kind: Option<Kind>, at: usize, live: &ParserView<'_>) {
         let depth = live.frames.len();
         let Some(parent) = live.frames.last() else {
             self.forget();
@@ -147,7 +147,7 @@ impl Sections {
     }
 
     /// A string or another scalar has ended.
-    fn scalar(&mut self, span: Span, live: &Live<'_>) {
+    fn scalar(&mut self, span: Span, live: &ParserView<'_>) {
         self.in_code = false;
         let name = list::name(live);
         self.lists().for_each(|list| list.scalar(span, live, name));
@@ -193,7 +193,7 @@ struct AllRoots {
 }
 
 impl Sink for AllRoots {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if event.begins_value() && live.frames.is_empty() {
             merge_sections(&mut self.before, self.newest.list_at(live));
         }
@@ -202,8 +202,8 @@ impl Sink for AllRoots {
 }
 
 /// Returns the end of a document's text, and the containers that are open there.
-fn end_of(document: &Document) -> Live<'_> {
-    Live {
+fn end_of(document: &Document) -> ParserView<'_> {
+    ParserView {
         text: document.text(),
         frames: document.machine().frames(),
     }
@@ -216,7 +216,7 @@ const WRITTEN: usize = SECTIONS.len() * "\\u0000".len();
 const SHOWN: usize = 10;
 
 /// Returns whether the innermost container is an array under a key `sections`.
-fn is_sections(live: &Live<'_>) -> bool {
+fn is_sections(live: &ParserView<'_>) -> bool {
     let [
         ..,
         Frame {
@@ -235,7 +235,7 @@ fn is_sections(live: &Live<'_>) -> bool {
 }
 
 impl Sink for Sections {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         match event {
             Event::Begin { kind, at } => self.value_starts(Some(kind), at, live),
             Event::StringBegin(at) => {
@@ -246,7 +246,7 @@ impl Sink for Sections {
                 }
             }
             Event::Fragment(span) if self.in_code => {
-                self.lists().for_each(|list| list.fragment(span, live))
+                self.lists().for_each(|list| list.fragment(span, live));
             }
             Event::Fragment(_) => {}
             Event::StringEnd(span) => self.scalar(span, live),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::sections::{Entry, NAMES, SECTIONS};
 use crate::document::Document;
 use crate::json::walk::Raw;
-use crate::json::{CloseOptions, Kind, Live, Span, string};
+use crate::json::{CloseOptions, Kind, ParserView, Span, string};
 
 /// A section of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ const SHOWN: usize = 80;
 
 impl Section {
     /// Describes the part of `entry` in the text; `live` is the end of the text.
-    pub(super) fn of(entry: &Entry, live: &Live<'_>) -> Self {
+    pub(super) fn of(entry: &Entry, live: &ParserView<'_>) -> Self {
         let text = live.text;
         // The end of a section may be in dropped text.
         let complete = entry.span.end > 0 && entry.span.end <= text.len();
@@ -194,7 +194,7 @@ pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
 }
 
 /// Adds the complete elements of the arrays that are open in a section.
-fn count_open(entry: &mut Entry, live: &Live<'_>) {
+fn count_open(entry: &mut Entry, live: &ParserView<'_>) {
     let frames = live.frames;
     // An open section that is a container has a frame. Another section has no arrays.
     if frames

@@ -3,22 +3,25 @@
 //! A document doesn't know about events, calls or continuations. All of its text is final; its
 //! caller withholds text that may still change.
 
+mod ended_root;
 mod parser;
 mod repair;
-mod rewind;
+mod root_text;
 mod search;
 mod utf8;
 
 use std::borrow::Cow;
 
 use crate::envelope::{AllowedRoots, missing_fence};
-use crate::error::{Place, SyntaxError};
+use crate::error::{SourceLocation, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use crate::limits::ParserLimits;
-use parser::Parser;
 pub use parser::Trailing;
+use parser::{RootOptions, RootParser, TextAfterRoot};
 use repair::Tolerance;
+use root_text::RootText;
 pub(crate) use search::RootSearch;
+use search::ends_in_root;
 pub use utf8::{Utf8, Utf8Error};
 
 /// The text of one answer while it is received.
@@ -37,31 +40,14 @@ pub use utf8::{Utf8, Utf8Error};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Document {
-    text: String,
-    parser: Parser,
-    /// The start of the text that was rejected last. An excerpt shows it.
-    rejected: String,
+    roots: RootText,
     /// How often the document was restored, and the relevant restores, as (number, length
     /// afterwards). A checkpoint that is older than such a restore and longer than its length
     /// refers to forgotten text. Both numbers rise.
     restored: u64,
     forgotten: Vec<(u64, usize)>,
-    /// Where a root that is a number ended although no byte of the text ends it: by
-    /// [`finish`](Self::finish), or before a byte that was rejected. The offsets rise.
-    ended: Vec<usize>,
-    dropped: Dropped,
     /// `None` in a strict document.
     tolerance: Option<Box<Tolerance>>,
-}
-
-/// The text that [`Document::forget_roots`] has dropped.
-#[derive(Clone, Copy, Debug, Default)]
-struct Dropped {
-    bytes: usize,
-    roots: usize,
-    /// Line feeds, and the characters after the last one.
-    lines: usize,
-    columns: usize,
 }
 
 /// The position where a text stops.
@@ -83,7 +69,7 @@ pub struct Checkpoint {
     restored: u64,
     /// The bytes that were dropped before the text.
     base: usize,
-    parser: Parser,
+    parser: RootParser,
     tolerance: Option<Box<Tolerance>>,
 }
 
@@ -102,20 +88,16 @@ impl Document {
     /// Creates an empty document that accepts the given roots and treats text after a root
     /// according to `trailing`.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let parser = Parser::new(
-            depth,
+        let options = RootOptions {
             roots,
             trailing,
-            ParserLimits::default().max_preamble_bytes,
-        );
+            depth,
+            max_preamble: ParserLimits::default().max_preamble_bytes,
+        };
         Self {
-            text: String::new(),
-            parser,
-            rejected: String::new(),
+            roots: RootText::new(options),
             restored: 0,
             forgotten: Vec::new(),
-            ended: Vec::new(),
-            dropped: Dropped::default(),
             tolerance: None,
         }
     }
@@ -124,8 +106,11 @@ impl Document {
     /// once text was pushed.
     #[must_use]
     pub(crate) fn max_preamble(mut self, bytes: usize) -> Self {
-        if self.text.is_empty() && self.dropped.bytes == 0 {
-            self.parser = self.parser.within(bytes);
+        if self.roots.text.is_empty() && self.roots.dropped.bytes == 0 {
+            self.roots.parser = RootParser::new(RootOptions {
+                max_preamble: bytes,
+                ..self.roots.parser.options
+            });
         }
         self
     }
@@ -150,20 +135,10 @@ impl Document {
         text: &str,
         sink: &mut S,
     ) -> Result<(), SyntaxError> {
-        if self.tolerance.is_some() {
-            let mut rest = self.push_repaired(text, sink)?;
-            while let Some(tail) = rest.filter(|tail| !tail.is_empty()) {
-                rest = self.push_repaired(&tail, sink)?;
-            }
-            return Ok(());
+        match &mut self.tolerance {
+            Some(tolerance) => tolerance.push_all(&mut self.roots, text, sink),
+            None => self.roots.push(text, sink),
         }
-        let before = self.text.len();
-        self.text.push_str(text);
-        let result = self.parser.run(&self.text, before, sink);
-        if let Err(error) = &result {
-            self.reject(error.offset);
-        }
-        result
     }
 
     /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root. Returns
@@ -205,31 +180,21 @@ impl Document {
                 .rev()
                 .find(|&end| rest.is_char_boundary(end));
             let piece = rest.get(..length.unwrap_or(rest.len())).unwrap_or(rest);
-            if self.tolerance.is_some() {
+            if let Some(tolerance) = &mut self.tolerance {
                 taken += piece.len();
-                if let Some(tail) = self.push_repaired(piece, sink)? {
+                if let Some(tail) = tolerance.push(&mut self.roots, piece, sink)? {
                     // Text that earlier pushes withheld is examined now, so it must not count as
                     // taken twice.
                     let known = tail.len().saturating_sub(piece.len());
-                    self.push_with(tail.get(..known).unwrap_or_default(), sink)?;
+                    let withheld = tail.get(..known).unwrap_or_default();
+                    tolerance.push_all(&mut self.roots, withheld, sink)?;
                     return Ok(taken - (tail.len() - known));
                 }
                 continue;
             }
-            let before = self.text.len();
-            self.text.push_str(piece);
-            match self.parser.run_root(&self.text, before, sink) {
-                Ok(false) => taken += piece.len(),
-                Ok(true) => {
-                    let end = self.end();
-                    self.text.truncate(end);
-                    self.mark_end();
-                    return Ok(taken + end - before);
-                }
-                Err(error) => {
-                    self.reject(error.offset);
-                    return Err(error);
-                }
+            match self.roots.push_root(piece, sink)? {
+                None => taken += piece.len(),
+                Some(length) => return Ok(taken + length),
             }
         }
         Ok(taken)
@@ -239,53 +204,13 @@ impl Document {
     /// count from the start of the remaining text; [`base`](Self::base) is the length of the
     /// dropped text. Earlier checkpoints, and spans that sinks have kept, refer to dropped text.
     pub fn forget_roots(&mut self) {
-        let Some(end) = self.root_end() else { return };
-        let gone = self.text.get(..end).unwrap_or_default();
-        let dropped = &mut self.dropped;
-        if let Some(line) = memchr::memrchr(b'\n', gone.as_bytes()) {
-            dropped.lines += memchr::memchr_iter(b'\n', gone.as_bytes()).count();
-            dropped.columns = gone.get(line + 1..).unwrap_or_default().chars().count();
-        } else {
-            dropped.columns += gone.chars().count();
-        }
-        dropped.bytes += end;
-        self.dropped.roots = self.roots();
-        self.text.drain(..end);
-        self.parser = self.parser.after_roots(self.dropped.roots);
-        self.ended.clear();
+        self.roots.forget_ended();
     }
 
     /// Returns the number of bytes that [`forget_roots`](Self::forget_roots) has dropped: they
     /// preceded [`text`](Self::text).
     pub fn base(&self) -> usize {
-        self.dropped.bytes
-    }
-
-    /// Forgets the text from `offset` on, except for its start, which an excerpt shows.
-    fn reject(&mut self, offset: usize) {
-        debug_assert!(
-            self.text.is_char_boundary(offset),
-            "an error is at the first byte of a character"
-        );
-        self.rejected.clear();
-        self.rejected.extend(
-            self.text
-                .get(offset..)
-                .unwrap_or_default()
-                .chars()
-                .take(Place::EXCERPT),
-        );
-        self.text.truncate(offset);
-        self.mark_end();
-    }
-
-    /// Records that the root ended here, if it is a number: the text does not show that.
-    fn mark_end(&mut self) {
-        let length = self.text.len();
-        let is_number = self.text.ends_with(|c: char| c.is_ascii_digit());
-        if is_number && self.root_end() == Some(length) && self.ended.last() != Some(&length) {
-            self.ended.push(length);
-        }
+        self.roots.dropped.bytes
     }
 
     /// Ends the text: a root that is a number ends here.
@@ -302,123 +227,81 @@ impl Document {
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
-        self.rejected.clear();
+        self.roots.rejected.clear();
         self.settle(sink);
-        while self.finish_repaired(sink)? {}
-        let result = self.parser.machine.finish_text(&self.text, sink);
-        self.mark_end();
-        if self.ended.last() == Some(&self.text.len()) {
-            self.parser.end_touching(&self.text);
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.finish(&mut self.roots, sink)?;
         }
-        match result {
-            Err(error) if !self.parser.is_whole() => Err(SyntaxError {
-                offset: self.text.len(),
-                ..error
-            }),
-            _ => Ok(()),
-        }
+        self.roots.finish(sink)
     }
 
     /// Ends the search for the root, as [`finish`](Self::finish) does: if no root is certain yet,
     /// it is chosen from the text as it ends here. An open root stays open.
     pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        self.parser.settle(&self.text, sink);
+        self.roots.parser.settle(&self.roots.text, sink);
     }
 
     /// Emits to `sink` all events of the present text, as a single push of the text would: for a
     /// sink that is added late. Reads the whole text again; roots that were dropped are not
     /// emitted.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
-        let mut parser = match self.dropped.roots {
-            0 => self.parser.rewound(),
-            before => self.parser.after_roots(before),
-        };
-        let mut start = 0;
-        let settled = self.parser.settled;
-        let mut ends: Vec<usize> = self
-            .ended
-            .iter()
-            .copied()
-            .chain(settled)
-            .chain([self.text.len()])
-            .collect();
-        ends.sort_unstable();
-        ends.dedup();
-        for end in ends {
-            let text = self.text.get(..end).unwrap_or_default();
-            let accepted = parser.run(text, start, sink);
-            debug_assert!(
-                accepted.is_ok(),
-                "a replay accepts the present text: {accepted:?}"
-            );
-            if settled == Some(end) {
-                parser.settle(text, sink);
-            }
-            if self.ended.contains(&end) {
-                let _ = parser.machine.finish_text(text, sink);
-                parser.end_touching(text);
-            }
-            start = end;
-        }
-        if !self.parser.machine.in_token() {
-            // The byte after a number is withheld, or was rejected.
-            parser.machine.end_number(&self.text, sink);
-        }
+        self.roots.replay(sink);
     }
 
     /// Returns the location of `error`, an error of this document, in all text that was pushed:
     /// line, column, and the text around it. The path is that of the text's end, so ask before the
     /// next push. Reads all text before the error.
-    pub fn explain(&self, error: &SyntaxError) -> Place {
-        let at = error.offset.min(self.text.len());
-        let (before, after) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
+    pub fn explain(&self, error: &SyntaxError) -> SourceLocation {
+        let at = error.offset.min(self.roots.text.len());
+        let (before, after) = self
+            .roots
+            .text
+            .split_at_checked(at)
+            .unwrap_or((&self.roots.text, ""));
         let after = if after.is_empty() {
-            &self.rejected
+            &self.roots.rejected
         } else {
             after
         };
-        let mut place = Place::of(
+        let mut place = SourceLocation::of(
             before,
             after,
-            error.offset + self.dropped.bytes,
+            error.offset + self.roots.dropped.bytes,
             self.path().to_string(),
         );
         if place.line == 1 {
-            place.column += self.dropped.columns;
+            place.column += self.roots.dropped.columns;
         }
-        place.line += self.dropped.lines;
+        place.line += self.roots.dropped.lines;
         place
     }
 
     /// Returns all text, with fence and preamble.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.roots.text
     }
 
     /// Returns the root received so far, without the text around it. `None` before its first byte.
     pub fn root(&self) -> Option<&str> {
-        self.text.get(self.parser.start?..self.end())
+        self.roots
+            .text
+            .get(self.roots.parser.start?..self.roots.end())
     }
 
     /// Returns the offset after the root's last byte. `None` while the root is open.
     pub fn root_end(&self) -> Option<usize> {
-        self.is_complete().then(|| self.parser.machine.offset())
-    }
-
-    /// Returns the end of the root, or of its text so far.
-    fn end(&self) -> usize {
-        self.root_end().unwrap_or(self.text.len())
+        self.roots.root_end()
     }
 
     /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow
     /// more than one; all other methods are about the newest root.
     pub fn roots(&self) -> usize {
-        self.parser.before + usize::from(self.is_complete())
+        self.roots.parser.before + usize::from(self.is_complete())
     }
 
     /// Returns the offset where the root begins. `None` before its first byte.
     pub fn root_start(&self) -> Option<usize> {
-        self.parser.start
+        self.roots.parser.start
     }
 
     /// Forgets the text after the end of a closed root. The caller makes no checkpoint between the
@@ -427,17 +310,18 @@ impl Document {
         if !self.is_complete() && self.tolerance.is_none() {
             return;
         }
-        let end = self.end();
-        self.text.truncate(end);
-        self.parser.forget_tail();
+        let end = self.roots.end();
+        self.roots.text.truncate(end);
+        // The caller pushes the text after the root again, or drops it.
+        self.roots.parser.tail = TextAfterRoot::Touching;
         if let Some(tolerance) = &mut self.tolerance {
-            tolerance.set_back(end + self.dropped.bytes);
+            tolerance.set_back(end + self.roots.dropped.bytes);
         }
     }
 
     /// Returns the first significant byte after a closed root, if it is near.
     pub(crate) fn byte_after_root(&self) -> Option<u8> {
-        let after = self.text.as_bytes().get(self.root_end()?..)?;
+        let after = self.roots.text.as_bytes().get(self.root_end()?..)?;
         after
             .iter()
             .take(AFTER_ROOT)
@@ -448,130 +332,133 @@ impl Document {
     /// Returns whether this text, which follows the root, ends inside a later root.
     #[doc(hidden)]
     pub fn ends_in_later_root(&self, after: &str) -> bool {
-        self.parser.ends_in_later_root(after)
+        ends_in_root(after, self.roots.parser.options)
     }
 
     /// Returns a search for the root of another text, with the options of this document.
     pub(crate) fn fresh_search(&self) -> RootSearch {
-        self.parser.fresh_search()
+        self.roots.parser.options.search()
     }
 
     /// Returns how many containers may be open.
     pub(crate) fn max_depth(&self) -> usize {
-        self.parser.depth
+        self.roots.parser.options.depth
     }
 
     /// Whether the root is closed and certain without further text: white space follows a scalar,
     /// and the root is not a possible reference (`[1]`).
     #[doc(hidden)]
     pub fn is_settled(&self) -> bool {
-        self.is_complete() && self.parser.is_settled(&self.text)
+        self.is_complete() && self.roots.parser.is_settled(&self.roots.text)
     }
 
     /// Returns the error for significant text after a scalar root without a fence. Such a scalar is
     /// a word of a sentence: `2026 was …`.
     #[doc(hidden)]
     pub fn text_after_scalar(&self) -> Option<SyntaxError> {
-        self.parser.text_after_scalar(&self.text)
+        self.roots.parser.text_after_scalar(&self.roots.text)
     }
 
     /// Whether the root is closed.
     pub fn is_complete(&self) -> bool {
-        self.parser.machine.is_done()
+        self.roots.parser.machine.is_done()
     }
 
     /// Whether the text is JSON or will be: a root has begun, or a fence promises one. A bracket
     /// after prose begins the root once JSON follows.
     pub fn is_json(&self) -> bool {
-        self.parser.is_in_json() || self.parser.finder().promises_json()
+        self.roots.parser.is_in_json() || self.roots.parser.finder().promises_json()
     }
 
     /// Whether a Markdown fence precedes the root.
     pub fn has_fence(&self) -> bool {
-        self.parser.finder().has_fence()
+        self.roots.parser.finder().preamble().has_fence()
     }
 
     /// Whether there is no significant text: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
-        self.parser.start.is_none() && self.parser.finder().is_blank()
+        self.roots.parser.start.is_none() && self.roots.parser.finder().is_blank()
     }
 
     /// Returns the rest of the line that opens a fence, if the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
-        self.parser
+        self.roots
+            .parser
             .finder()
             .rest_of_fence()
-            .filter(|_| self.parser.start.is_none())
+            .filter(|_| self.roots.parser.start.is_none())
     }
 
     /// Returns the line that closes the fence after a closed root, or the rest of that line if some
     /// of its backticks are there. `None` if no fence is open.
     pub fn open_fence(&self) -> Option<String> {
         let tail = self
+            .roots
             .text
-            .get(self.end()..)
+            .get(self.roots.end()..)
             .filter(|_| self.is_complete() && self.has_fence())?;
-        missing_fence(self.parser.finder().ticks(), tail)
+        missing_fence(self.roots.parser.finder().preamble().ticks()?, tail)
     }
 
     /// Returns the number of backticks of the fence around the root, if prose precedes it.
     pub(crate) fn fence_after_preamble(&self) -> Option<usize> {
-        let finder = self.parser.finder();
-        (finder.has_fence() && finder.is_after_prose()).then(|| finder.ticks())
+        let preamble = self.roots.parser.finder().preamble();
+        preamble.ticks().filter(|_| preamble.has_prose())
     }
 
     /// Whether the first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
-        !self.parser.is_in_json() && self.parser.finder().is_prose()
+        !self.roots.parser.is_in_json() && self.roots.parser.finder().is_prose()
     }
 
     /// Takes the text for one that is not JSON, with all that follows: no root begins in it any
     /// more. No root has begun.
     pub(crate) fn read_as_text(&mut self) {
-        debug_assert!(self.parser.start.is_none(), "a root is JSON");
-        (self.parser, self.tolerance) = (self.parser.of_text(self.text.len()), None);
+        debug_assert!(self.roots.parser.start.is_none(), "a root is JSON");
+        (self.roots.parser, self.tolerance) =
+            (self.roots.parser.of_text(self.roots.text.len()), None);
     }
 
     /// Returns whether the rest can be requested: a root has begun, or the text is not JSON.
     pub(crate) fn has_begun(&self) -> bool {
-        self.parser.start.is_some() || self.is_text()
+        self.roots.parser.start.is_some() || self.is_text()
     }
 
     /// Returns whether the search for a root has ended without one, because the text is not JSON.
     pub(crate) fn is_text(&self) -> bool {
-        self.parser.finder().is_text()
+        self.roots.parser.finder().is_text()
     }
 
     /// Returns how many bytes of prose the text ends with. 0 if a root or a fence has begun.
     pub(crate) fn prose_len(&self) -> usize {
-        if self.parser.is_in_json() {
+        if self.roots.parser.is_in_json() {
             0
         } else {
-            self.parser.finder().prose_len()
+            self.roots.parser.finder().prose_len()
         }
     }
 
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
     #[doc(hidden)]
     pub fn machine(&self) -> &Machine {
-        &self.parser.machine
+        &self.roots.parser.machine
     }
 
     /// Returns the position in the grammar where the text stops. O(1).
     pub fn cut_state(&self) -> CutState {
-        self.parser.machine.cut_state()
+        self.roots.parser.machine.cut_state()
     }
 
     /// Returns the path of the value that is due or open, else of the innermost open container.
     /// O(1): it is a view.
     pub fn path(&self) -> Path<'_> {
-        self.parser.machine.path(&self.text)
+        self.roots.parser.machine.path(&self.roots.text)
     }
 
     /// Returns the position where the text stops, as owned data. O(depth).
     pub fn cut(&self) -> Cut {
         Cut {
-            offset: self.text.len(),
+            offset: self.roots.text.len(),
             path: self.path().to_string(),
             state: self.cut_state(),
         }
@@ -591,7 +478,7 @@ impl Document {
     pub fn complete_with(&self, closing: CloseOptions) -> Option<String> {
         let mut suffix = String::new();
         let end = self.complete_into(closing, &mut suffix)?;
-        Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
+        Some([self.roots.text.get(self.roots.parser.start?..end)?, &suffix].concat())
     }
 
     /// Returns the complete part without a copy: it is the text from
@@ -612,23 +499,23 @@ impl Document {
     /// ```
     #[must_use]
     pub fn complete_into(&self, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
-        self.parser.machine.close_into(closing, suffix)
+        self.roots.parser.machine.close_into(closing, suffix)
     }
 
     /// Returns the shortest text that makes the root whole, if no text can be dropped any more.
     #[must_use]
     pub fn completion(&self) -> Completion {
-        self.parser.machine.completion(&self.text)
+        self.roots.parser.machine.completion(&self.roots.text)
     }
 
     /// Returns a state for [`restore`](Self::restore). O(depth).
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
-            length: self.text.len(),
+            length: self.roots.text.len(),
             restored: self.restored,
-            base: self.dropped.bytes,
-            parser: self.parser.clone(),
+            base: self.roots.dropped.bytes,
+            parser: self.roots.parser.clone(),
             tolerance: self.tolerance.clone(),
         }
     }
@@ -647,13 +534,87 @@ impl Document {
             .forgotten
             .get(younger)
             .is_some_and(|&(_, to)| to < checkpoint.length);
-        let is_gone = is_gone || checkpoint.base != self.dropped.bytes;
-        if is_gone || !self.text.is_char_boundary(checkpoint.length) {
+        let is_gone = is_gone || checkpoint.base != self.roots.dropped.bytes;
+        if is_gone || !self.roots.text.is_char_boundary(checkpoint.length) {
             return false;
         }
         self.forget(checkpoint.length, checkpoint.parser.machine.is_done());
-        self.parser.clone_from(&checkpoint.parser);
+        self.roots.parser.clone_from(&checkpoint.parser);
         self.tolerance.clone_from(&checkpoint.tolerance);
+        true
+    }
+
+    /// Forgets the value that is open or due at `depth` (the number of containers around it), and
+    /// all that follows it: the value is due again. With 0 it is the root, and a root is awaited.
+    /// Returns `false`, and changes nothing, if fewer containers are open. Takes O(depth) and the
+    /// text between the last whole child and the value.
+    pub(crate) fn rewind(&mut self, depth: usize) -> bool {
+        let Some(root) = self.roots.parser.start.filter(|_| !self.is_complete()) else {
+            return false;
+        };
+        if depth == 0 {
+            if self.roots.parser.before > 0 {
+                // The roots before it would be found again.
+                return false;
+            }
+            self.forget(root, false);
+            // The envelope was read before and has no root.
+            self.roots.parser =
+                RootParser::after_envelope(self.roots.parser.options, &self.roots.text);
+            return true;
+        }
+        let open = self.roots.parser.machine.frames();
+        let Some(frames) = open.get(..depth) else {
+            return false;
+        };
+        let token = self
+            .roots
+            .parser
+            .machine
+            .in_token()
+            .then(|| self.roots.parser.machine.token_start());
+        let start = open
+            .get(depth)
+            .map(|frame| frame.start)
+            .or(token)
+            .unwrap_or(self.roots.text.len());
+        self.set_back(root, frames.len(), start)
+    }
+
+    /// Closes the open root as its complete part: drops uncertain text and appends the closers. If
+    /// they close a string, the completion's `cut_value` is its path. Returns `None` and changes
+    /// nothing if the root has no complete part or is closed. Reads the text after the last whole
+    /// children again, and O(depth) more.
+    pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
+        let root = self.roots.parser.start.filter(|_| !self.is_complete())?;
+        let mut suffix = String::new();
+        let end = self.complete_into(CloseOptions::default(), &mut suffix)?;
+        // The complete part leaves a cut number out.
+        let cut_value = self
+            .completion()
+            .cut_value
+            .filter(|_| self.roots.parser.machine.in_string());
+        let depth = self.roots.parser.machine.frames().len();
+        if !self.set_back(root, depth, end) {
+            return None;
+        }
+        let closed = self.push(&suffix);
+        debug_assert!(closed.is_ok(), "the complete part is valid: {closed:?}");
+        Some(Completion {
+            suffix,
+            synthesized: Vec::new(),
+            cut_value,
+        })
+    }
+
+    /// Forgets the text from `start` on. `start` is an offset after the last whole child of the
+    /// innermost of `depth` containers of the open root.
+    fn set_back(&mut self, root: usize, depth: usize, start: usize) -> bool {
+        let Some(machine) = self.roots.machine_at(root, depth, start) else {
+            return false;
+        };
+        self.forget(start, false);
+        self.roots.parser.machine = machine;
         true
     }
 
@@ -663,24 +624,23 @@ impl Document {
         self.restored += 1;
         while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
         self.forgotten.push((self.restored, length));
-        while self
-            .ended
-            .pop_if(|&mut end| end > length || end == length && !is_ended)
-            .is_some()
-        {}
-        self.text.truncate(length);
+        self.roots.truncate(length, is_ended);
         if let Some(tolerance) = &mut self.tolerance {
-            tolerance.set_back(length + self.dropped.bytes);
+            tolerance.set_back(length + self.roots.dropped.bytes);
         }
     }
 }
 
 /// The number of bytes that are examined after a root: more than the white space between two parts
 /// of a document.
+// The byte decides only whether JSON follows a root directly. Without a bound a document that is
+// followed by a megabyte of blank lines would be read again with each question.
 const AFTER_ROOT: usize = 1024;
 
 /// [`Document::push_root_with`] appends text in pieces of this many bytes. A piece may reach beyond the end of the
 /// root, and those bytes are copied needlessly.
+// Small records end within a piece, so at most this much of the next record is copied twice. Pushes
+// this long are worth an index (`json::machine::marked`); shorter pieces would lose it.
 const PIECE: usize = 1024;
 
 /// Converts bytes to text: removes invalid UTF-8, and counts the removed bytes.

@@ -1,7 +1,8 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the
 //! machine of the open root, and handles the text after it. Keeps no text.
 
-use super::search::{FoundRoot, RootSearch, SCALARS, ends_in_root, ends_root};
+use super::ended_root::EndedRoot;
+use super::search::{LocatedRoot, RootSearch, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
@@ -30,16 +31,31 @@ pub enum Trailing {
     Block,
 }
 
+/// The roots that a text may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RootOptions {
+    pub(super) roots: AllowedRoots,
+    pub(super) trailing: Trailing,
+    /// The most open containers.
+    pub(super) depth: usize,
+    /// The most bytes of prose in which a root may begin without a fence.
+    pub(super) max_preamble: usize,
+}
+
+impl RootOptions {
+    /// Returns a search before the first byte.
+    pub(super) fn search(self) -> RootSearch {
+        RootSearch::new(self.roots, self.depth, self.max_preamble)
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(super) struct Parser {
+pub(super) struct RootParser {
+    pub(super) options: RootOptions,
     /// Finds the newest root.
     search: RootSearch,
     /// The state of the text after the newest root.
-    tail: Tail,
-    pub(super) roots: AllowedRoots,
-    pub(super) trailing: Trailing,
-    pub(super) depth: usize,
-    max_preamble: usize,
+    pub(super) tail: TextAfterRoot,
     /// Where the newest root begins.
     pub(super) start: Option<usize>,
     /// The newest root is a scalar.
@@ -54,7 +70,7 @@ pub(super) struct Parser {
 
 /// The text after a root that has ended.
 #[derive(Clone, Debug)]
-enum Tail {
+pub(super) enum TextAfterRoot {
     /// None of its bytes was examined.
     Touching,
     /// The text looks like a reference; the rest of its line shows whether it is prose.
@@ -67,60 +83,39 @@ enum Tail {
     Ignored,
 }
 
-impl Parser {
-    pub(super) fn new(
-        depth: usize,
-        roots: AllowedRoots,
-        trailing: Trailing,
-        max_preamble: usize,
-    ) -> Self {
-        let search = RootSearch::new(roots, depth, max_preamble);
+impl RootParser {
+    /// Creates a parser before the first byte.
+    pub(super) fn new(options: RootOptions) -> Self {
         Self {
-            search,
-            tail: Tail::Touching,
-            roots,
-            trailing,
-            depth,
-            max_preamble,
+            options,
+            search: options.search(),
+            tail: TextAfterRoot::Touching,
             start: None,
             is_scalar: false,
             before: 0,
             settled: None,
-            machine: Machine::new(depth),
+            machine: Machine::new(options.depth),
         }
     }
 
-    /// Returns a parser with the same options before its first byte.
-    pub(super) fn rewound(&self) -> Self {
-        Self::new(self.depth, self.roots, self.trailing, self.max_preamble)
-    }
-
-    /// Returns a parser with the same options and another limit on prose before a root.
-    pub(super) fn within(&self, max_preamble: usize) -> Self {
-        Self::new(self.depth, self.roots, self.trailing, max_preamble)
+    /// Creates a parser that has read `envelope`, which has no root.
+    pub(super) fn after_envelope(options: RootOptions, envelope: &str) -> Self {
+        let mut parser = Self::new(options);
+        parser.search.feed(envelope);
+        parser
     }
 
     /// Returns a parser with the same options at `offset` of a text that is not JSON.
     pub(super) fn of_text(&self, offset: usize) -> Self {
         Self {
-            search: RootSearch::with(RootFinder::of_text(offset), self.depth),
-            ..self.rewound()
+            search: RootSearch::with(RootFinder::of_text(offset), self.options.depth),
+            ..Self::new(self.options)
         }
-    }
-
-    /// Returns a search before the first byte.
-    pub(super) fn fresh_search(&self) -> RootSearch {
-        RootSearch::new(self.roots, self.depth, self.max_preamble)
     }
 
     /// Returns the reader of the text before the newest root.
     pub(super) fn finder(&self) -> &RootFinder {
         self.search.finder()
-    }
-
-    /// Reads the text before a root that is due.
-    pub(super) fn read_envelope(&mut self, text: &str) {
-        self.search.feed(text);
     }
 
     /// Whether a root has begun, or the text after a bracket has evidence of JSON.
@@ -165,7 +160,7 @@ impl Parser {
     pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
         let Some(start) = self
             .start
-            .filter(|_| self.before == 0 && !self.finder().has_fence())
+            .filter(|_| self.before == 0 && !self.finder().preamble().has_fence())
         else {
             return false;
         };
@@ -177,7 +172,8 @@ impl Parser {
             '[' => {
                 let mut words = text.get(start + 1..at).unwrap_or_default().chars();
                 // Text that must be JSON is an error.
-                let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
+                let may_be_prose =
+                    matches!(self.options.trailing, Trailing::Stop | Trailing::Block);
                 may_be_prose
                     && words.all(|c| c.is_alphanumeric() || c.is_whitespace())
                     && next.is_some_and(char::is_uppercase)
@@ -201,12 +197,13 @@ impl Parser {
             return;
         }
         self.settled = Some(text.len());
-        let is_last = matches!(self.trailing, Trailing::Error | Trailing::Next);
+        let is_last = matches!(self.options.trailing, Trailing::Error | Trailing::Next);
         let mut found = self.search.settle(text, is_last);
         if found.is_none()
-            && let Some(search) = self
-                .search
-                .without_reasoning(RootFinder::new(self.roots, self.max_preamble))
+            && let Some(search) = self.search.without_reasoning(RootFinder::new(
+                self.options.roots,
+                self.options.max_preamble,
+            ))
         {
             self.search = search;
             found = self
@@ -223,12 +220,12 @@ impl Parser {
             // not an answer.
             (self.start, self.search) = (
                 None,
-                RootSearch::with(RootFinder::of_text(text.len()), self.depth),
+                RootSearch::with(RootFinder::of_text(text.len()), self.options.depth),
             );
             self.machine.restart(0);
         }
         // All text was read.
-        self.ignore_tail();
+        self.tail = TextAfterRoot::Ignored;
     }
 
     /// Whether a root is open.
@@ -242,7 +239,7 @@ impl Parser {
         &mut self,
         text: &str,
         from: usize,
-    ) -> Result<Option<FoundRoot>, SyntaxError> {
+    ) -> Result<Option<LocatedRoot>, SyntaxError> {
         let found = if self.start.is_some() {
             self.next_root(text, from)?
         } else {
@@ -257,21 +254,24 @@ impl Parser {
     }
 
     /// Returns where the next root begins after one that has ended, in text from `from` on.
-    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<LocatedRoot>, SyntaxError> {
         if self.is_scalar
-            && matches!(self.tail, Tail::Touching)
-            && self.trailing != Trailing::Next
+            && matches!(self.tail, TextAfterRoot::Touching)
+            && self.options.trailing != Trailing::Next
             && let Some((at, byte)) = self.first_after_root(text, from)
             && at == self.machine.offset()
         {
             return Err(self.deviation(byte, at));
         }
-        match self.trailing {
+        match self.options.trailing {
             Trailing::Stop | Trailing::Block => self.root_in_tail(text, from),
             Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
-                Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => {
-                    Ok(Some(FoundRoot { start: at, end: at }))
+                Some((at, byte))
+                    if self.options.trailing == Trailing::Next
+                        && self.options.roots.allows(byte) =>
+                {
+                    Ok(Some(LocatedRoot { start: at, end: at }))
                 }
                 Some((at, byte)) => Err(self.deviation(byte, at)),
             },
@@ -280,34 +280,40 @@ impl Parser {
 
     /// Returns where a further root begins in the text after a root, which may be prose; the text
     /// before `from` was examined before.
-    fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+    fn root_in_tail(
+        &mut self,
+        text: &str,
+        from: usize,
+    ) -> Result<Option<LocatedRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
             match &mut self.tail {
-                Tail::Ignored => return Ok(None),
-                Tail::Searched(search) => {
+                TextAfterRoot::Ignored => return Ok(None),
+                TextAfterRoot::Searched(search) => {
                     let found = search.feed(text);
                     if found.is_some() {
                         self.search = search.clone();
                     }
                     return Ok(found);
                 }
-                Tail::Touching => {
+                TextAfterRoot::Touching => {
                     let Some(&byte) = text.as_bytes().get(end) else {
                         return Ok(None);
                     };
                     self.tail = match byte {
                         // A definition of a reference: `[1]: https://…`
-                        b':' if self.is_reference(text) => return Ok(self.reject_array(text)),
+                        b':' if self.ended(text).is_reference() => {
+                            return Ok(self.reject_array(text));
+                        }
                         b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => {
                             return Err(self.deviation(byte, end));
                         }
-                        b',' => Tail::Comma,
-                        _ if self.is_reference(text) => Tail::Line,
+                        b',' => TextAfterRoot::Comma,
+                        _ if self.ended(text).is_reference() => TextAfterRoot::Line,
                         _ => self.tail_of(text),
                     };
                 }
-                Tail::Line => {
+                TextAfterRoot::Line => {
                     let line = text
                         .get(end.max(from)..)
                         .unwrap_or_default()
@@ -318,7 +324,7 @@ impl Parser {
                         Some(_) => return Ok(self.reject_array(text)),
                     }
                 }
-                Tail::Comma => {
+                TextAfterRoot::Comma => {
                     let after = text.get(end + 1..).unwrap_or_default().bytes();
                     let first = after
                         .enumerate()
@@ -328,7 +334,9 @@ impl Parser {
                         Some((at, byte @ (b'{' | b'[' | b'"'))) => {
                             return Err(self.deviation(byte, end + 1 + at));
                         }
-                        Some(_) if self.is_reference(text) => return Ok(self.reject_array(text)),
+                        Some(_) if self.ended(text).is_reference() => {
+                            return Ok(self.reject_array(text));
+                        }
                         Some(_) => self.tail = self.tail_of(text),
                     }
                 }
@@ -338,43 +346,27 @@ impl Parser {
 
     /// Treats a reference that has ended as prose, since its line continues: `[1] Smith`. Returns
     /// where a root begins in the text after it.
-    fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
-        let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
-        self.search = RootSearch::with(finder, self.depth);
+    fn reject_array(&mut self, text: &str) -> Option<LocatedRoot> {
+        let finder =
+            RootFinder::after_root(self.machine.offset(), self.options.max_preamble, false);
+        self.search = RootSearch::with(finder, self.options.depth);
         self.start = None;
         self.machine.restart(0);
         self.search.feed(text)
     }
 
     /// Returns how to read the text after the root.
-    fn tail_of(&self, text: &str) -> Tail {
+    fn tail_of(&self, text: &str) -> TextAfterRoot {
         let end = self.machine.offset();
-        if self.finder().has_fence() && self.trailing == Trailing::Block {
-            return Tail::Searched(RootSearch::with(RootFinder::further(end), self.depth));
+        if self.finder().preamble().has_fence() && self.options.trailing == Trailing::Block {
+            return TextAfterRoot::Searched(RootSearch::with(
+                RootFinder::further(end),
+                self.options.depth,
+            ));
         }
-        let finder = RootFinder::after_root(end, self.max_preamble, !self.is_weak(text));
-        Tail::Searched(RootSearch::with(finder, self.depth))
-    }
-
-    /// Whether a following object would replace this ended root: this one is a scalar or a short
-    /// array of scalars, as at the start of a list of references.
-    fn is_weak(&self, text: &str) -> bool {
-        let root = self.root(text);
-        let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
-        self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
-    }
-
-    /// Whether the ended root looks like a reference, `[12]`. It is one if its line continues as
-    /// prose.
-    fn is_reference(&self, text: &str) -> bool {
-        let number = self
-            .root(text)
-            .strip_prefix('[')
-            .and_then(|root| root.strip_suffix(']'))
-            .unwrap_or_default();
-        let is_number = (1..=REFERENCE).contains(&number.len())
-            && number.bytes().all(|byte| byte.is_ascii_digit());
-        self.before == 0 && !self.finder().has_fence() && is_number
+        let finder =
+            RootFinder::after_root(end, self.options.max_preamble, !self.ended(text).is_weak());
+        TextAfterRoot::Searched(RootSearch::with(finder, self.options.depth))
     }
 
     /// Whether the ended root is certain without further text.
@@ -382,15 +374,20 @@ impl Parser {
         if self.is_scalar {
             text.len() > self.machine.offset()
         } else {
-            !self.is_reference(text)
+            !self.ended(text).is_reference()
         }
     }
 
-    /// Returns the text of a root that has ended.
-    fn root<'t>(&self, text: &'t str) -> &'t str {
-        self.start
-            .and_then(|start| text.get(start..self.machine.offset()))
-            .unwrap_or_default()
+    /// Returns the newest root, which has ended.
+    fn ended<'t>(&self, text: &'t str) -> EndedRoot<'t> {
+        let root = self
+            .start
+            .and_then(|start| text.get(start..self.machine.offset()));
+        EndedRoot {
+            text: root.unwrap_or_default(),
+            is_scalar: self.is_scalar,
+            may_be_prose: self.before == 0 && !self.finder().preamble().has_fence(),
+        }
     }
 
     /// Records that the newest root ended with the text: later text does not touch it.
@@ -398,20 +395,10 @@ impl Parser {
         self.tail = self.tail_of(text);
     }
 
-    /// Ends the search for roots after the newest one.
-    pub(super) fn ignore_tail(&mut self) {
-        self.tail = Tail::Ignored;
-    }
-
-    /// Forgets that text after the root was read. The caller pushes that text again or drops it.
-    pub(super) fn forget_tail(&mut self) {
-        self.tail = Tail::Touching;
-    }
-
     /// Returns a parser at the start of a text that follows `before` roots.
     pub(super) fn after_roots(&self, before: usize) -> Self {
         let before = before.saturating_sub(1);
-        let machine = Machine::ended_at(0, self.depth);
+        let machine = Machine::ended_at(0, self.options.depth);
         let (search, is_scalar) = (self.search.clone(), self.is_scalar);
         Self {
             search,
@@ -419,21 +406,21 @@ impl Parser {
             start: Some(0),
             before,
             machine,
-            ..self.rewound()
+            ..Self::new(self.options)
         }
     }
 
     /// Whether the text needs no more: the root is closed, or none is due.
     pub(super) fn is_whole(&self) -> bool {
         let is_blank = self.start.is_none() && self.finder().is_blank();
-        self.machine.is_done() || self.trailing == Trailing::Next && is_blank
+        self.machine.is_done() || self.options.trailing == Trailing::Next && is_blank
     }
 
     /// Returns the error for a byte between two roots; inside a root the machine returns it.
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
-        let kind = match (self.trailing, byte) {
-            (Trailing::Next, b'{' | b'[') => SyntaxErrorKind::TooDeep(self.depth),
-            _ if self.start.is_none() => SyntaxErrorKind::TooDeep(self.depth),
+        let kind = match (self.options.trailing, byte) {
+            (Trailing::Next, b'{' | b'[') => SyntaxErrorKind::TooDeep(self.options.depth),
+            _ if self.start.is_none() => SyntaxErrorKind::TooDeep(self.options.depth),
             (Trailing::Next, _) => SyntaxErrorKind::UnexpectedByte(byte),
             _ => SyntaxErrorKind::TrailingText(byte),
         };
@@ -447,7 +434,7 @@ impl Parser {
         let mut rest = text.as_bytes().get(from..)?.iter();
         let is_space = |byte| {
             matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-                || byte == b'`' && self.finder().has_fence()
+                || byte == b'`' && self.finder().preamble().has_fence()
         };
         let at = rest.position(|&byte| !is_space(byte))?;
         Some((from + at, *text.as_bytes().get(from + at)?))
@@ -458,36 +445,28 @@ impl Parser {
         let (at, byte) = self
             .first_after_root(text, 0)
             .filter(|_| self.is_scalar && self.machine.is_done())?;
-        (!self.finder().has_fence()).then_some(SyntaxError {
+        (!self.finder().preamble().has_fence()).then_some(SyntaxError {
             kind: SyntaxErrorKind::TrailingText(byte),
             offset: at,
         })
     }
 
-    /// Returns whether this text after a root ends inside a later root.
-    pub(super) fn ends_in_later_root(&self, after: &str) -> bool {
-        ends_in_root(after, self.depth, self.max_preamble)
-    }
-
     fn start_root(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
         let first = text.as_bytes().get(start).copied();
         let is_container = matches!(first, Some(b'{' | b'['));
-        if let Some(byte) = first.filter(|_| is_container && self.depth == 0) {
+        if let Some(byte) = first.filter(|_| is_container && self.options.depth == 0) {
             // The text ends before this byte, and no root has begun. Only this case reads the text
             // before a root again.
             if self.start.is_none() {
-                self.search = self.fresh_search();
+                self.search = self.options.search();
                 self.search.feed(text.get(..start).unwrap_or_default());
             }
             return Err(self.deviation(byte, start));
         }
         self.start = Some(start);
         self.is_scalar = !is_container;
-        self.tail = Tail::Touching;
+        self.tail = TextAfterRoot::Touching;
         self.machine.restart(start);
         Ok(())
     }
 }
-
-/// Digits of the longest reference. Few texts have a list of more.
-const REFERENCE: usize = 4;

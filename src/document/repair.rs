@@ -2,6 +2,8 @@
 //! parser does.
 
 use super::Document;
+use super::parser::TextAfterRoot;
+use super::root_text::RootText;
 use crate::error::SyntaxError;
 use crate::json::Sink;
 use crate::json::repair::{self, Repair, RepairOptions, Repairer};
@@ -55,6 +57,169 @@ impl Tolerance {
         self.unrepaired.clear();
     }
 
+    /// Appends text up to the end of a root; returns the rest.
+    ///
+    /// # Errors
+    /// Returns a deviation that no repair explains.
+    pub(super) fn push<S: Sink + ?Sized>(
+        &mut self,
+        roots: &mut RootText,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<Option<String>, SyntaxError> {
+        let root;
+        let mut text = text;
+        if self.repairer.is_none() {
+            self.unrepaired.clear();
+            if !roots.parser.is_in_root() {
+                let before = roots.text.len();
+                roots.text.push_str(text);
+                let found = roots.parser.find_root(&roots.text, before);
+                if let Err(error) = &found {
+                    self.unrepaired = roots
+                        .text
+                        .get(error.offset..)
+                        .unwrap_or_default()
+                        .to_owned();
+                    roots.reject(error.offset);
+                }
+                let end = found
+                    .ok()
+                    .flatten()
+                    .map_or(roots.text.len(), |found| found.end);
+                self.written += end - before;
+                if found?.is_none() {
+                    return Ok(None);
+                }
+                root = roots.text.split_off(end);
+                text = &root;
+                // After prose, a root is found only once its first bytes are known to be JSON.
+                roots.parser.machine.feed_text(&roots.text, sink)?;
+            }
+            self.repairer = Some(Repairer::after(
+                self.options.clone(),
+                &roots.parser.machine,
+                self.written,
+            ));
+        }
+        let Some(repairer) = &mut self.repairer else {
+            return Ok(None);
+        };
+        let result = repairer.feed(text, &mut roots.text);
+        self.take_final(roots, result, sink)
+    }
+
+    /// Appends all of the text.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub(super) fn push_all<S: Sink + ?Sized>(
+        &mut self,
+        roots: &mut RootText,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
+        let mut rest = self.push(roots, text, sink)?;
+        while let Some(tail) = rest.filter(|tail| !tail.is_empty()) {
+            rest = self.push(roots, &tail, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the repair of the open root, and of the roots in the text after it: appends the
+    /// certain part of the withheld text.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub(super) fn finish<S: Sink + ?Sized>(
+        &mut self,
+        roots: &mut RootText,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
+        while let Some(repairer) = &mut self.repairer {
+            let end = match repairer.finish(&mut roots.text) {
+                Err(error) if !error.is_truncated() => Err(error),
+                _ => Ok(()),
+            };
+            let tail = self.take_final(roots, end, sink)?;
+            let Some(tail) = tail.filter(|tail| !tail.is_empty()) else {
+                break;
+            };
+            self.push_all(roots, &tail, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open root, and the roots after it, if the withheld text closes it. Otherwise
+    /// nothing changes.
+    fn finish_whole<S: Sink + ?Sized>(&mut self, roots: &mut RootText, sink: &mut S) {
+        while let Some(repairer) = &mut self.repairer {
+            repairer.finish_whole(&mut roots.text);
+            let tail = self.take_final(roots, Ok(()), sink).ok().flatten();
+            let Some(tail) = tail.filter(|tail| !tail.is_empty()) else {
+                return;
+            };
+            if self.push_all(roots, &tail, sink).is_err() {
+                // Text that touches the root is malformed, but still a part of the answer.
+                roots.text.push_str(&std::mem::take(&mut self.unrepaired));
+                roots.parser.tail = TextAfterRoot::Ignored;
+                return;
+            }
+        }
+    }
+
+    /// Reads the text that the repairer has made final; returns the text after the root, if the
+    /// root has ended.
+    fn take_final<S: Sink + ?Sized>(
+        &mut self,
+        roots: &mut RootText,
+        result: Result<(), SyntaxError>,
+        sink: &mut S,
+    ) -> Result<Option<String>, SyntaxError> {
+        let Some(repairer) = &mut self.repairer else {
+            return Ok(None);
+        };
+        if result.is_err() {
+            repairer.release_all(&mut roots.text);
+        }
+        for repair in repairer.repairs().iter().skip(self.shown) {
+            sink.repaired(repair);
+        }
+        self.shown = repairer.repairs().len();
+        let read = roots.parser.machine.feed_text(&roots.text, sink);
+        debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
+        let tail = repairer.take_tail();
+        // The byte that ends a number may be withheld: a comma, or in the tail the white space
+        // after a root.
+        if tail.is_some() || repairer.ends_with_value() && !self.ends_numbers_late {
+            roots.parser.machine.end_number(&roots.text, sink);
+        }
+        match result {
+            Err(error) => {
+                let unrepaired = repairer.pending().to_owned();
+                self.close();
+                let offset = roots.text.len();
+                roots.text.push_str(&unrepaired);
+                // If a word may be a string, text after the root shows whether it is prose.
+                let are_words_known = self.options.level() < repair::RepairLevel::Guess;
+                if are_words_known && roots.parser.reject_prose(&roots.text, offset) {
+                    roots.text.truncate(offset);
+                    return Ok(Some(unrepaired));
+                }
+                self.unrepaired = unrepaired;
+                roots.reject(offset);
+                Err(SyntaxError { offset, ..error })
+            }
+            Ok(()) => {
+                if tail.is_some() {
+                    self.close();
+                    roots.mark_end();
+                }
+                Ok(tail)
+            }
+        }
+    }
+
     /// Forgets the text after the offset `end`, which counts all dropped text, too.
     pub(super) fn set_back(&mut self, end: usize) {
         self.close();
@@ -86,7 +251,7 @@ impl Document {
     #[must_use]
     pub fn repairing(mut self, options: RepairOptions) -> Self {
         let is_strict = options.level() == repair::RepairLevel::Strict;
-        if self.text.is_empty() && self.dropped.bytes == 0 {
+        if self.roots.is_new() {
             self.tolerance = (!is_strict).then(|| Box::new(Tolerance::new(options)));
         }
         self
@@ -96,7 +261,7 @@ impl Document {
     #[must_use]
     pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
         if options.level() > repair::RepairLevel::Strict {
-            let written = self.text.len() + self.dropped.bytes;
+            let written = self.roots.text.len() + self.roots.dropped.bytes;
             self.tolerance = Some(Box::new(Tolerance {
                 written,
                 ..Tolerance::new(options)
@@ -141,38 +306,16 @@ impl Document {
             .tolerance
             .as_ref()
             .and_then(|tolerance| tolerance.repairer.clone());
-        let ended = repairer.map(|mut repairer| repairer.finish(&mut self.text.clone()));
+        let ended = repairer.map(|mut repairer| repairer.finish(&mut self.roots.text.clone()));
         ended.is_some_and(|ended| ended.err().is_none_or(|error| !error.is_truncated()))
     }
 
     /// Ends the open root, and the roots after it, if the withheld text closes it. Otherwise
     /// nothing changes.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        while self.finish_whole_root(sink) {}
-    }
-
-    /// Returns whether text follows in which another root may have begun.
-    fn finish_whole_root<S: Sink + ?Sized>(&mut self, sink: &mut S) -> bool {
-        let Some(mut tolerance) = self.tolerance.take() else {
-            return false;
-        };
-        let mut tail = None;
-        if let Some(repairer) = &mut tolerance.repairer {
-            repairer.finish_whole(&mut self.text);
-            tail = self.take_final(&mut tolerance, Ok(()), sink).ok().flatten();
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.finish_whole(&mut self.roots, sink);
         }
-        self.tolerance = Some(tolerance);
-        let Some(tail) = tail.filter(|tail| !tail.is_empty()) else {
-            return false;
-        };
-        let is_read = self.push_with(&tail, sink).is_ok();
-        if !is_read && let Some(tolerance) = &mut self.tolerance {
-            // Text that touches the root is malformed, but still a part of the answer.
-            self.text
-                .push_str(&std::mem::take(&mut tolerance.unrepaired));
-            self.parser.ignore_tail();
-        }
-        is_read
     }
 
     /// Ends the repair where the text was cut, and appends the repaired text. Returns the
@@ -184,149 +327,9 @@ impl Document {
         let Some(repairer) = &mut tolerance.repairer else {
             return String::new();
         };
-        let rest = repairer.cut(&mut self.text);
-        let result = self.take_final(&mut tolerance, Ok(()), sink);
+        let rest = repairer.cut(&mut self.roots.text);
+        let result = tolerance.take_final(&mut self.roots, Ok(()), sink);
         debug_assert!(result.is_ok(), "a cut rejects nothing: {result:?}");
         rest
-    }
-
-    /// Appends text up to the end of a root; returns the rest.
-    pub(super) fn push_repaired<S: Sink + ?Sized>(
-        &mut self,
-        text: &str,
-        sink: &mut S,
-    ) -> Result<Option<String>, SyntaxError> {
-        let Some(mut tolerance) = self.tolerance.take() else {
-            return Ok(None);
-        };
-        let result = self.push_tolerant(&mut tolerance, text, sink);
-        self.tolerance = Some(tolerance);
-        result
-    }
-
-    fn push_tolerant<S: Sink + ?Sized>(
-        &mut self,
-        tolerance: &mut Tolerance,
-        text: &str,
-        sink: &mut S,
-    ) -> Result<Option<String>, SyntaxError> {
-        let root;
-        let mut text = text;
-        if tolerance.repairer.is_none() {
-            tolerance.unrepaired.clear();
-            if !self.parser.is_in_root() {
-                let before = self.text.len();
-                self.text.push_str(text);
-                let found = self.parser.find_root(&self.text, before);
-                if let Err(error) = &found {
-                    tolerance.unrepaired =
-                        self.text.get(error.offset..).unwrap_or_default().to_owned();
-                    self.reject(error.offset);
-                }
-                let end = found
-                    .ok()
-                    .flatten()
-                    .map_or(self.text.len(), |found| found.end);
-                tolerance.written += end - before;
-                if found?.is_none() {
-                    return Ok(None);
-                }
-                root = self.text.split_off(end);
-                text = &root;
-                // After prose, a root is found only once its first bytes are known to be JSON.
-                self.parser.machine.feed_text(&self.text, sink)?;
-            }
-            tolerance.repairer = Some(Repairer::after(
-                tolerance.options.clone(),
-                &self.parser.machine,
-                tolerance.written,
-            ));
-        }
-        let Some(repairer) = &mut tolerance.repairer else {
-            return Ok(None);
-        };
-        let result = repairer.feed(text, &mut self.text);
-        self.take_final(tolerance, result, sink)
-    }
-
-    /// Reads the text that the repairer has made final; returns the text after the root, if the
-    /// root has ended.
-    fn take_final<S: Sink + ?Sized>(
-        &mut self,
-        tolerance: &mut Tolerance,
-        result: Result<(), SyntaxError>,
-        sink: &mut S,
-    ) -> Result<Option<String>, SyntaxError> {
-        let Some(repairer) = &mut tolerance.repairer else {
-            return Ok(None);
-        };
-        if result.is_err() {
-            repairer.release_all(&mut self.text);
-        }
-        for repair in repairer.repairs().iter().skip(tolerance.shown) {
-            sink.repaired(repair);
-        }
-        tolerance.shown = repairer.repairs().len();
-        let read = self.parser.machine.feed_text(&self.text, sink);
-        debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
-        let tail = repairer.take_tail();
-        // The byte that ends a number may be withheld: a comma, or in the tail the white space
-        // after a root.
-        if tail.is_some() || repairer.ends_with_value() && !tolerance.ends_numbers_late {
-            self.parser.machine.end_number(&self.text, sink);
-        }
-        match result {
-            Err(error) => {
-                let unrepaired = repairer.pending().to_owned();
-                tolerance.close();
-                let offset = self.text.len();
-                self.text.push_str(&unrepaired);
-                // If a word may be a string, text after the root shows whether it is prose.
-                let are_words_known = tolerance.options.level() < repair::RepairLevel::Guess;
-                if are_words_known && self.parser.reject_prose(&self.text, offset) {
-                    self.text.truncate(offset);
-                    return Ok(Some(unrepaired));
-                }
-                tolerance.unrepaired = unrepaired;
-                self.reject(offset);
-                Err(SyntaxError { offset, ..error })
-            }
-            Ok(()) => {
-                if tail.is_some() {
-                    tolerance.close();
-                    self.mark_end();
-                }
-                Ok(tail)
-            }
-        }
-    }
-
-    /// Ends the repair of the open root: appends the certain part of the withheld text. Returns
-    /// whether text follows in which another root may have begun.
-    pub(super) fn finish_repaired<S: Sink + ?Sized>(
-        &mut self,
-        sink: &mut S,
-    ) -> Result<bool, SyntaxError> {
-        let Some(mut tolerance) = self.tolerance.take() else {
-            return Ok(false);
-        };
-        let mut result = Ok(None);
-        if let Some(repairer) = &mut tolerance.repairer {
-            let end = repairer.finish(&mut self.text);
-            let end = end.or_else(|error| {
-                if error.is_truncated() {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            });
-            result = self.take_final(&mut tolerance, end, sink);
-        }
-        self.tolerance = Some(tolerance);
-        let Some(tail) = result?.filter(|tail| !tail.is_empty()) else {
-            return Ok(false);
-        };
-        self.push_with(&tail, sink)?;
-        Ok(true)
     }
 }

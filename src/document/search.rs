@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::parser::RootOptions;
 use crate::envelope::{AllowedRoots, RootFinder, RootStart};
 use crate::json::{CutState, Kind, Machine};
 
@@ -16,20 +17,20 @@ pub(crate) struct RootSearch {
     finder: RootFinder,
     depth: usize,
     /// The bracket whose text may be the root.
-    candidate: Option<Box<Candidate>>,
+    candidate: Option<Box<RootCandidate>>,
     /// The first closed array of scalars, or empty container. It is the root if no object follows.
-    closed: Option<Closed>,
+    closed: Option<ClosedBrackets>,
 }
 
 /// The start of a root, and the offset up to which its text is known to be JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FoundRoot {
+pub(crate) struct LocatedRoot {
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Candidate {
+struct RootCandidate {
     start: usize,
     machine: Machine,
     /// The number of open containers at the first colon.
@@ -38,13 +39,13 @@ struct Candidate {
 }
 
 #[derive(Clone, Debug)]
-struct Closed {
+struct ClosedBrackets {
     range: Range<usize>,
     /// It may be a reference or a check box: `[1]`, `[ ]`, `{}`.
     is_reference: bool,
 }
 
-impl Closed {
+impl ClosedBrackets {
     /// Whether its line or sentence ends after it, or a tag or a fence follows. After a link, or an
     /// array within a sentence, the sentence continues.
     fn ends_line(&self, text: &str) -> bool {
@@ -61,7 +62,8 @@ pub(super) fn ends_root(c: char) -> bool {
 
 /// Returns whether the text after a root ends inside a later root, for example in the last of
 /// several records, or in the answer after an example.
-pub(super) fn ends_in_root(after: &str, depth: usize, max_preamble: usize) -> bool {
+pub(super) fn ends_in_root(after: &str, options: RootOptions) -> bool {
+    let (depth, max_preamble) = (options.depth, options.max_preamble);
     let mut end = 0;
     loop {
         let mut search = RootSearch::with(RootFinder::after_root(end, max_preamble, false), depth);
@@ -77,10 +79,10 @@ pub(super) fn ends_in_root(after: &str, depth: usize, max_preamble: usize) -> bo
     }
 }
 
-enum Step {
+enum CandidateStep {
     Open,
     Root,
-    Closed(Closed),
+    Closed(ClosedBrackets),
     Prose,
 }
 
@@ -107,7 +109,7 @@ impl RootSearch {
 
     /// Reads the new part of `text`. `text` has all text until now. Returns the root once it is
     /// certain, and then reads no further.
-    pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
+    pub(crate) fn feed(&mut self, text: &str) -> Option<LocatedRoot> {
         loop {
             let rest = text
                 .get(self.finder.offset()..)
@@ -123,34 +125,34 @@ impl RootSearch {
             let start = self.finder.feed(piece);
             if let Some(RootStart::Certain(start)) = start {
                 self.candidate = None;
-                return Some(FoundRoot { start, end: start });
+                return Some(LocatedRoot { start, end: start });
             }
             if let Some(mut candidate) = self.candidate.take() {
                 match candidate.take(piece) {
-                    Step::Open => {
+                    CandidateStep::Open => {
                         self.candidate = Some(candidate);
                         continue;
                     }
-                    Step::Root => {
+                    CandidateStep::Root => {
                         self.finder.accept();
-                        return Some(FoundRoot {
+                        return Some(LocatedRoot {
                             start: candidate.start,
                             end: before + piece.len(),
                         });
                     }
-                    Step::Closed(closed) => {
+                    CandidateStep::Closed(closed) => {
                         self.note_closed(closed, text);
                         self.finder.reject();
                         continue;
                     }
-                    Step::Prose => self.finder.reject(),
+                    CandidateStep::Prose => self.finder.reject(),
                 }
             }
             if let Some(RootStart::Possible(at)) = start {
-                let mut candidate = Box::new(Candidate::at(at, self.depth));
+                let mut candidate = Box::new(RootCandidate::at(at, self.depth));
                 let bracket = text.get(at..=at).unwrap_or_default();
                 match candidate.take(bracket) {
-                    Step::Prose => self.finder.reject(),
+                    CandidateStep::Prose => self.finder.reject(),
                     _ => {
                         self.finder.probe();
                         self.candidate = Some(candidate);
@@ -160,7 +162,7 @@ impl RootSearch {
         }
     }
 
-    fn note_closed(&mut self, closed: Closed, text: &str) {
+    fn note_closed(&mut self, closed: ClosedBrackets, text: &str) {
         // A reference counts only at the end of the text, so the last one matters.
         if self
             .closed
@@ -176,7 +178,7 @@ impl RootSearch {
         self.open_root().is_some()
     }
 
-    fn open_root(&self) -> Option<&Candidate> {
+    fn open_root(&self) -> Option<&RootCandidate> {
         let candidate = self
             .candidate
             .as_deref()
@@ -188,7 +190,7 @@ impl RootSearch {
     }
 
     /// Returns the root if `text` is all there is. `is_last`: only white space may follow the root.
-    pub(crate) fn settle(&mut self, text: &str, is_last: bool) -> Option<FoundRoot> {
+    pub(crate) fn settle(&mut self, text: &str, is_last: bool) -> Option<LocatedRoot> {
         let open = self
             .open_root()
             .map(|candidate| candidate.start..text.len());
@@ -202,7 +204,7 @@ impl RootSearch {
         let range = open.or_else(closed)?;
         self.candidate = None;
         self.finder.accept();
-        Some(FoundRoot {
+        Some(LocatedRoot {
             start: range.start,
             end: range.end,
         })
@@ -222,7 +224,7 @@ impl RootSearch {
     }
 }
 
-impl Candidate {
+impl RootCandidate {
     fn at(start: usize, depth: usize) -> Self {
         Self {
             start,
@@ -236,14 +238,14 @@ impl Candidate {
         self.machine.offset() - self.start
     }
 
-    fn take(&mut self, c: &str) -> Step {
+    fn take(&mut self, c: &str) -> CandidateStep {
         if self.machine.feed(c.as_bytes()).is_err() {
-            return Step::Prose;
+            return CandidateStep::Prose;
         }
         let state = self.machine.cut_state();
         let Some(last) = self.machine.frames().last() else {
             let is_reference = !self.has_string && self.len() <= REFERENCE;
-            return Step::Closed(Closed {
+            return CandidateStep::Closed(ClosedBrackets {
                 range: self.start..self.machine.offset(),
                 is_reference,
             });
@@ -260,9 +262,9 @@ impl Candidate {
         // In code and prose a word may follow the colon: `{"a": file`.
         let is_word = state == CutState::Literal;
         if is_member && !is_word || self.len() >= SCALARS {
-            Step::Root
+            CandidateStep::Root
         } else {
-            Step::Open
+            CandidateStep::Open
         }
     }
 
@@ -277,10 +279,18 @@ impl Candidate {
 
 /// The length in bytes of the longest array without strings that may be a reference, a citation or
 /// an interval.
+// `[12, 15, 2001]` in prose has about this length. Twice as much would take an answer such as
+// `[0.25, 0.5, 0.75]` for a citation, and wait for its line to end; half would make `[12, 15, 22]`
+// the root of an answer that ends with another one.
 const REFERENCE: usize = 16;
 /// A series of numbers in brackets of this length in bytes is JSON even while it is open:
 /// citations, vectors and matrices in prose are shorter.
+// Chosen: four times a reference. An open series of numbers counts as JSON from here on, so its cut
+// can be continued; shorter ones are left to the end of the text, which shows whether they close.
 const EVIDENT: usize = 64;
 /// An array of this length in bytes is the root even if it holds only scalars. A shorter one may be
 /// a list of references before an object, so its events wait.
+// Chosen: a list of references before an answer is shorter, and a stream of an array of numbers
+// shows nothing before this length. Doubled, short arrays are shown later; halved, a long list of
+// references becomes the root.
 pub(super) const SCALARS: usize = 256;

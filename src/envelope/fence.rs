@@ -9,7 +9,7 @@ pub(crate) const FENCE: &str = "```";
 /// it.
 #[derive(Clone, Debug)]
 pub(crate) struct FenceCloser {
-    kind: Kind,
+    kind: FencedContent,
     /// A line end and the text after it, while that may be a fence; once the fence is closed, the
     /// closing line.
     line: String,
@@ -17,7 +17,7 @@ pub(crate) struct FenceCloser {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum FencedContent {
     /// Around JSON: its strings hold no line ends, so any fence closes.
     Json,
     /// Around text that was opened with `ticks` backticks. A block inside it whose fence has a
@@ -29,7 +29,7 @@ impl FenceCloser {
     /// A closer of a fence around JSON.
     pub(crate) fn json() -> Self {
         Self {
-            kind: Kind::Json,
+            kind: FencedContent::Json,
             line: String::new(),
             is_closed: false,
         }
@@ -39,7 +39,7 @@ impl FenceCloser {
     /// is true if the text begins in a block of its own.
     pub(crate) fn text(ticks: usize, in_block: bool) -> Self {
         Self {
-            kind: Kind::Text { ticks, in_block },
+            kind: FencedContent::Text { ticks, in_block },
             line: String::new(),
             is_closed: false,
         }
@@ -79,7 +79,7 @@ impl FenceCloser {
 
     /// Ends the fragment. A pending line end is white space at the end of the fragment.
     pub(crate) fn finish(&mut self, out: &mut String) {
-        if let Kind::Text {
+        if let FencedContent::Text {
             ticks,
             in_block: true,
         } = self.kind
@@ -93,7 +93,7 @@ impl FenceCloser {
     fn take(&mut self, c: char, out: &mut String) {
         let is_line_end = matches!(c, '\n' | '\r');
         match self.kind {
-            Kind::Json => {
+            FencedContent::Json => {
                 self.line.push(c);
                 let line = self.line.trim_ascii_start();
                 let is_near = self.line.len() - line.len() <= SPACES;
@@ -104,7 +104,7 @@ impl FenceCloser {
                     out.extend(self.line.drain(..end));
                 }
             }
-            Kind::Text { ticks, in_block } if is_line_end => {
+            FencedContent::Text { ticks, in_block } if is_line_end => {
                 // A carriage return and a line feed are one line end.
                 if self.line != "\r" || c != '\n' {
                     self.end_line(ticks, in_block, out);
@@ -113,7 +113,7 @@ impl FenceCloser {
                     self.line.push(c);
                 }
             }
-            Kind::Text { ticks, .. } => {
+            FencedContent::Text { ticks, .. } => {
                 self.line.push(c);
                 if !self.may_be_fence(ticks) {
                     out.push_str(&self.line);
@@ -128,7 +128,7 @@ impl FenceCloser {
         if is_fence(line, ticks) {
             let is_bare = line.trim_start_matches('`').is_empty();
             self.is_closed = is_bare && !in_block;
-            self.kind = Kind::Text {
+            self.kind = FencedContent::Text {
                 ticks,
                 in_block: !is_bare,
             };
@@ -261,10 +261,14 @@ fn is_fence(line: &str, ticks: usize) -> bool {
 }
 
 /// The most spaces before a fence: with more, CommonMark reads the line as code.
+// CommonMark: a fence is indented by at most three spaces; with four it is text of an indented
+// block.
 const INDENT: usize = 3;
 /// The most bytes of a line that opens a fence.
 const LINE: usize = 64;
 /// The most white space before a fence that closes JSON, in bytes: layout has less.
+// Bounds the line that is kept while it may still be a closing fence: white space after the
+// backticks.
 const SPACES: usize = 256;
 
 #[cfg(test)]

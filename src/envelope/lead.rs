@@ -2,8 +2,8 @@
 
 /// A push scanner over prose that classifies the text before the next character.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lead {
-    before: Before,
+pub(super) struct BracketLead {
+    before: PrecedingText,
     /// The number of open brackets in this paragraph. Text in brackets is code, or a part of a
     /// sentence.
     open: u32,
@@ -12,7 +12,7 @@ pub(super) struct Lead {
 
 /// The text before the next character in its line, without white space and the marks of bold text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Before {
+enum PrecedingText {
     #[default]
     LineStart,
     /// The colon of a label. A colon after a quote belongs to a key: `"a": {`.
@@ -34,18 +34,22 @@ struct Tag {
     is_ended: bool,
 }
 
-impl Lead {
+impl BracketLead {
     /// Returns a scanner that begins inside a line.
     pub(super) fn in_line() -> Self {
         Self {
-            before: Before::Text,
+            before: PrecedingText::Text,
             ..Self::default()
         }
     }
 
     /// Whether the next character may begin a root, if it is a bracket.
     pub(super) fn allows_root(&self) -> bool {
-        self.open == 0 && matches!(self.before, Before::LineStart | Before::Colon | Before::Tag)
+        self.open == 0
+            && matches!(
+                self.before,
+                PrecedingText::LineStart | PrecedingText::Colon | PrecedingText::Tag
+            )
     }
 
     /// Whether the last character has ended this tag.
@@ -58,20 +62,20 @@ impl Lead {
         self.tag.take(c);
         self.before = match c {
             '\n' => {
-                if self.before == Before::LineStart {
+                if self.before == PrecedingText::LineStart {
                     // An unclosed bracket, as in `:(`, has no effect on the next paragraph.
                     self.open = 0;
                 }
-                Before::LineStart
+                PrecedingText::LineStart
             }
             _ if c.is_whitespace() => self.before,
-            '*' | '_' if self.before == Before::Colon => Before::Colon,
+            '*' | '_' if self.before == PrecedingText::Colon => PrecedingText::Colon,
             // The mark of a quoted line.
-            '>' if self.before == Before::LineStart => Before::LineStart,
-            '>' | ']' if self.tag.opens() => Before::Tag,
-            ':' | '：' if self.before != Before::Quote => Before::Colon,
-            '"' | '\'' => Before::Quote,
-            _ => Before::Text,
+            '>' if self.before == PrecedingText::LineStart => PrecedingText::LineStart,
+            '>' | ']' if self.tag.opens() => PrecedingText::Tag,
+            ':' | '：' if self.before != PrecedingText::Quote => PrecedingText::Colon,
+            '"' | '\'' => PrecedingText::Quote,
+            _ => PrecedingText::Text,
         };
         match c {
             '{' | '[' | '(' => self.open = self.open.saturating_add(1),
@@ -119,6 +123,7 @@ const TAG: usize = 12;
 /// Bytes before the bracket that closes the shortest marker: `[OUT]`. `[AB]` is more often a name.
 const MARKER: usize = 4;
 /// The length of the longest tag in bytes: `<tool_call name="…">` is shorter.
+// Chosen: a `<` that is a comparison in a sentence must not stay open for the rest of the text.
 const LONGEST: usize = 128;
 
 #[cfg(test)]
@@ -158,7 +163,7 @@ mod tests {
             (":(\n", false),
             (":(\n\n", true),
         ] {
-            let mut lead = Lead::default();
+            let mut lead = BracketLead::default();
             text.chars().for_each(|c| lead.take(c));
             assert_eq!(lead.allows_root(), allows, "{text:?}");
         }
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn tags_are_compared_when_they_end() {
-        let mut lead = Lead::default();
+        let mut lead = BracketLead::default();
         let ended = "a</think> b</think".chars().filter(|&c| {
             lead.take(c);
             lead.has_ended("</think>")

@@ -6,6 +6,7 @@
 
 mod fence;
 mod lead;
+mod preamble;
 mod root;
 mod scanner;
 

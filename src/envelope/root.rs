@@ -1,7 +1,8 @@
 //! Finds where the root of a document begins in a model's text.
 
-use super::fence::{FENCE, ticks_of};
-use super::lead::Lead;
+use super::fence::ticks_of;
+use super::lead::BracketLead;
+use super::preamble::{FenceLabel, Preamble, SoughtRoot};
 use super::scanner::{ContentStart, EnvelopeScanner, REASONING};
 
 /// Which values may be a root.
@@ -38,31 +39,16 @@ impl AllowedRoots {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootFinder {
     scanner: EnvelopeScanner,
-    lead: Lead,
+    preamble: Preamble,
     roots: AllowedRoots,
     /// The most bytes of prose in which a root may begin without a fence.
     max_preamble: usize,
     /// Tags around reasoning count.
     knows_reasoning: bool,
+    sought: SoughtRoot,
     /// Bytes taken.
     offset: usize,
     is_found: bool,
-    /// Text precedes the fence.
-    prose: bool,
-    /// The offset where that text was noticed.
-    prose_from: usize,
-    /// A fence has opened, and only the root may follow it; its backticks and its label.
-    fence: bool,
-    ticks: usize,
-    label: Label,
-    /// In a fenced block that is not JSON: the next fence line closes it.
-    in_block: bool,
-    /// A root was found before: a fence after it needs the label `json`.
-    is_further: bool,
-    /// A root was found before: it was a draft only if a tag that ends reasoning follows.
-    needs_reasoning: bool,
-    /// The text is not JSON: no root begins in it.
-    is_text: bool,
     /// A bracket may begin the root, so the text after it may be JSON or prose.
     is_probing: bool,
 }
@@ -76,52 +62,18 @@ pub(crate) enum RootStart {
     Possible(usize),
 }
 
-/// The label in the line that opens a fence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Label {
-    None,
-    Json,
-    /// `json5`, `jsonl`, `JSON lines`
-    LikeJson,
-    Other,
-}
-
-impl Label {
-    fn of(line: &str) -> Self {
-        match line
-            .trim_start_matches('`')
-            .trim()
-            .to_ascii_lowercase()
-            .as_str()
-        {
-            "" => Self::None,
-            "json" => Self::Json,
-            label if label.starts_with("json") => Self::LikeJson,
-            _ => Self::Other,
-        }
-    }
-}
-
 impl RootFinder {
     /// A finder before the first byte.
     pub(crate) fn new(roots: AllowedRoots, max_preamble: usize) -> Self {
         Self {
             scanner: EnvelopeScanner::new(),
-            lead: Lead::default(),
+            preamble: Preamble::default(),
             roots,
             max_preamble,
             knows_reasoning: true,
+            sought: SoughtRoot::First,
             offset: 0,
             is_found: false,
-            prose: false,
-            prose_from: 0,
-            fence: false,
-            ticks: 0,
-            label: Label::None,
-            in_block: false,
-            is_further: false,
-            needs_reasoning: false,
-            is_text: false,
             is_probing: false,
         }
     }
@@ -130,9 +82,8 @@ impl RootFinder {
     pub(crate) fn further(offset: usize) -> Self {
         Self {
             offset,
-            prose: true,
-            in_block: true,
-            is_further: true,
+            preamble: Preamble::in_block(),
+            sought: SoughtRoot::FurtherBlock,
             ..Self::new(AllowedRoots::Containers, 0)
         }
     }
@@ -140,14 +91,16 @@ impl RootFinder {
     /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`:
     /// another root begins only after reasoning.
     pub(crate) fn after_root(offset: usize, max_preamble: usize, needs_reasoning: bool) -> Self {
-        let before = Self::new(AllowedRoots::Containers, max_preamble);
+        let sought = if needs_reasoning {
+            SoughtRoot::AfterReasoning
+        } else {
+            SoughtRoot::First
+        };
         Self {
             offset,
-            lead: Lead::in_line(),
-            prose: true,
-            prose_from: offset,
-            needs_reasoning,
-            ..before
+            preamble: Preamble::in_line(offset),
+            sought,
+            ..Self::new(AllowedRoots::Containers, max_preamble)
         }
     }
 
@@ -155,8 +108,8 @@ impl RootFinder {
     pub(crate) fn of_text(offset: usize) -> Self {
         Self {
             offset,
-            prose: true,
-            is_text: true,
+            preamble: Preamble::in_line(0),
+            sought: SoughtRoot::Nothing,
             ..Self::new(AllowedRoots::Containers, 0)
         }
     }
@@ -173,7 +126,7 @@ impl RootFinder {
     /// Takes text up to the first bracket that begins or may begin a root, if there is one. Takes
     /// no text after a certain start.
     pub(crate) fn feed(&mut self, text: &str) -> Option<RootStart> {
-        if self.is_text {
+        if self.is_text() {
             self.offset += text.len();
             return None;
         }
@@ -184,7 +137,9 @@ impl RootFinder {
             let mut taken = self.skip(rest);
             let mut start = None;
             if taken == 0 {
-                start = self.step(c).filter(|_| !self.needs_reasoning);
+                start = self
+                    .step(c)
+                    .filter(|_| self.sought != SoughtRoot::AfterReasoning);
                 taken = c.len_utf8();
             }
             if start == Some(Certainty::Certain) {
@@ -230,7 +185,8 @@ impl RootFinder {
 
     /// Skips text in which no root can begin. Returns the number of bytes.
     fn skip(&mut self, text: &str) -> usize {
-        let is_near = !self.is_further && self.prose_len() <= self.max_preamble;
+        let is_near =
+            self.sought != SoughtRoot::FurtherBlock && self.prose_len() <= self.max_preamble;
         if is_near && !self.scanner.in_reasoning() {
             0
         } else {
@@ -243,58 +199,36 @@ impl RootFinder {
         self.scanner.in_reasoning()
     }
 
-    /// Whether a fence has opened, and nothing significant is between the fence and the root.
-    pub(crate) fn has_fence(&self) -> bool {
-        self.fence
+    /// Returns the text before the root.
+    pub(crate) fn preamble(&self) -> &Preamble {
+        &self.preamble
     }
 
-    /// Whether prose precedes the fence.
-    pub(crate) fn is_after_prose(&self) -> bool {
-        self.prose
-    }
-
-    /// The number of the fence's backticks.
-    pub(crate) fn ticks(&self) -> usize {
-        self.ticks
-    }
-
-    /// Whether a fence has opened, or is opening, that promises JSON: by its label, or because it
-    /// has no label and is at the start of the text.
+    /// Whether a fence has opened, or is opening, that promises JSON.
     pub(crate) fn promises_json(&self) -> bool {
-        if self.prose {
-            return self.fence && matches!(self.label, Label::Json | Label::LikeJson);
-        }
-        let line = self.scanner.line();
-        if line.starts_with('`') {
-            let label = line.trim_start_matches('`').trim().to_ascii_lowercase();
-            return label.starts_with("json") || "json".starts_with(&label);
-        }
-        self.fence && self.label != Label::Other
+        self.preamble.promises_json(self.scanner.line())
     }
 
     /// Whether the search for a root is off, because the text is not JSON.
     pub(crate) fn is_text(&self) -> bool {
-        self.is_text
+        self.sought == SoughtRoot::Nothing
     }
 
     /// Whether no significant character was taken.
     pub(crate) fn is_blank(&self) -> bool {
-        self.scanner.is_blank() && !self.prose && !self.fence
+        self.scanner.is_blank() && self.preamble.is_blank()
     }
 
     /// Whether text was taken that is neither a root nor a fence nor reasoning nor white space.
     pub(crate) fn is_prose(&self) -> bool {
-        self.prose && !self.fence && !self.is_found
+        self.preamble.has_prose() && !self.preamble.has_fence() && !self.is_found
     }
 
     /// The number of bytes since the first text that is neither a root nor a fence nor reasoning
     /// nor white space.
     pub(crate) fn prose_len(&self) -> usize {
-        if self.is_prose() {
-            self.offset.saturating_sub(self.prose_from)
-        } else {
-            0
-        }
+        let from = self.preamble.prose_from.filter(|_| self.is_prose());
+        from.map_or(0, |from| self.offset.saturating_sub(from))
     }
 
     /// Returns the rest of the line that opens a fence, if the text ends inside that line.
@@ -310,40 +244,50 @@ impl RootFinder {
 
     /// Takes the next character; returns how certainly a root begins with it.
     fn step(&mut self, c: char) -> Option<Certainty> {
-        if c == '\n' {
-            self.end_line();
+        let line = self.scanner.line();
+        if c == '\n' && ticks_of(line).is_some() {
+            self.preamble.end_fence_line(line, self.sought);
+        } else if c == '\n' && !line.is_empty() && !self.scanner.in_reasoning() {
+            self.note_prose();
         }
         if self.offset == 0 && c == BYTE_ORDER_MARK {
             return None;
         }
         let is_bracket = matches!(c, '{' | '[');
-        if is_bracket && self.opens_fence(&[Label::None, Label::Json]) {
+        let line = self.scanner.line();
+        if is_bracket && self.preamble.opens_root(line, self.sought) {
             // ```json{"a": 1}
-            self.open();
+            self.preamble.open_fence(line);
             return Some(Certainty::Certain);
         }
         let is_allowed = u8::try_from(c).is_ok_and(|byte| self.roots.allows(byte));
         let follows_prose = is_bracket && self.follows_prose();
         let was_in_reasoning = self.scanner.in_reasoning();
-        let start = match self.take(c) {
-            Some(ContentStart::First | ContentStart::Reasoning) if is_allowed && !self.prose => {
+        let content = self.take(c);
+        let start = match (content, self.preamble.label()) {
+            (Some(ContentStart::First | ContentStart::Reasoning), _)
+                if is_allowed && !self.preamble.has_prose() =>
+            {
                 Some(Certainty::Certain)
             }
-            Some(ContentStart::Fence) if is_allowed && self.fence => match self.label {
-                Label::Other if is_bracket => Some(Certainty::Possible),
-                Label::Other => None,
+            (Some(ContentStart::Fence), Some(label)) if is_allowed => match label {
+                FenceLabel::Other if is_bracket => Some(Certainty::Possible),
+                FenceLabel::Other => None,
                 _ => Some(Certainty::Certain),
             },
             _ => follows_prose.then_some(Certainty::Possible),
         };
-        if !self.scanner.line().is_empty() && start.is_none() && !self.is_open() {
+        if !self.scanner.line().is_empty()
+            && start.is_none()
+            && !self.preamble.may_be_envelope(&self.scanner)
+        {
             self.note_prose();
         }
-        let is_over = |(_, end): &(&str, &str)| self.lead.has_ended(end);
+        let is_over = |(_, end): &(&str, &str)| self.preamble.lead.has_ended(end);
         if c == '>'
             && !was_in_reasoning
             && self.knows_reasoning
-            && !self.is_further
+            && self.sought != SoughtRoot::FurtherBlock
             && REASONING.iter().any(is_over)
         {
             self.end_reasoning();
@@ -356,9 +300,9 @@ impl RootFinder {
         let was_in_reasoning = self.scanner.in_reasoning();
         let start = self.scanner.take(c);
         if was_in_reasoning {
-            self.lead = Lead::default();
+            self.preamble.lead = BracketLead::default();
         } else {
-            self.lead.take(c);
+            self.preamble.lead.take(c);
         }
         if self.scanner.in_reasoning() && !self.knows_reasoning {
             self.scanner.forget_reasoning();
@@ -376,67 +320,28 @@ impl RootFinder {
                 .trim_ascii()
                 .eq_ignore_ascii_case("json")
         };
-        let is_outside =
-            !(self.in_block || self.fence || self.is_further || self.scanner.in_reasoning());
-        is_outside
-            && self.prose
+        self.sought != SoughtRoot::FurtherBlock
+            && !self.scanner.in_reasoning()
+            && self.preamble.has_prose()
+            && !self.preamble.has_fence()
+            && !self.preamble.in_block
             && self.prose_len() <= self.max_preamble
-            && (self.lead.allows_root() || is_label())
+            && (self.preamble.lead.allows_root() || is_label())
     }
 
     /// Text after the tag follows reasoning.
     fn end_reasoning(&mut self) {
         self.scanner.end_reasoning();
-        (self.prose, self.fence, self.in_block, self.lead) = (false, false, false, Lead::default());
-        self.needs_reasoning = false;
-    }
-
-    /// Whether the open line may still become a fence or a tag.
-    fn is_open(&self) -> bool {
-        let line = self.scanner.line();
-        let may_be_fence = line.trim_start_matches('`').is_empty() || ticks_of(line).is_some();
-        !line.is_empty() && (may_be_fence && !self.fence || self.scanner.may_open_reasoning())
+        self.preamble = Preamble::default();
+        if self.sought == SoughtRoot::AfterReasoning {
+            self.sought = SoughtRoot::First;
+        }
     }
 
     fn note_prose(&mut self) {
-        if self.is_probing {
-            return;
+        if !self.is_probing {
+            self.preamble.note_prose(self.offset);
         }
-        if !std::mem::replace(&mut self.prose, true) {
-            self.prose_from = self.offset;
-        }
-        self.in_block |= self.fence;
-        self.fence = false;
-    }
-
-    fn end_line(&mut self) {
-        let line = self.scanner.line();
-        if ticks_of(line).is_none() {
-            if !line.is_empty() && !self.scanner.in_reasoning() {
-                self.note_prose();
-            }
-        } else if self.in_block {
-            (self.in_block, self.lead) = (false, Lead::default());
-        } else if !self.prose || self.opens_fence(&[Label::None, Label::Json]) {
-            self.open();
-        } else {
-            self.in_block = true;
-        }
-    }
-
-    /// Whether the open line opens a fence with one of these labels that may hold the root.
-    fn opens_fence(&self, labels: &[Label]) -> bool {
-        let line = self.scanner.line();
-        let is_fence = !self.in_block && ticks_of(line).is_some();
-        is_fence
-            && labels.contains(&Label::of(line))
-            && (!self.is_further || Label::of(line) == Label::Json)
-    }
-
-    fn open(&mut self) {
-        let line = self.scanner.line();
-        (self.ticks, self.label) = (ticks_of(line).unwrap_or(FENCE.len()), Label::of(line));
-        self.fence = true;
     }
 }
 
@@ -451,6 +356,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::FENCE;
 
     const PREAMBLE: usize = 1024;
 
@@ -465,7 +371,7 @@ mod tests {
         });
         for (found, finder) in [(found, whole), (slowly, slow)] {
             assert_eq!(
-                (found, finder.has_fence(), finder.promises_json()),
+                (found, finder.preamble().has_fence(), finder.promises_json()),
                 (root, fence, promises),
                 "{text:?}"
             );

@@ -8,7 +8,7 @@ use memchr::{memchr, memmem};
 /// between tags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnvelopeScanner {
-    line: Line,
+    line: LineStart,
     /// The reason why content may begin at the start of the next line, and the same for this line.
     due: ContentStart,
     began: ContentStart,
@@ -63,13 +63,15 @@ pub(crate) fn reasoning_end(text: &str) -> Option<Range<usize>> {
 }
 
 /// Bytes of a line that are kept: the longest tag, and a fence with the labels that matter.
+// `</reasoning>` has 12 bytes, a fence with `json` 7. The text of a line beyond this decides
+// nothing; a checkpoint copies the scanner, so it must stay small.
 const LINE: usize = 16;
 
 impl EnvelopeScanner {
     pub(crate) fn new() -> Self {
         let (due, began) = (ContentStart::First, ContentStart::First);
         Self {
-            line: Line::default(),
+            line: LineStart::default(),
             due,
             began,
             reasoning: None,
@@ -214,13 +216,13 @@ impl EnvelopeScanner {
 
 /// The beginning of a line. No allocation: a checkpoint copies it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct LineStart {
     /// The last character kept may begin right before [`LINE`].
     bytes: [u8; LINE + 3],
     len: usize,
 }
 
-impl Line {
+impl LineStart {
     fn push(&mut self, c: char) {
         if !self.is_full()
             && let Some(room) = self.bytes.get_mut(self.len..self.len + c.len_utf8())

@@ -2,7 +2,7 @@
 //! part; [`completion`] drops nothing and gives the shortest legal suffix. A stream that gives up
 //! needs the second one, because it can't take back text that it has sent.
 
-use super::grammar::State;
+use super::grammar::GrammarState;
 use super::stack::{self, Frame, Kind};
 use super::{Machine, Span, string};
 
@@ -57,7 +57,7 @@ pub(super) fn close_into(
     suffix.clear();
     let mut end = machine.frames().last().map(|frame| frame.end);
     match machine.state() {
-        State::Done => return Some(machine.offset()),
+        GrammarState::Done => return Some(machine.offset()),
         state if state.in_literal() && closing.literals == Partial::Include => {
             suffix.push_str(state.rest_of_literal());
             end = Some(machine.offset());
@@ -87,15 +87,15 @@ const ESCAPE: usize = 6;
 pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     let mut suffix = String::new();
     let invented = match machine.state() {
-        State::Start | State::Value => {
+        GrammarState::Start | GrammarState::Value => {
             suffix.push_str("null");
             true
         }
-        State::Key => {
+        GrammarState::Key => {
             suffix.push('"');
             true
         }
-        State::Colon => {
+        GrammarState::Colon => {
             suffix.push_str(":null");
             true
         }
@@ -117,7 +117,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         _ => false,
     };
     let mut path = machine.path(text).to_string();
-    let in_key = machine.state() == State::Key || (machine.in_string() && machine.in_key());
+    let in_key = machine.state() == GrammarState::Key || (machine.in_string() && machine.in_key());
     let invented = invented || in_key;
     if in_key {
         let start = if machine.in_string() {
@@ -126,7 +126,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
             text.len()
         };
         let key = format!("{}{suffix}", text.get(start..).unwrap_or_default());
-        let opened = usize::from(machine.state() == State::Key);
+        let opened = usize::from(machine.state() == GrammarState::Key);
         let raw = key.get(opened..).unwrap_or_default();
         let fresh = machine
             .frames()
@@ -145,7 +145,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         };
         stack::push_token(&mut path, &frame, &raw);
         suffix.push_str("\":null");
-    } else if machine.state() == State::Colon {
+    } else if machine.state() == GrammarState::Colon {
         if let Some(frame) = machine.frames().last() {
             stack::push_token(&mut path, frame, text);
         }

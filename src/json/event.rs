@@ -164,7 +164,7 @@ impl Event {
 
 /// The context of an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Live<'a> {
+pub struct ParserView<'a> {
     /// All text so far, up to the end of the push or beyond; spans are offsets in it.
     pub text: &'a str,
     /// The containers around the value or key that the event is about, the root first, without the
@@ -173,7 +173,7 @@ pub struct Live<'a> {
     pub frames: &'a [Frame],
 }
 
-impl<'a> Live<'a> {
+impl<'a> ParserView<'a> {
     /// Returns the path of the value that the event is about; for a key, the path of its member.
     /// Its length is the number of containers around the value.
     pub fn path(&self) -> Path<'a> {
@@ -201,7 +201,7 @@ impl<'a> Live<'a> {
 /// is a sink, and so is an `Option`; `()` ignores everything and costs nothing.
 pub trait Sink {
     /// Takes the next event.
-    fn event(&mut self, event: Event, live: &Live<'_>);
+    fn event(&mut self, event: Event, live: &ParserView<'_>);
 
     /// Takes the next change of the text, once it is final. The spans of events are in the text
     /// after it.
@@ -216,7 +216,7 @@ pub trait Sink {
 }
 
 impl Sink for () {
-    fn event(&mut self, _: Event, _: &Live<'_>) {}
+    fn event(&mut self, _: Event, _: &ParserView<'_>) {}
 
     #[inline(always)]
     fn is_idle(&self) -> bool {
@@ -225,7 +225,7 @@ impl Sink for () {
 }
 
 impl<S: Sink + ?Sized> Sink for &mut S {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         (**self).event(event, live);
     }
 
@@ -240,7 +240,7 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 }
 
 impl<S: Sink> Sink for Option<S> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if let Some(sink) = self {
             sink.event(event, live);
         }
@@ -259,7 +259,7 @@ impl<S: Sink> Sink for Option<S> {
 }
 
 impl<A: Sink, B: Sink> Sink for (A, B) {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.0.event(event, live);
         self.1.event(event, live);
     }
@@ -276,7 +276,7 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
 }
 
 impl<A: Sink, B: Sink, C: Sink> Sink for (A, B, C) {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.0.event(event, live);
         self.1.event(event, live);
         self.2.event(event, live);
@@ -313,7 +313,7 @@ impl<A: Sink, B: Sink, C: Sink> Sink for (A, B, C) {
 ///     r#"end 6..10 at "/a""#,
 /// ]);
 /// ```
-pub fn each<F: FnMut(Event, &Live<'_>)>(take: F) -> Each<F> {
+pub fn each<F: FnMut(Event, &ParserView<'_>)>(take: F) -> Each<F> {
     Each(take)
 }
 
@@ -327,8 +327,8 @@ impl<F> fmt::Debug for Each<F> {
     }
 }
 
-impl<F: FnMut(Event, &Live<'_>)> Sink for Each<F> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+impl<F: FnMut(Event, &ParserView<'_>)> Sink for Each<F> {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         (self.0)(event, live);
     }
 }

@@ -10,12 +10,12 @@ use super::CutState;
 /// A position in the grammar, as a number, so that a table maps it to the next state. States with a
 /// common property have consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State(u8);
+pub(super) struct GrammarState(u8);
 
 /// Names the states in the order of their numbers.
 #[rustfmt::skip]
 #[allow(non_upper_case_globals, reason = "states are used as the variants of an enum are")]
-impl State {
+impl GrammarState {
     // States that runs of bytes lead back to, and that can be skipped in bulk:
     /// In a string, with nothing pending.
     pub(super) const Plain: Self = Self(0);
@@ -88,9 +88,9 @@ impl State {
     const COUNT: usize = 44;
 }
 
-use State as S;
+use GrammarState as S;
 
-impl State {
+impl GrammarState {
     /// Whether a run of bytes may lead back to this state.
     #[inline(always)]
     pub(super) fn has_runs(self) -> bool {
@@ -216,9 +216,9 @@ impl State {
 
 /// The meaning of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum GrammarStep {
     /// Go to this state.
-    Go(State),
+    Go(GrammarState),
     /// Do this, which leads to the next state.
     Act(Act),
 }
@@ -253,15 +253,15 @@ pub(super) enum Act {
 /// The whole grammar on one page: the step for a byte in a state.
 ///
 /// The second value is the state that [`after`] returns.
-const fn rule(state: State, byte: u8) -> (Step, State) {
-    const fn go(state: State) -> (Step, State) {
-        (Step::Go(state), state)
+const fn rule(state: GrammarState, byte: u8) -> (GrammarStep, GrammarState) {
+    const fn go(state: GrammarState) -> (GrammarStep, GrammarState) {
+        (GrammarStep::Go(state), state)
     }
-    const fn act(act: Act) -> (Step, State) {
-        (Step::Act(act), S::Start)
+    const fn act(act: Act) -> (GrammarStep, GrammarState) {
+        (GrammarStep::Act(act), S::Start)
     }
-    const fn start(act: Act, state: State) -> (Step, State) {
-        (Step::Act(act), state)
+    const fn start(act: Act, state: GrammarState) -> (GrammarStep, GrammarState) {
+        (GrammarStep::Act(act), state)
     }
     match (state, byte) {
         (
@@ -356,22 +356,22 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
 
 /// Returns the step for `byte` in `state`.
 #[inline(always)]
-pub(super) fn step(state: State, byte: u8) -> Step {
+pub(super) fn step(state: GrammarState, byte: u8) -> GrammarStep {
     let step = STEPS[index(state, byte)];
     match step.checked_sub(ACT) {
-        None => Step::Go(State(step)),
-        Some(act) => Step::Act(ACTS[usize::from(act) % ACTS.len()]),
+        None => GrammarStep::Go(GrammarState(step)),
+        Some(act) => GrammarStep::Act(ACTS[usize::from(act) % ACTS.len()]),
     }
 }
 
 /// Returns the state after the first byte of a number, a literal, an escape or a UTF-8 sequence.
 #[inline]
-pub(super) fn after(state: State, byte: u8) -> State {
-    State(BEHIND[index(state, byte)])
+pub(super) fn after(state: GrammarState, byte: u8) -> GrammarState {
+    GrammarState(BEHIND[index(state, byte)])
 }
 
 #[inline(always)]
-fn index(state: State, byte: u8) -> usize {
+fn index(state: GrammarState, byte: u8) -> usize {
     (usize::from(state.0) * ROW + usize::from(CLASSES[usize::from(byte)])) % STEPS.len()
 }
 
@@ -438,8 +438,11 @@ const fn classes() -> [u8; 256] {
 
 const fn alike(a: u8, b: u8) -> bool {
     let mut state = 0;
-    while state < State::COUNT {
-        let (a, b) = (coded(State(state as u8), a), coded(State(state as u8), b));
+    while state < GrammarState::COUNT {
+        let (a, b) = (
+            coded(GrammarState(state as u8), a),
+            coded(GrammarState(state as u8), b),
+        );
         if a.0 != b.0 || a.1 != b.1 {
             return false;
         }
@@ -449,21 +452,21 @@ const fn alike(a: u8, b: u8) -> bool {
 }
 
 /// [`rule`] in numbers.
-const fn coded(state: State, byte: u8) -> (u8, u8) {
+const fn coded(state: GrammarState, byte: u8) -> (u8, u8) {
     match rule(state, byte) {
-        (Step::Go(next), _) => (next.0, next.0),
-        (Step::Act(act), after) => (ACT + act as u8, after.0),
+        (GrammarStep::Go(next), _) => (next.0, next.0),
+        (GrammarStep::Act(act), after) => (ACT + act as u8, after.0),
     }
 }
 
 const fn tables() -> ([u8; 64 * ROW], [u8; 64 * ROW]) {
     let (mut steps, mut after) = ([ACT + Act::Reject as u8; 64 * ROW], [0; 64 * ROW]);
     let mut state = 0;
-    while state < State::COUNT {
+    while state < GrammarState::COUNT {
         let mut byte = 0;
         while byte < 256 {
             let at = state * ROW + CLASSES_OF[byte] as usize;
-            (steps[at], after[at]) = coded(State(state as u8), byte as u8);
+            (steps[at], after[at]) = coded(GrammarState(state as u8), byte as u8);
             byte += 1;
         }
         state += 1;
@@ -474,8 +477,8 @@ const fn tables() -> ([u8; 64 * ROW], [u8; 64 * ROW]) {
 const fn cut_states() -> [CutState; 2 * ROW] {
     let mut states = [CutState::Done; 2 * ROW];
     let mut state = 0;
-    while state < State::COUNT {
-        let here = State(state as u8);
+    while state < GrammarState::COUNT {
+        let here = GrammarState(state as u8);
         let (in_value, in_key) = match here {
             S::Start => (CutState::Start, CutState::Start),
             S::Value | S::FirstElement => (CutState::Value, CutState::Value),
@@ -499,7 +502,7 @@ mod tests {
 
     #[test]
     fn the_tables_are_the_rule() {
-        for state in (0..State::COUNT).map(|n| State(n as u8)) {
+        for state in (0..GrammarState::COUNT).map(|n| GrammarState(n as u8)) {
             for byte in 0..=255 {
                 let (ruled, next) = rule(state, byte);
                 assert_eq!(

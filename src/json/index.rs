@@ -16,28 +16,35 @@ use crate::work::bytes_examined;
 /// The number of bytes that are examined together, one bit of a word each.
 const BLOCK: usize = 64;
 /// The number of marks that the index finds ahead of the machine.
+// An index is on the stack: with this room its marks take 2.3 KB, and one fill reads 8 blocks of
+// dense JSON. Half the room fills twice as often; more room indexes text that a cut string or an
+// error then takes byte by byte. `scripts/instructions` counts both kinds of pushes.
 const ROOM: usize = 512;
 /// The number of bytes whose encoding is checked in one call.
+// The check of the encoding has a fixed cost a call, and its bytes are read again for the marks, so
+// they must stay in the first cache: less pays the call more often, much more reads memory twice.
+// `scripts/instructions` counts text beyond ASCII.
 const CHECKED: usize = 4096;
 /// The longest escape is a surrogate pair: `\ud83d\ude00`.
 const ESCAPE: usize = 12;
 /// The number of escapes in a block from which on they are checked together.
+// One escape is checked faster alone than a block of them: the block needs a classification of all
+// 64 bytes. `scripts/instructions` counts a text with many escapes.
 const MANY_ESCAPES: u32 = 4;
 /// The most marks of a member with a scalar value, including the comma after it.
+// Two quotes of a key, the colon, two quotes of a string, and the comma. A walk that has them needs
+// no test for the end of the marks within a member.
 pub(super) const AHEAD: usize = 6;
 /// Set in the position of a closing quote if the string has an escape.
 const HAS_ESCAPE: u32 = 1 << 31;
 
 /// The marks of a push, in order.
-pub(super) struct Index<'a> {
+pub(super) struct StructuralIndex<'a> {
     bytes: &'a [u8],
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
     marks: [Mark; ROOM + BLOCK + 2 * AHEAD],
-    /// A bit for each byte of the newest blocks, the oldest block first: set if the byte is not a
-    /// digit. `blocks_start` is the offset of the first block.
-    no_digits: [u64; ROOM / BLOCK],
-    blocks_start: usize,
+    digits: DigitBlocks,
     /// The next mark.
     next: usize,
     /// How many were found.
@@ -49,6 +56,14 @@ pub(super) struct Index<'a> {
     /// No further marks can be found.
     is_over: bool,
     carry: Carry,
+}
+
+/// The digits among the bytes of the newest blocks.
+struct DigitBlocks {
+    /// A bit for each byte, the oldest block first: set if the byte is not a digit.
+    no_digits: [u64; ROOM / BLOCK],
+    /// The offset of the first block.
+    start: usize,
 }
 
 /// The state that a block passes to the next one.
@@ -83,7 +98,7 @@ impl Mark {
     }
 }
 
-impl<'a> Index<'a> {
+impl<'a> StructuralIndex<'a> {
     /// The number of bytes that one index can have: a position has 31 bits.
     pub(super) const LONGEST: usize = 1 << 30;
 
@@ -105,8 +120,10 @@ impl<'a> Index<'a> {
             bytes,
             level,
             marks: [Mark(bytes.len() as u32); ROOM + BLOCK + 2 * AHEAD],
-            no_digits: [0; ROOM / BLOCK],
-            blocks_start: 0,
+            digits: DigitBlocks {
+                no_digits: [0; ROOM / BLOCK],
+                start: 0,
+            },
             next: 0,
             count: 0,
             end: 0,
@@ -214,7 +231,7 @@ impl<'a> Index<'a> {
     #[inline(always)]
     fn fill_with<S: Simd>(&mut self, simd: S) {
         while self.count < AHEAD && !self.is_over {
-            self.blocks_start = self.end;
+            self.digits.start = self.end;
             for _ in 0..ROOM / BLOCK {
                 let rest = self.bytes.get(self.end..).unwrap_or_default();
                 self.is_over = match rest.first_chunk::<BLOCK>() {
@@ -297,7 +314,7 @@ impl<'a> Index<'a> {
         let digits = (text - u8x64::splat(simd, b'0'))
             .simd_le(u8x64::splat(simd, 9))
             .to_bitmask();
-        self.no_digits[(self.end - self.blocks_start) / BLOCK % (ROOM / BLOCK)] = !digits;
+        self.digits.no_digits[(self.end - self.digits.start) / BLOCK % (ROOM / BLOCK)] = !digits;
 
         // An opening bracket and a brace differ in this bit, and so do a closing one and its brace.
         let folded = text | u8x64::splat(simd, b'{' ^ b'[');
@@ -319,8 +336,9 @@ impl<'a> Index<'a> {
     /// Returns where the number that begins at `at` ends, if a byte follows it.
     #[inline(always)]
     pub(super) fn number_end(&self, at: usize) -> Option<usize> {
-        let (block, shift) = (at.wrapping_sub(self.blocks_start) / BLOCK, at % BLOCK);
+        let (block, shift) = (at.wrapping_sub(self.digits.start) / BLOCK, at % BLOCK);
         let words = self
+            .digits
             .no_digits
             .get(block..)
             .and_then(|words| words.first_chunk::<2>());

@@ -9,9 +9,9 @@
 mod marked;
 
 use super::close;
-use super::event::{Event, Live, Scalar, Sink, Span};
-use super::grammar::{self, Act, State, Step};
-use super::scan::{Encoded, Input, Push};
+use super::event::{Event, ParserView, Scalar, Sink, Span};
+use super::grammar::{self, Act, GrammarState, GrammarStep};
+use super::scan::{CheckedUtf8, ScanInput, ScanPush};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::work;
@@ -35,7 +35,7 @@ use crate::work;
 pub struct Machine {
     /// The number of bytes consumed.
     offset: usize,
-    state: State,
+    state: GrammarState,
     /// Whether the open string is a key.
     in_key: bool,
     /// In an escape, in a UTF-8 sequence or after a high surrogate: the offset where that began.
@@ -91,16 +91,16 @@ impl CutState {
     }
 }
 
-fn after_value(parent: Kind) -> State {
+fn after_value(parent: Kind) -> GrammarState {
     match parent {
-        Kind::Array => State::AfterElement,
-        Kind::Object => State::AfterMember,
+        Kind::Array => GrammarState::AfterElement,
+        Kind::Object => GrammarState::AfterMember,
     }
 }
 
 /// Takes the bytes that nearly always follow a key or a value: a colon or a comma, and one space.
 #[inline(always)]
-fn follow<I: Input>(input: &mut I, state: State) -> State {
+fn follow<I: ScanInput>(input: &mut I, state: GrammarState) -> GrammarState {
     let Some((due, next)) = state.due() else {
         return state;
     };
@@ -115,18 +115,18 @@ fn follow<I: Input>(input: &mut I, state: State) -> State {
 }
 
 /// The sink of a push, and the text that its events are about.
-struct Out<'a, S: ?Sized> {
+struct EventOutput<'a, S: ?Sized> {
     text: &'a str,
     sink: &'a mut S,
 }
 
-impl<S: Sink + ?Sized> Out<'_, S> {
+impl<S: Sink + ?Sized> EventOutput<'_, S> {
     #[inline(always)]
     fn tell(&mut self, event: Event, frames: &[Frame]) {
         if !self.sink.is_idle() {
             self.sink.event(
                 event,
-                &Live {
+                &ParserView {
                     text: self.text,
                     frames,
                 },
@@ -140,7 +140,7 @@ impl Machine {
     pub fn new(depth: usize) -> Self {
         Self {
             offset: 0,
-            state: State::Start,
+            state: GrammarState::Start,
             in_key: false,
             pending_start: 0,
             token: 0,
@@ -170,7 +170,7 @@ impl Machine {
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
         self.take(
             bytes,
-            &mut Out {
+            &mut EventOutput {
                 text: "",
                 sink: &mut (),
             },
@@ -188,7 +188,10 @@ impl Machine {
         text: &str,
         sink: &mut S,
     ) -> Result<usize, SyntaxError> {
-        self.take(Encoded::from(text, self.offset), &mut Out { text, sink })
+        self.take(
+            CheckedUtf8::from(text, self.offset),
+            &mut EventOutput { text, sink },
+        )
     }
 
     /// Ends the text: a root that is a number ends here.
@@ -209,7 +212,7 @@ impl Machine {
         sink: &mut S,
     ) -> Result<(), SyntaxError> {
         if self.frames.is_empty() && self.number_may_end() {
-            self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
+            self.state = self.scalar(Scalar::Number, self.offset, &mut EventOutput { text, sink });
         }
         if self.is_done() {
             return Ok(());
@@ -227,7 +230,7 @@ impl Machine {
 
     /// Whether the root is closed.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == GrammarState::Done
     }
 
     /// Returns the open containers, the root first.
@@ -270,7 +273,7 @@ impl Machine {
         close::completion(self, text)
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> GrammarState {
         self.state
     }
 
@@ -300,7 +303,7 @@ impl Machine {
 
     /// Returns the offset up to which an open string is certain.
     pub(crate) fn certain_string(&self) -> usize {
-        if self.state == State::Plain {
+        if self.state == GrammarState::Plain {
             self.offset
         } else {
             self.pending_start
@@ -313,17 +316,17 @@ impl Machine {
 
     /// Picks the fast path for a push of this length.
     #[inline(always)]
-    fn take<P: Push, S: Sink + ?Sized>(
+    fn take<P: ScanPush, S: Sink + ?Sized>(
         &mut self,
         push: P,
-        out: &mut Out<'_, S>,
+        out: &mut EventOutput<'_, S>,
     ) -> Result<usize, SyntaxError> {
         let Some(word) = push.short() else {
             return self.take_long(push, out);
         };
         // Most pushes of a stream are short, and lie inside a string.
         let length = push.left();
-        if self.state == State::Plain && word.plain() == length {
+        if self.state == GrammarState::Plain && word.plain() == length {
             self.emitted = self.offset;
             self.offset += length;
             if !self.in_key {
@@ -331,7 +334,7 @@ impl Machine {
             }
             return Ok(length);
         }
-        if self.state.has_runs() && self.state != State::Plain && word.digits() == length {
+        if self.state.has_runs() && self.state != GrammarState::Plain && word.digits() == length {
             self.offset += length;
             return Ok(length);
         }
@@ -343,10 +346,10 @@ impl Machine {
 
     /// Takes a push of more than eight bytes.
     #[inline(never)]
-    fn take_long<P: Push, S: Sink + ?Sized>(
+    fn take_long<P: ScanPush, S: Sink + ?Sized>(
         &mut self,
         push: P,
-        out: &mut Out<'_, S>,
+        out: &mut EventOutput<'_, S>,
     ) -> Result<usize, SyntaxError> {
         self.emitted = self.certain_string();
         let result = if push.left() < marked::SHORTEST {
@@ -360,7 +363,7 @@ impl Machine {
 
     /// At the end of a push: emits the certain part of the open string.
     #[inline(always)]
-    fn end_fragment<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
+    fn end_fragment<S: Sink + ?Sized>(&mut self, out: &mut EventOutput<'_, S>) {
         if !out.sink.is_idle() && self.in_string() && !self.in_key {
             self.fragment(self.certain_string(), out);
         }
@@ -370,16 +373,16 @@ impl Machine {
     /// byte. The fast paths before it take only the bytes that nearly always follow, and only bytes
     /// that the table would take, too.
     #[inline(never)]
-    fn run<I: Input, S: Sink + ?Sized>(
+    fn run<I: ScanInput, S: Sink + ?Sized>(
         &mut self,
         mut input: I,
-        out: &mut Out<'_, S>,
+        out: &mut EventOutput<'_, S>,
     ) -> Result<usize, SyntaxError> {
         let base = self.offset;
         let len = input.left();
         let mut state = self.state;
         let result = loop {
-            if state == State::Plain {
+            if state == GrammarState::Plain {
                 input.skip(input.plain());
                 while input.first() >= Some(0x80) && input.character() > 0 {
                     input.skip(input.character());
@@ -397,11 +400,11 @@ impl Machine {
                         state = self.scalar(Scalar::Number, base + len - input.left(), out);
                         state = follow(&mut input, state);
                     }
-                    Some(b'.') if state == State::Integer => {
+                    Some(b'.') if state == GrammarState::Integer => {
                         input.skip(1);
-                        state = State::Point;
+                        state = GrammarState::Point;
                         if input.digits() > 0 {
-                            state = State::Fraction;
+                            state = GrammarState::Fraction;
                             continue;
                         }
                     }
@@ -422,16 +425,16 @@ impl Machine {
                 }
                 b'1'..=b'9' if state.takes_value() => {
                     self.token = place;
-                    state = State::Integer;
+                    state = GrammarState::Integer;
                     continue;
                 }
                 b'-' if state.takes_value() => {
                     self.token = place;
                     input.skip(1);
                     state = if matches!(input.first(), Some(b'1'..=b'9')) {
-                        State::Integer
+                        GrammarState::Integer
                     } else {
-                        State::Minus
+                        GrammarState::Minus
                     };
                     continue;
                 }
@@ -442,12 +445,12 @@ impl Machine {
                 _ => {}
             }
             let act = match grammar::step(state, byte) {
-                Step::Go(next) => {
+                GrammarStep::Go(next) => {
                     state = next;
                     input.skip(1);
                     continue;
                 }
-                Step::Act(act) => act,
+                GrammarStep::Act(act) => act,
             };
             state = match act {
                 Act::Pend => {
@@ -456,7 +459,7 @@ impl Machine {
                 }
                 Act::PendHigh => {
                     self.pending_start = place - 5;
-                    State::High
+                    GrammarState::High
                 }
                 Act::Token => {
                     self.token = place;
@@ -466,8 +469,8 @@ impl Machine {
                 Act::Quote => self.quote(place, out),
                 Act::LiteralEnd => {
                     let kind = match state {
-                        State::Tru => Scalar::True,
-                        State::Fals => Scalar::False,
+                        GrammarState::Tru => Scalar::True,
+                        GrammarState::Fals => Scalar::False,
                         _ => Scalar::Null,
                     };
                     self.scalar(kind, place + 1, out)
@@ -482,11 +485,11 @@ impl Machine {
                 }
                 Act::Array if self.frames.len() < self.depth => self.open(Kind::Array, place, out),
                 Act::Close => self.close(place, out),
-                _ if state == State::Done => break Ok(at),
+                _ if state == GrammarState::Done => break Ok(at),
                 // A number that is the root ends with any byte that follows it.
                 _ if self.frames.is_empty()
                     && state.number_may_end()
-                    && !(state == State::Zero && byte.is_ascii_digit()) =>
+                    && !(state == GrammarState::Zero && byte.is_ascii_digit()) =>
                 {
                     state = self.scalar(Scalar::Number, place, out);
                     break Ok(at);
@@ -511,30 +514,35 @@ impl Machine {
     fn open_string<S: Sink + ?Sized>(
         &mut self,
         at: usize,
-        state: State,
-        out: &mut Out<'_, S>,
-    ) -> State {
+        state: GrammarState,
+        out: &mut EventOutput<'_, S>,
+    ) -> GrammarState {
         self.token = at;
         self.emitted = at + 1;
         self.in_key = state.takes_key();
         if !self.in_key {
             out.tell(Event::StringBegin(at), &self.frames);
         }
-        State::Plain
+        GrammarState::Plain
     }
 
     /// Opens a container with the bracket at `at`; returns the next state.
-    fn open<S: Sink + ?Sized>(&mut self, kind: Kind, at: usize, out: &mut Out<'_, S>) -> State {
+    fn open<S: Sink + ?Sized>(
+        &mut self,
+        kind: Kind,
+        at: usize,
+        out: &mut EventOutput<'_, S>,
+    ) -> GrammarState {
         out.tell(Event::Begin { kind, at }, &self.frames);
         self.frames.push(Frame::open(kind, at));
         match kind {
-            Kind::Object => State::FirstKey,
-            Kind::Array => State::FirstElement,
+            Kind::Object => GrammarState::FirstKey,
+            Kind::Array => GrammarState::FirstElement,
         }
     }
 
     /// Ends the open string with the quote at `at`; returns the next state.
-    fn quote<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
+    fn quote<S: Sink + ?Sized>(&mut self, at: usize, out: &mut EventOutput<'_, S>) -> GrammarState {
         if self.in_key {
             self.in_key = false;
             if let Some(frame) = self.frames.last_mut() {
@@ -546,7 +554,7 @@ impl Machine {
                 frame.is_escaped = self.pending_start > self.token;
                 out.tell(Event::Key(key), &self.frames);
             }
-            return State::Colon;
+            return GrammarState::Colon;
         }
         self.fragment(at, out);
         out.tell(
@@ -564,8 +572,8 @@ impl Machine {
         &mut self,
         kind: Scalar,
         end: usize,
-        out: &mut Out<'_, S>,
-    ) -> State {
+        out: &mut EventOutput<'_, S>,
+    ) -> GrammarState {
         out.tell(
             Event::Scalar {
                 kind,
@@ -580,14 +588,14 @@ impl Machine {
     }
 
     /// Closes the innermost container with the bracket at `at`; returns the next state.
-    fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) -> State {
+    fn close<S: Sink + ?Sized>(&mut self, at: usize, out: &mut EventOutput<'_, S>) -> GrammarState {
         self.pop(at, out);
         self.value_ended(at + 1)
     }
 
     /// Removes the innermost container, which ends with the bracket at `at`.
     #[inline(always)]
-    fn pop<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) {
+    fn pop<S: Sink + ?Sized>(&mut self, at: usize, out: &mut EventOutput<'_, S>) {
         if let Some(frame) = self.frames.pop() {
             let span = Span {
                 start: frame.start,
@@ -605,7 +613,7 @@ impl Machine {
     }
 
     /// Emits the open string up to `end`, which is an offset in its certain part.
-    fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
+    fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut EventOutput<'_, S>) {
         if !out.sink.is_idle() && end > self.emitted {
             out.tell(
                 Event::Fragment(Span {
@@ -621,14 +629,14 @@ impl Machine {
     /// Records that a child of the innermost container, or the root, is whole; returns the next
     /// state.
     #[inline]
-    fn value_ended(&mut self, end: usize) -> State {
+    fn value_ended(&mut self, end: usize) -> GrammarState {
         match self.frames.last_mut() {
             Some(frame) => {
                 frame.count += 1;
                 frame.end = end;
                 after_value(frame.kind)
             }
-            None => State::Done,
+            None => GrammarState::Done,
         }
     }
 
@@ -653,16 +661,20 @@ impl Machine {
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let is_closer = matches!(byte, b'}' | b']');
         let kind = match self.state {
-            State::Plain | State::High if byte < 0x20 => SyntaxErrorKind::ControlCharacter(byte),
+            GrammarState::Plain | GrammarState::High if byte < 0x20 => {
+                SyntaxErrorKind::ControlCharacter(byte)
+            }
             state if state.in_open_escape() => SyntaxErrorKind::InvalidEscape(byte),
             state if state.in_string() => SyntaxErrorKind::InvalidUtf8(byte),
             state if state.in_literal() => SyntaxErrorKind::InvalidLiteral(byte),
             state if state.number_may_end() && is_closer => SyntaxErrorKind::MismatchedCloser(byte),
             state if state.in_number() => SyntaxErrorKind::InvalidNumber(byte),
-            State::Start | State::Value | State::FirstElement if matches!(byte, b'{' | b'[') => {
+            GrammarState::Start | GrammarState::Value | GrammarState::FirstElement
+                if matches!(byte, b'{' | b'[') =>
+            {
                 SyntaxErrorKind::TooDeep(self.depth)
             }
-            State::AfterElement | State::AfterMember if is_closer => {
+            GrammarState::AfterElement | GrammarState::AfterMember if is_closer => {
                 SyntaxErrorKind::MismatchedCloser(byte)
             }
             _ => SyntaxErrorKind::UnexpectedByte(byte),
@@ -683,7 +695,7 @@ impl Machine {
     /// Creates a machine after a root that ended at `offset`.
     pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
         Self {
-            state: State::Done,
+            state: GrammarState::Done,
             ..Self::starting_at(offset, depth)
         }
     }
@@ -694,14 +706,14 @@ impl Machine {
         bytes: &[u8],
         sink: &mut S,
     ) -> Result<usize, SyntaxError> {
-        self.take(bytes, &mut Out { text: "", sink })
+        self.take(bytes, &mut EventOutput { text: "", sink })
     }
 
     /// Ends the open number without a byte that ends it. `text` is as in
     /// [`feed_text`](Self::feed_text); for a sink that needs no text, it may be empty.
     pub(crate) fn end_number<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.number_may_end() {
-            self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
+            self.state = self.scalar(Scalar::Number, self.offset, &mut EventOutput { text, sink });
         }
     }
 
@@ -710,13 +722,13 @@ impl Machine {
     /// bracket. No event was emitted for the text after `offset`.
     pub(super) fn set_back(&mut self, offset: usize) {
         self.state = match self.frames.last() {
-            _ if self.in_string() => State::Plain,
-            None => State::Start,
-            Some(_) if self.in_token() => State::Value,
+            _ if self.in_string() => GrammarState::Plain,
+            None => GrammarState::Start,
+            Some(_) if self.in_token() => GrammarState::Value,
             Some(frame) if frame.count > 0 => after_value(frame.kind),
             Some(frame) => match frame.kind {
-                Kind::Array => State::FirstElement,
-                Kind::Object => State::FirstKey,
+                Kind::Array => GrammarState::FirstElement,
+                Kind::Object => GrammarState::FirstKey,
             },
         };
         self.offset = offset;

@@ -17,7 +17,7 @@ pub(crate) mod string;
 pub(crate) mod walk;
 
 pub use close::{CloseOptions, Completion, Partial};
-pub use event::{Event, Live, Scalar, Sink, Span};
+pub use event::{Event, ParserView, Scalar, Sink, Span};
 pub use machine::CutState;
 pub(crate) use machine::Machine;
 pub(crate) use stack::Frame;

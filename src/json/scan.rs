@@ -1,6 +1,6 @@
 //! Bulk skipping: the number of bytes that the machine may skip without examining each one.
 
-use super::index::Index;
+use super::index::StructuralIndex;
 use crate::work::bytes_examined;
 
 /// A word with the byte 1 in each position.
@@ -9,7 +9,7 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The rest of a push.
-pub(super) trait Input {
+pub(super) trait ScanInput {
     /// Returns the number of bytes that are left.
     fn left(&self) -> usize;
 
@@ -35,9 +35,9 @@ pub(super) trait Input {
 }
 
 /// A push, before the fast path for its length is picked.
-pub(super) trait Push: Input + Sized {
+pub(super) trait ScanPush: ScanInput + Sized {
     /// The same bytes in a register.
-    type Short: Input;
+    type Short: ScanInput;
 
     /// Returns `None` for more than eight bytes.
     fn short(&self) -> Option<Self::Short>;
@@ -45,32 +45,32 @@ pub(super) trait Push: Input + Sized {
     /// Returns the first bytes, at most `length`.
     fn start(&self, length: usize) -> Self;
 
-    /// Returns the index of the tokens; `in_string` is that of [`Index::new`].
-    fn index(&self, in_string: bool) -> Option<Index<'_>>;
+    /// Returns the index of the tokens; `in_string` is that of [`StructuralIndex::new`].
+    fn index(&self, in_string: bool) -> Option<StructuralIndex<'_>>;
 }
 
-impl Push for &[u8] {
-    type Short = Word;
+impl ScanPush for &[u8] {
+    type Short = ByteWord;
 
     #[inline(always)]
-    fn short(&self) -> Option<Word> {
-        Word::new(self)
+    fn short(&self) -> Option<ByteWord> {
+        ByteWord::new(self)
     }
 
     fn start(&self, length: usize) -> Self {
         self.get(..length).unwrap_or(self)
     }
 
-    fn index(&self, in_string: bool) -> Option<Index<'_>> {
-        Index::new(self, in_string, false)
+    fn index(&self, in_string: bool) -> Option<StructuralIndex<'_>> {
+        StructuralIndex::new(self, in_string, false)
     }
 }
 
 /// Bytes of a `str`: their encoding is valid and is not checked again.
 #[derive(Clone, Copy)]
-pub(super) struct Encoded<I>(I);
+pub(super) struct CheckedUtf8<I>(I);
 
-impl<'a> Encoded<&'a [u8]> {
+impl<'a> CheckedUtf8<&'a [u8]> {
     /// Returns the text after an offset.
     #[inline(always)]
     pub(super) fn from(text: &'a str, offset: usize) -> Self {
@@ -78,24 +78,24 @@ impl<'a> Encoded<&'a [u8]> {
     }
 }
 
-impl Push for Encoded<&[u8]> {
-    type Short = Encoded<Word>;
+impl ScanPush for CheckedUtf8<&[u8]> {
+    type Short = CheckedUtf8<ByteWord>;
 
     #[inline(always)]
-    fn short(&self) -> Option<Encoded<Word>> {
-        Word::new(self.0).map(Encoded)
+    fn short(&self) -> Option<CheckedUtf8<ByteWord>> {
+        ByteWord::new(self.0).map(CheckedUtf8)
     }
 
     fn start(&self, length: usize) -> Self {
         Self(self.0.start(length))
     }
 
-    fn index(&self, in_string: bool) -> Option<Index<'_>> {
-        Index::new(self.0, in_string, true)
+    fn index(&self, in_string: bool) -> Option<StructuralIndex<'_>> {
+        StructuralIndex::new(self.0, in_string, true)
     }
 }
 
-impl<I: Input + Runs> Input for Encoded<I> {
+impl<I: ScanInput + Runs> ScanInput for CheckedUtf8<I> {
     #[inline(always)]
     fn left(&self) -> usize {
         self.0.left()
@@ -145,7 +145,7 @@ impl Runs for &[u8] {
     }
 }
 
-impl Runs for Word {
+impl Runs for ByteWord {
     // The zeros after the last byte end every run.
     #[inline(always)]
     fn run(&self, stops: impl Fn(u64) -> u64) -> usize {
@@ -154,7 +154,7 @@ impl Runs for Word {
     }
 }
 
-impl Input for &[u8] {
+impl ScanInput for &[u8] {
     #[inline(always)]
     fn left(&self) -> usize {
         self.len()
@@ -189,20 +189,20 @@ impl Input for &[u8] {
     fn character(&self) -> usize {
         match self.first_chunk::<4>() {
             Some(&next) => character(u32::from_le_bytes(next)),
-            None => Word::new(self).map_or(0, |word| word.character()),
+            None => ByteWord::new(self).map_or(0, |word| word.character()),
         }
     }
 }
 
 /// At most eight bytes in a register: most pushes of a stream are a few bytes long.
 #[derive(Clone, Copy)]
-pub(super) struct Word {
+pub(super) struct ByteWord {
     /// The first byte is the lowest one; zeros follow the last one.
     bytes: u64,
     left: usize,
 }
 
-impl Word {
+impl ByteWord {
     /// Returns `None` for more than eight bytes.
     #[inline(always)]
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
@@ -223,7 +223,7 @@ impl Word {
     }
 }
 
-impl Input for Word {
+impl ScanInput for ByteWord {
     #[inline(always)]
     fn left(&self) -> usize {
         self.left
@@ -315,7 +315,8 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
         }
     }
     bytes_examined(bytes.len());
-    let last = Word::new(rest).map_or(0, |word| stops(word.bytes).trailing_zeros() as usize / 8);
+    let last =
+        ByteWord::new(rest).map_or(0, |word| stops(word.bytes).trailing_zeros() as usize / 8);
     bytes.len() - rest.len() + last.min(rest.len())
 }
 
@@ -431,7 +432,7 @@ mod tests {
         assert!(BYTES_EXAMINED.get() < 200, "{} looks", BYTES_EXAMINED.get());
     }
 
-    /// The slow twin of [`Input::plain`], which works byte by byte.
+    /// The slow twin of [`ScanInput::plain`], which works byte by byte.
     fn is_plain(byte: u8) -> bool {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
     }
@@ -441,7 +442,7 @@ mod tests {
         is_plain(byte) || byte >= 0x80
     }
 
-    fn check(mut input: impl Input, is_plain: fn(u8) -> bool, text: &[u8], at: usize) {
+    fn check(mut input: impl ScanInput, is_plain: fn(u8) -> bool, text: &[u8], at: usize) {
         input.skip(at);
         let rest = &text[at..];
         let plain = rest.iter().take_while(|&&b| is_plain(b)).count();
@@ -470,20 +471,20 @@ mod tests {
                         text[place] = byte;
                         for at in [0, place / 2, length] {
                             check(text.as_slice(), is_plain, &text, at);
-                            check(Encoded(text.as_slice()), is_plain_text, &text, at);
-                            if let Some(word) = Word::new(&text) {
+                            check(CheckedUtf8(text.as_slice()), is_plain_text, &text, at);
+                            if let Some(word) = ByteWord::new(&text) {
                                 check(word, is_plain, &text, at);
-                                check(Encoded(word), is_plain_text, &text, at);
+                                check(CheckedUtf8(word), is_plain_text, &text, at);
                             }
                         }
                     }
                 }
             }
         }
-        assert!(Word::new(&[b'a'; 9]).is_none());
+        assert!(ByteWord::new(&[b'a'; 9]).is_none());
     }
 
-    /// The slow twin of [`Input::character`]: the character as the standard library decodes it.
+    /// The slow twin of [`ScanInput::character`]: the character as the standard library decodes it.
     #[test]
     fn characters_are_well_formed() {
         let bytes = [
@@ -498,7 +499,7 @@ mod tests {
                         .find(|&n| std::str::from_utf8(&text[..n]).is_ok())
                         .unwrap_or(0);
                     assert_eq!(
-                        (text.character(), Word::new(text).unwrap().character()),
+                        (text.character(), ByteWord::new(text).unwrap().character()),
                         (slow, slow),
                         "{text:x?}"
                     );

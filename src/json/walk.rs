@@ -124,12 +124,12 @@ impl<'a> Raw<'a> {
 
     /// Returns the members of an object, in order and with duplicates. Empty for any other value.
     pub fn members(&self) -> Members<'a> {
-        Members(Cursor::inside(*self, ValueKind::Object))
+        Members(ItemCursor::inside(*self, ValueKind::Object))
     }
 
     /// Returns the elements of an array. Empty for any other value.
     pub fn elements(&self) -> Elements<'a> {
-        Elements(Cursor::inside(*self, ValueKind::Array))
+        Elements(ItemCursor::inside(*self, ValueKind::Array))
     }
 
     /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the
@@ -153,12 +153,12 @@ impl<'a> Raw<'a> {
 
 /// Returns the members of the object in `text`; see [`Raw::members`].
 pub fn members(text: &str) -> Members<'_> {
-    Members(Raw::root(text).map_or(Cursor::END, |root| root.members().0))
+    Members(Raw::root(text).map_or(ItemCursor::END, |root| root.members().0))
 }
 
 /// Returns the elements of the array in `text`; see [`Raw::elements`].
 pub fn elements(text: &str) -> Elements<'_> {
-    Elements(Raw::root(text).map_or(Cursor::END, |root| root.elements().0))
+    Elements(Raw::root(text).map_or(ItemCursor::END, |root| root.elements().0))
 }
 
 /// Returns the value of a member of the object in `text`; see [`Raw::member`].
@@ -169,7 +169,7 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<Raw<'a>> {
 /// An iterator over an object's members: key (a string) and value. [`members`] and [`Raw::members`]
 /// make it.
 #[derive(Clone, Debug)]
-pub struct Members<'a>(Cursor<'a>);
+pub struct Members<'a>(ItemCursor<'a>);
 
 impl<'a> Iterator for Members<'a> {
     type Item = (Raw<'a>, Raw<'a>);
@@ -191,7 +191,7 @@ impl<'a> Iterator for Members<'a> {
 
 /// An iterator over an array's elements. [`elements`] and [`Raw::elements`] make it.
 #[derive(Clone, Debug)]
-pub struct Elements<'a>(Cursor<'a>);
+pub struct Elements<'a>(ItemCursor<'a>);
 
 impl<'a> Iterator for Elements<'a> {
     type Item = Raw<'a>;
@@ -206,7 +206,7 @@ impl<'a> Iterator for Elements<'a> {
 
 /// A position between the items of a container.
 #[derive(Clone, Copy, Debug)]
-struct Cursor<'a> {
+struct ItemCursor<'a> {
     /// The container's text.
     text: &'a str,
     /// The offset of `text` in the text that was walked first.
@@ -215,7 +215,7 @@ struct Cursor<'a> {
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> ItemCursor<'a> {
     const END: Self = Self {
         text: "",
         base: 0,

@@ -11,7 +11,7 @@ use super::error::TypeError;
 use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, ParserView, Sink};
 use crate::paths::Paths;
 
 /// A stream of the values that match a pattern, each available when it is complete. Made by
@@ -69,7 +69,7 @@ impl<T: DeserializeOwned> Found<T> {
 }
 
 impl<T> Sink for Found<T> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.paths.event(event, live);
     }
 

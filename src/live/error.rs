@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use crate::error::{Place, SyntaxError};
+use crate::error::{SourceLocation, SyntaxError};
 use crate::paths::PatternError;
 use crate::value::SnapshotError;
 use crate::{Cut, Document};
@@ -23,7 +23,7 @@ pub enum LiveError<E> {
         /// The error, with its offset from the start of the stream's text.
         error: SyntaxError,
         /// The same position as line, column, path and excerpt.
-        place: Place,
+        place: SourceLocation,
     },
     /// The stream ended before the root was closed, or the answer was given up.
     Truncated(Cut),

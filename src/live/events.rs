@@ -13,7 +13,7 @@ use super::error::TypeError;
 use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Kind, Live, Sink, Span};
+use crate::json::{Event, Kind, ParserView, Sink, Span};
 
 /// A stream of the events of a JSON text. Made by [`LiveExt::events`].
 #[must_use = "streams do nothing unless polled"]
@@ -62,7 +62,7 @@ impl Serialize for LiveEvent {
         map.serialize_entry("end", &span.end)?;
         match self.event {
             Event::Begin { kind, .. } | Event::End { kind, .. } => {
-                map.serialize_entry("kind", Kind::as_str(kind))?
+                map.serialize_entry("kind", Kind::as_str(kind))?;
             }
             Event::Key(_) | Event::Fragment(_) => map.serialize_entry("value", &self.text)?,
             Event::Scalar { .. } => map.serialize_entry("text", &self.text)?,
@@ -104,7 +104,7 @@ struct Log {
 }
 
 impl Sink for Log {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.printed.clear();
         // Writing to a string does not fail.
         let _ = write!(self.printed, "{}", live.path());

@@ -11,7 +11,7 @@ use super::error::TypeError;
 use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, ParserView, Sink};
 use crate::value::LiveValue;
 
 /// A stream of the growing root, with an item after every piece that changed it. Made by
@@ -81,7 +81,7 @@ impl<T: DeserializeOwned> Shown<T> {
 }
 
 impl<T: DeserializeOwned> Sink for Shown<T> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         let is_root = live.frames.is_empty();
         // The value clears itself at the start of a root, and keeps its memory.
         self.value.event(event, live);

@@ -11,7 +11,7 @@ use super::error::TypeError;
 use super::feed::{Adapter, Items, StreamError, adapter_methods};
 use super::{FinalError, LiveError, LiveExt};
 use crate::Document;
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, ParserView, Sink};
 
 /// A future of the complete root. Made by [`LiveExt::into_final`].
 #[must_use = "futures do nothing unless polled"]
@@ -40,7 +40,7 @@ impl<S: LiveExt, T> IntoFinal<S, T> {
 adapter_methods!(IntoFinal<S, T>);
 
 impl<T> Sink for Final<T> {
-    fn event(&mut self, _: Event, _: &Live<'_>) {}
+    fn event(&mut self, _: Event, _: &ParserView<'_>) {}
 
     fn is_idle(&self) -> bool {
         true

@@ -40,7 +40,7 @@ pub struct Matcher {
     window: usize,
     /// The offset of the fragment's content.
     begin: usize,
-    content: Content,
+    content: ContentMatch,
 }
 
 /// The hits that end with one byte of a fragment.
@@ -68,7 +68,7 @@ pub(crate) struct Run {
 /// The content that was read. Its bytes are not kept: the delivered text has the same bytes at its
 /// place.
 #[derive(Clone, Debug)]
-struct Content {
+struct ContentMatch {
     length: usize,
     /// The leftmost offset at which the delivered text continues after the same bytes. Without one,
     /// nothing more is read.
@@ -107,14 +107,14 @@ impl Matcher {
             root,
             window: root.max(end.saturating_sub(window)),
             begin: 0,
-            content: Content::new((root < end).then_some(root)),
+            content: ContentMatch::new((root < end).then_some(root)),
         }
     }
 
     /// Sets where the fragment's content begins: the text before `offset` is an envelope.
     pub fn begin(&mut self, offset: usize) {
         self.begin = offset;
-        self.content = Content::new((self.root < self.end).then_some(self.root));
+        self.content = ContentMatch::new((self.root < self.end).then_some(self.root));
     }
 
     /// Takes the last byte of `fragment`, the text of the fragment up to now; returns the hits that
@@ -269,7 +269,7 @@ impl Matcher {
     }
 }
 
-impl Content {
+impl ContentMatch {
     fn new(place: Option<usize>) -> Self {
         Self {
             length: 0,

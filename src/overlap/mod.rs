@@ -13,4 +13,4 @@ pub(crate) use anchor::{
 };
 pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};
-pub use near::{Edits, NearAnchor};
+pub use near::{EditCount, NearAnchor};

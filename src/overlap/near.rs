@@ -7,7 +7,7 @@ use crate::work;
 /// The edits that make one text of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct Edits {
+pub struct EditCount {
     /// The number of edits. A digit that replaces another counts twice: it makes another number.
     pub count: u32,
     /// Those of a character that JSON has between its tokens: they may make another value.
@@ -19,11 +19,11 @@ pub struct Edits {
 /// compared by edit distance.
 ///
 /// ```
-/// use restitch::internal::overlap::{Edits, NearAnchor};
+/// use restitch::internal::overlap::{EditCount, NearAnchor};
 ///
 /// let mut near = NearAnchor::new("\"name\": \"Ada\\u2019s notes");
 /// let ends = "\"name\":\n  “Ada's notes on".char_indices().filter_map(|(at, c)| Some((at, near.feed(c)?)));
-/// assert_eq!(ends.min_by_key(|&(_, edits)| edits), Some((23, Edits::default())));
+/// assert_eq!(ends.min_by_key(|&(_, edits)| edits), Some((23, EditCount::default())));
 /// ```
 #[derive(Clone, Debug)]
 pub struct NearAnchor {
@@ -52,12 +52,17 @@ pub struct NearAnchor {
 
 /// Below this number of folded characters only equal text is the anchor: two edits make it another
 /// text.
+// Two edits in eleven characters leave nine, which is a key and a quote: such text occurs in every
+// row. tests/it/overlap.rs has both sides.
 const SHORT: usize = 12;
 /// The most edits: a tenth of the longest anchor that is requested at a cut. Each character is
 /// compared with twice this number of the anchor's characters, so this bounds the work where a
 /// retry asks for a longer anchor.
 const MOST: usize = 204;
 /// The number of characters at the end that must be right: the text after them is new.
+// An edit in the last characters may be the first character of the new text, and then the seam
+// would be a character off: silent damage. Four are enough to tell the edit from the end of the
+// anchor; more would refuse anchors whose last word was retyped.
 const SURE: usize = 4;
 
 impl NearAnchor {
@@ -106,7 +111,7 @@ impl NearAnchor {
     /// Takes the next character of the content; returns the edits if the anchor may have ended with
     /// it: at most two, or a tenth of its characters where that is more, 204 at most, and none in
     /// the last four.
-    pub fn feed(&mut self, c: char) -> Option<Edits> {
+    pub fn feed(&mut self, c: char) -> Option<EditCount> {
         if self.is_over() {
             return None;
         }
@@ -173,7 +178,7 @@ impl NearAnchor {
     }
 
     /// Returns the edits between all that was compared and the anchor, if they are few enough.
-    fn edits(&self) -> Option<Edits> {
+    fn edits(&self) -> Option<EditCount> {
         let bound = self.bound();
         let distance = self
             .band
@@ -268,8 +273,8 @@ impl Distance {
         )
     }
 
-    fn edits(self) -> Edits {
-        Edits {
+    fn edits(self) -> EditCount {
+        EditCount {
             count: self.0 >> 16,
             structural: self.0 & 0xffff,
         }

@@ -51,7 +51,7 @@ mod queue;
 
 use std::fmt::Write as _;
 
-use crate::json::{Event, Frame, Live, Sink, Span};
+use crate::json::{Event, Frame, ParserView, Sink, Span};
 use pattern::Patterns;
 pub use pattern::{PatternError, PatternErrorKind};
 use queue::Queue;
@@ -157,7 +157,7 @@ impl Paths {
 
     /// Returns the patterns that match the value which starts now, and those that may match
     /// something in it.
-    fn enter(&mut self, live: &Live<'_>) -> (u64, u64) {
+    fn enter(&mut self, live: &ParserView<'_>) -> (u64, u64) {
         if !self.is_at(live.frames) {
             self.catch_up(live);
         }
@@ -181,7 +181,7 @@ impl Paths {
         {
             self.work += active.count_ones() as usize;
         }
-        let child = Live {
+        let child = ParserView {
             text,
             frames: std::slice::from_ref(frame),
         };
@@ -202,7 +202,7 @@ impl Paths {
 
     /// Reads the open containers from the frames, after missed pushes. O(depth), once for each gap.
     #[cold]
-    fn catch_up(&mut self, live: &Live<'_>) {
+    fn catch_up(&mut self, live: &ParserView<'_>) {
         self.open.clear();
         self.roots = self.roots.max(1);
         let mut reached = self.patterns.all();
@@ -219,7 +219,7 @@ impl Paths {
     }
 
     /// Queues a match of the patterns in `set`, for each of `phases`.
-    fn report(&mut self, set: u64, phases: &[(Phase, Span)], live: &Live<'_>) {
+    fn report(&mut self, set: u64, phases: &[(Phase, Span)], live: &ParserView<'_>) {
         if set == 0
             || (self.completions && phases.iter().all(|&(phase, _)| phase != Phase::Complete))
         {
@@ -248,7 +248,7 @@ impl Paths {
     }
 
     /// Returns the patterns that match the open string, whose newest fragment ends at `end`.
-    fn in_string(&mut self, end: usize, live: &Live<'_>) -> u64 {
+    fn in_string(&mut self, end: usize, live: &ParserView<'_>) -> u64 {
         match self.string {
             Some(string) => string.set,
             None => {
@@ -258,7 +258,7 @@ impl Paths {
         }
     }
 
-    fn string_starts(&mut self, end: usize, live: &Live<'_>) -> u64 {
+    fn string_starts(&mut self, end: usize, live: &ParserView<'_>) -> u64 {
         let (set, _) = self.enter(live);
         self.string = Some(OpenString { end, set });
         self.string_path.clear();
@@ -287,7 +287,7 @@ impl Paths {
 }
 
 impl Sink for Paths {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.keep_string(event);
         // Most events are fragments of strings that do not match.
         let is_ignored = self.completions || self.string.is_some_and(|string| string.set == 0);
@@ -359,7 +359,7 @@ fn first(at: usize) -> Span {
 }
 
 /// Appends the path of the open value.
-fn write(path: &mut String, live: &Live<'_>) {
+fn write(path: &mut String, live: &ParserView<'_>) {
     // Writing to a string does not fail.
     let _ = write!(path, "{}", live.path());
 }

@@ -6,16 +6,18 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::answer_options::AnswerOptions;
+use super::choice_ends::ChoiceEnds;
 use super::event_summary::EventSummary;
-use super::slots::{Ends, Slots};
+use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
-use super::{LimitReached, StopReason};
-use crate::json::repair::{RepairLevel, RepairOptions};
+use super::{CallEnd, Input, Outcome, Session};
+use super::{LimitReached, NextStep, StopReason};
+use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
-use crate::provider::wire::{Base, Ending, Tool};
+use crate::provider::wire::{Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs
@@ -32,12 +34,19 @@ pub struct BodyRelay {
     outputs: VecDeque<Output>,
 }
 
+impl AnswerOptions for BodyRelay {
+    fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
+        self.slots.configure(change);
+        self
+    }
+}
+
 impl BodyRelay {
     /// Returns a relay before the first body.
     pub fn new(limits: Limits) -> Self {
         let wire = Dialect::default().wire();
         let mut slots = Slots::new(wire, Session::new(limits));
-        slots.configure(Session::send_at_end);
+        slots.configure(|session| session.channel.settings.sends_at_end = true);
         Self {
             slots,
             first: None,
@@ -50,65 +59,21 @@ impl BodyRelay {
     /// Sets the API of the body.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.slots.set_wire(dialect.wire());
+        self.slots.list.wire = dialect.wire();
         self
     }
 
     /// Sets the tools that the request declares.
     #[must_use]
     pub fn tools(mut self, tools: Vec<Tool>) -> Self {
-        self.slots.set_tools(tools);
-        self
-    }
-
-    /// Believes a `stop`; see [`Session::trust_stop`].
-    #[must_use]
-    pub fn trust_stop(mut self) -> Self {
-        self.slots.configure(Session::trust_stop);
-        self
-    }
-
-    /// Sets how an answer ends when its rest can't be obtained.
-    #[must_use]
-    pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.slots.configure(|session| session.set_give_up(give_up));
-        self
-    }
-
-    /// Sets the strategy of continuation requests.
-    #[must_use]
-    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots
-            .configure(move |session| session.set_strategy(strategy.clone()));
-        self
-    }
-
-    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`].
-    #[must_use]
-    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
-        let options = options.into();
-        self.slots
-            .configure(|session| session.set_repair(options.clone()));
-        self
-    }
-
-    /// Records the model of the request.
-    pub fn model(mut self, model: &str) -> Self {
-        self.slots.configure(|session| session.note_model(model));
-        self
-    }
-
-    /// Sets the base of the answer's document. Call this after the other settings.
-    #[must_use]
-    pub fn base(mut self, base: &Base) -> Self {
-        self.slots.configure(|session| session.set_base(base));
+        self.slots.tools = tools;
         self
     }
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
     /// the one that ends it.
     pub fn stop(&mut self, limit: Option<LimitReached>) {
-        self.slots.stop();
+        self.slots.configure(|session| session.decisions.stop());
         limit
             .into_iter()
             .for_each(|limit| self.slots.note_limit(limit));
@@ -124,7 +89,7 @@ impl BodyRelay {
         let body = body.into();
         let mut answer = EventSummary::default();
         let wire = if self.slots.session().is_first() {
-            self.slots.wire()
+            self.slots.list.wire
         } else {
             self.slots.further_wire()
         };
@@ -146,9 +111,10 @@ impl BodyRelay {
         }
         let end = answer.end().unwrap_or(CallEnd::Closed);
         if self.slots.session().is_first() {
+            // The response is built from this body: members that no reader knows stay in it.
             self.first = Some(body);
             self.first_body(now, &answer, known);
-            let mut ends = Ends::default();
+            let mut ends = ChoiceEnds::default();
             ends.note(&answer);
             return self.end_of_first(now, &ends, &end);
         }
@@ -168,6 +134,7 @@ impl BodyRelay {
         for (piece, text) in answer.texts() {
             self.slots.text(now, piece, text);
         }
+        // An unknown body passes: its rest can't be written into it.
         if answer.is.opaque || !known || answer.error.is_some() {
             self.slots.pass();
         }
@@ -177,12 +144,12 @@ impl BodyRelay {
     /// compare, to repair or to keep.
     fn is_whole(&self, answer: &EventSummary) -> bool {
         let session = self.slots.session();
-        let max_depth = session.limits().parser.max_depth;
+        let max_depth = session.channel.settings.limits.parser.max_depth;
         let is_whole = |text: &str| {
             text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
         };
         !session.repairs_text()
-            && !session.has_base()
+            && !session.channel.text.has_prefill()
             && !answer.pieces.is_empty()
             && answer.texts().all(|(_, text)| is_whole(text))
     }
@@ -194,20 +161,22 @@ impl BodyRelay {
             return self.end_call(now, end);
         }
         if self.slots.session().is_first() {
-            return self.end_of_first(now, &Ends::default(), &end);
+            return self.end_of_first(now, &ChoiceEnds::default(), &end);
         }
         self.end_call(now, end);
     }
 
     /// Gives the answer up: the caller does not make the requested call.
     pub fn give_up_unasked(&mut self, now: Duration) {
-        self.slots
-            .session_mut()
-            .give_up_unasked(StopReason::Failures);
+        let session = self.slots.session_mut();
+        if !session.is_done() {
+            session.channel.journal.uncount_call();
+            session.follow(now, NextStep::GiveUp(StopReason::Failures, None));
+        }
         self.end_slot(now);
     }
 
-    fn end_of_first(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
+    fn end_of_first(&mut self, now: Duration, ends: &ChoiceEnds, end: &CallEnd) {
         self.slots.end(now, ends, end);
         let end = self.slots.next().unwrap_or_else(|| end.clone());
         self.end_call(now, end);
@@ -223,7 +192,7 @@ impl BodyRelay {
     /// Goes on with the next slot if the session of this one is done.
     fn end_slot(&mut self, now: Duration) {
         while let Some(outcome) = self.drain() {
-            self.slots.keep(outcome);
+            self.slots.list.entry_mut().keep(outcome);
             let Some(end) = self.slots.next() else {
                 return self.finish();
             };
@@ -274,9 +243,9 @@ impl BodyRelay {
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {
-            let began = self.slots.session().has_begun();
+            let began = self.slots.session().channel.text.has_begun();
             let (message, code) = failure(outcome, began, self.last_error.as_deref());
-            return self.slots.wire().error_body(&message, code, &report);
+            return self.slots.list.wire.error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();
         if let Outcome::PassedThrough { .. } = outcome {
@@ -284,6 +253,7 @@ impl BodyRelay {
         }
         let reasons: Vec<_> = self
             .slots
+            .list
             .choices()
             .into_iter()
             .map(|choice| (choice, self.slots.reason(choice)))
@@ -296,8 +266,13 @@ impl BodyRelay {
             report: Some(&report),
         };
         self.slots
-            .wire()
-            .write_body(&first, &self.slots.changed_texts(), &ending)
+            .list
+            .wire
+            .write_body(
+                &first,
+                &self.slots.list.texts(|entry| entry.outcome.is_some()),
+                &ending,
+            )
             .unwrap_or(first)
     }
 }

@@ -1,9 +1,11 @@
 //! An ellipsis at the start or the end of a part: dots, or a remark in brackets that text was left
 //! out.
 
+// As models write them where they shorten an answer.
 /// Remarks in brackets that mark omitted text.
 const LEFT_OUT: [&str; 4] = ["truncated", "continued", "omitted", "cut off"];
 
+// Fewer than three dots end a sentence or an abbreviation.
 const DOTS: [char; 2] = ['.', '\u{2026}'];
 
 /// Returns where the ellipsis begins with which `text` ends; the end of the text if it has none.

@@ -4,7 +4,7 @@ use super::CallEnd;
 use crate::document::Document;
 use crate::json::walk;
 use crate::limits::ParserLimits;
-use crate::provider::wire::{Reader, Slot, SlotKind};
+use crate::provider::wire::{Reader, Slot, SlotKind, Wire};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
 
@@ -14,7 +14,7 @@ pub(super) struct EventSummary {
     /// The text of all slots, one after the other.
     pub(super) text: String,
     /// The slots of the text.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<SlotPiece>,
     pub(super) finishes: Vec<(u32, Finish)>,
     /// Slots that end.
     pub(super) ended: Vec<SlotId>,
@@ -46,7 +46,7 @@ pub(super) struct Flags {
 
 /// Text of one slot.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct SlotPiece {
     pub(super) slot: Slot,
     /// The name of the tool, where its call begins.
     pub(super) name: Option<String>,
@@ -54,6 +54,15 @@ pub(super) struct Piece {
     pub(super) is_anonymous: bool,
     /// The offset of the piece in the event's text.
     start: usize,
+}
+
+/// The content of an event without the end of the answer.
+#[derive(Debug)]
+pub(super) struct LastEvent {
+    pub(super) event_type: String,
+    /// The data to write without the end. `None`: only the texts are written.
+    pub(super) data: Option<String>,
+    pub(super) texts: Vec<(Slot, String)>,
 }
 
 impl EventSummary {
@@ -80,6 +89,7 @@ impl EventSummary {
             // it.
             self.is.opaque |= event.data.trim_start().starts_with('{') || event.is_replaced();
         }
+        // The relay may have to write the event without the finish reason in it.
         let wanted = wanted || !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
@@ -165,18 +175,38 @@ impl EventSummary {
 
     /// Returns whether the event has more of the answer, which refutes an earlier end.
     pub(super) fn has_more(&self) -> bool {
-        let begins = |piece: &Piece| piece.name.is_some();
+        let begins = |piece: &SlotPiece| piece.name.is_some();
         !self.text.is_empty()
             || self.is.reasoning
             || self.is.restart
             || self.pieces.iter().any(begins)
     }
 
+    /// Returns whether the event has more of a choice. Reasoning names no choice.
+    pub(super) fn has_more_of(&self, wire: &dyn Wire, choice: u32) -> bool {
+        let is_of = |piece: &SlotPiece| wire.choice_of(piece.slot.id) == choice;
+        self.pieces.is_empty() || self.pieces.iter().any(is_of)
+    }
+
+    /// Takes the content without the end of the answer. `data`: the event's data, if it has a finish
+    /// reason.
+    pub(super) fn take_last(&mut self, data: Option<String>) -> LastEvent {
+        let texts = self.texts().filter(|(_, text)| !text.is_empty());
+        LastEvent {
+            texts: texts
+                .map(|(piece, text)| (piece.slot, text.to_owned()))
+                .collect(),
+            event_type: std::mem::take(&mut self.event_type),
+            data,
+        }
+    }
+
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
+        // A call that begins is a piece of its own, even without arguments: its name counts.
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {
             let name = name.map(str::to_owned);
-            self.pieces.push(Piece {
+            self.pieces.push(SlotPiece {
                 slot,
                 name,
                 is_anonymous: false,
@@ -187,7 +217,7 @@ impl EventSummary {
     }
 
     /// Returns the pieces with their texts.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&Piece, &str)> {
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&SlotPiece, &str)> {
         self.pieces.iter().enumerate().map(|(at, piece)| {
             let end = self
                 .pieces
@@ -212,31 +242,4 @@ impl EventSummary {
 pub(super) fn breaks_off(data: &str) -> bool {
     let mut document = Document::new(ParserLimits::default().max_depth);
     data.trim_start().starts_with('{') && document.push(data).is_ok() && !document.is_complete()
-}
-
-/// Where the last block of `raw` begins, which ends with its blank line or at the end.
-pub(super) fn last_block(raw: &[u8]) -> usize {
-    let (mut start, mut line, mut at) = (0, 0, 0);
-    while at < raw.len() {
-        let length = match raw[at..] {
-            [b'\r', b'\n', ..] => 2,
-            [b'\r' | b'\n', ..] => 1,
-            _ => 0,
-        };
-        let is_blank = length > 0 && line == at;
-        at += length.max(1);
-        if length > 0 {
-            line = at;
-        }
-        if is_blank && at < raw.len() {
-            start = at;
-        }
-    }
-    start
-}
-
-/// Where the last line of `raw` begins, which ends with its line end or at the end.
-pub(super) fn last_line(raw: &[u8]) -> usize {
-    let line = raw.strip_suffix(b"\n").unwrap_or(raw);
-    memchr::memrchr(b'\n', line).map_or(0, |end| end + 1)
 }

@@ -12,70 +12,75 @@
 //! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
 //! [`poll_output`](Session::poll_output) after every input.
 
-mod ask;
-mod base;
+mod answer_options;
+mod answer_text;
 pub(crate) mod body;
+mod channel;
+mod choice_ends;
+mod clock;
+mod continuation;
+mod decisions;
 mod ellipsis;
 mod event;
 mod event_summary;
+mod first_answer;
 mod give_up;
 mod io;
-mod next;
+mod journal;
+mod open_call;
 mod outcome;
 mod part_repair;
 pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;
-mod received;
 pub(crate) mod record;
 pub(crate) mod relay;
-mod repair;
+mod repeated_calls;
+mod repeated_text;
 mod request;
 mod retry;
 mod returned_prefill;
-mod silence;
+mod settings;
+mod slot_list;
 mod slots;
 mod snapshot;
 mod stitch;
 mod tags;
 mod template;
 pub(crate) mod text;
-mod tool_call;
 mod wire;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::Preceding;
+use channel::AnswerChannel;
+use clock::SilenceDeadline;
+use decisions::{Decisions, NextStep};
 pub use event::SessionEvent;
+use first_answer::{FirstAnswer, FirstReading};
 pub use give_up::{GiveUp, GiveUpError};
 #[doc(hidden)]
 pub use io::Redirect;
 pub use io::{CallEnd, FailureReason, Input, Output};
-pub use outcome::{CutCause, LimitReached, Outcome, Status, StopReason, Tally};
-use part_repair::PartRepairer;
+use open_call::{CallPhase, OpenCall};
+pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason};
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
 pub use prose::Prose;
-use prose::TextContinuation;
-use question::Attempts;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};
-use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 
-use crate::context::{Progress, Sections};
+use crate::context::Progress;
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
-use crate::json::repair::{RepairLevel, RepairOptions};
+use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::Finish;
-use crate::provider::wire::Tool;
-use crate::splice::{Expect, Seam, Slot, Splice};
+use crate::provider::wire::Base;
+use crate::splice::Expect;
 
 /// One answer, from its first call to its end.
 ///
@@ -120,205 +125,9 @@ use crate::splice::{Expect, Seam, Slot, Splice};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Session {
-    settings: Settings,
-    slot: Slot,
-    sections: Sections,
-    phase: Phase,
+    channel: AnswerChannel,
     call: OpenCall,
-    tally: Tally,
-    spent: Spent,
-    streaks: Streaks,
-    clock: Clock,
-    /// The call that the delivered text ends with.
-    last_cut: Option<LastCut>,
-    /// Set once a continuation may have added to the text: the client can no longer get the first
-    /// answer's own end.
-    is_continued: bool,
-    /// The operator has ended the answer: no call is made any more.
-    is_stopped: bool,
-    base: Preceding,
-    /// Text of the first answer that the repair had not read at the cut, unrepaired; empty once a
-    /// continuation has brought text.
-    unread: String,
-    outputs: VecDeque<Output>,
-}
-
-/// Settings made before the first call.
-#[derive(Clone, Debug)]
-struct Settings {
-    limits: Limits,
-    strategy: ContinuationStrategy,
-    give_up: GiveUp,
-    expect: Expect,
-    roots: AllowedRoots,
-    /// How much of the answer's text may be changed.
-    repair: RepairOptions,
-    /// The text is the arguments of a call of this tool.
-    tool: Option<Tool>,
-    /// The request names stop sequences: `stop` is final.
-    trusts_stop: bool,
-    /// Nothing is sent before the answer is whole.
-    sends_at_end: bool,
-    /// How an answer in prose is handled.
-    prose: Prose,
-}
-
-#[derive(Clone, Debug)]
-enum Phase {
-    /// The first answer, or the original request again while nothing was delivered.
-    First(FirstAnswer),
-    /// A call for the rest was requested, or its answer is arriving.
-    Continuing(Box<Continuation>),
-    /// The same, and the answer is prose.
-    ContinuingText(Box<TextContinuation>),
-    Done,
-}
-
-/// Whether the first answer is read, and may be continued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FirstAnswer {
-    Continuable,
-    /// It holds more than one text.
-    Passing,
-    /// It has left the grammar: no more of its text is read.
-    Malformed,
-    /// It is prose or has reached a limit: its text is dropped, and no more is read.
-    Unread,
-}
-
-/// The end of the call that brought the last delivered text, and why the text is cut there.
-#[derive(Clone, Debug)]
-struct LastCut {
-    end: CallEnd,
-    cause: Option<CutCause>,
-    /// How the answer ends if it is given up: like its first cut, which the client would have read
-    /// without a continuation, or like a later, worse one.
-    given_up: CallEnd,
-}
-
-/// The state of an open call for the rest.
-#[derive(Clone, Debug)]
-struct Continuation {
-    splice: Splice,
-    mistakes: Mistakes,
-    /// Bytes that were delivered before it.
-    delivered: usize,
-    /// Bytes that were given out, those of this call included.
-    sent: usize,
-    /// The seam that was reported.
-    reported: Option<Seam>,
-    /// The arguments before this call, if its result is checked.
-    before: Option<Box<Before>>,
-}
-
-/// How mistakes in the text of a call for the rest are handled.
-#[derive(Clone, Debug)]
-enum Mistakes {
-    /// They stay.
-    Kept,
-    /// They are repaired before the text is joined.
-    Repaired(PartRepairer),
-    /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows
-    /// the repeated text.
-    LookedFor { trial: PartRepairer, is_found: bool },
-}
-
-/// The arguments before a call for the rest.
-#[derive(Clone, Debug)]
-struct Before {
-    slot: Slot,
-    sections: Sections,
-}
-
-/// The open or requested call.
-#[derive(Clone, Debug, Default)]
-struct OpenCall {
-    mode: ContinuationMode,
-    /// Delivered text that the provider sends back before new text.
-    returned_prefill: Option<ReturnedPrefill>,
-    /// The call has brought reasoning.
-    has_reasoning: bool,
-    /// The call before it was all reasoning.
-    reduce_reasoning: bool,
-    /// The call's text that may name a percentage.
-    said: String,
-    /// Bytes of its text.
-    text_bytes: u64,
-    /// It repeats the original request.
-    is_repeated: bool,
-    /// The model of the call, until it has written text. `None` if its name is unknown.
-    model: Option<String>,
-}
-
-/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A
-/// snapshot has none: tokens spent before it are not counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spent {
-    /// Of the first call that brought any.
-    first: u64,
-    /// Bytes of its text.
-    first_bytes: u64,
-    /// Of all calls after it.
-    extra: u64,
-}
-
-/// Counters that last from call to call until a success resets them.
-#[derive(Clone, Debug)]
-struct Streaks {
-    failures: u32,
-    /// Whole bodies that were lost.
-    lost_bodies: u32,
-    no_progress: u32,
-    progress: Progress,
-    /// At this cut.
-    attempts: Attempts,
-    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's
-    /// text is repaired.
-    has_mistake: bool,
-    /// At this cut a call was asked to reason less.
-    has_reduced: bool,
-    /// The JSON Pointer at which the arguments that an answer completed violated their tool's
-    /// schema.
-    violation: Option<String>,
-    /// Set while the upstream is in trouble that the model did not cause.
-    trouble: Option<Trouble>,
-}
-
-/// Calls in a row that an upstream in trouble did not answer.
-#[derive(Clone, Copy, Debug)]
-struct Trouble {
-    /// The end of the first of these calls.
-    since: Duration,
-    calls: u32,
-}
-
-/// Moments of `now`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Clock {
-    /// The first input.
-    started_at: Option<Duration>,
-    /// The last input.
-    heard_at: Option<Duration>,
-    /// The beginning of the open call.
-    called_at: Option<Duration>,
-    /// The last text or reasoning of the open call.
-    text_at: Option<Duration>,
-    /// The end of the call before.
-    cut_at: Duration,
-    /// The end of the first call, while other slots are continued before this one.
-    waits_since: Option<Duration>,
-    /// Time before the first input, in another process.
-    spent_before: Duration,
-}
-
-impl Clock {
-    /// Returns the time since the first input.
-    fn spent(&self, now: Duration) -> Duration {
-        self.spent_before
-            + self
-                .started_at
-                .map_or(Duration::ZERO, |started| now.saturating_sub(started))
-    }
+    decisions: Decisions,
 }
 
 impl Session {
@@ -331,245 +140,199 @@ impl Session {
     pub fn with(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
         let progress = Progress::new(limits.continuation.max_stalled_reports);
         Self {
-            slot: Slot::with_roots(&limits, roots),
-            sections: Sections::new(SECTIONS),
-            settings: Settings {
-                limits,
-                strategy: ContinuationStrategy::default(),
-                give_up: GiveUp::default(),
-                expect,
-                roots,
-                repair: RepairLevel::Strict.into(),
-                tool: None,
-                trusts_stop: false,
-                sends_at_end: false,
-                prose: Prose::default(),
-            },
-            phase: Phase::First(FirstAnswer::Continuable),
-            call: OpenCall::default(),
-            tally: Tally {
-                tokens: vec![None],
-                ..Tally::default()
-            },
-            spent: Spent::default(),
-            streaks: Streaks {
-                failures: 0,
-                lost_bodies: 0,
-                no_progress: 0,
-                progress,
-                attempts: Attempts::default(),
-                has_mistake: false,
-                has_reduced: false,
-                violation: None,
-                trouble: None,
-            },
-            clock: Clock::default(),
-            last_cut: None,
-            is_continued: false,
-            is_stopped: false,
-            base: Preceding::default(),
-            unread: String::new(),
-            outputs: VecDeque::new(),
+            channel: AnswerChannel::new(limits, expect, roots),
+            call: OpenCall::new(CallPhase::First(FirstAnswer::Continuable)),
+            decisions: Decisions::new(progress),
         }
     }
 
     /// Sets the strategy of continuation requests, from the next call on.
     pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
-        self.settings.strategy = strategy;
+        self.channel.settings.strategy = strategy;
     }
 
     /// Sets how an answer ends when its rest can't be obtained.
     pub fn set_give_up(&mut self, give_up: GiveUp) {
-        self.settings.give_up = give_up;
+        self.channel.settings.give_up = give_up;
+    }
+
+    /// Sets how an answer in prose is handled. Default: it passes unchanged.
+    ///
+    /// Prose counts as cut only after a lost or silent connection, an error in the stream, or a
+    /// stream without a finish reason. An answer that ended by its limit on tokens is whole for its
+    /// reader: no bracket is open in it.
+    pub fn set_prose(&mut self, prose: Prose) {
+        self.channel.settings.prose = prose;
+    }
+
+    /// Sets how much of the text inside the root may be changed. Default: nothing
+    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect after the first text. The
+    /// caps are those of the session's limits.
+    ///
+    /// At any level but `strict` all text of the first answer is an [`Output::Text`], too, since it
+    /// can differ from the input, and some of it comes later. Text that can't be repaired comes out
+    /// unchanged.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use restitch::Limits;
+    /// use restitch::repair::RepairLevel;
+    /// use restitch::session::{CallEnd, Input, Output, Session, Status};
+    ///
+    /// let now = Duration::ZERO;
+    /// let mut session = Session::new(Limits::default());
+    /// session.set_repair(RepairLevel::Syntax);
+    /// session.handle_input(now, Input::Text("{'a': [1, 2,], "));
+    /// session.handle_input(now, Input::Text("'b': True}"));
+    /// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
+    /// let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+    /// let text = outputs.iter().filter_map(|output| if let Output::Text(text) = output { Some(&**text) } else { None });
+    /// assert_eq!(text.collect::<String>(), "{\"a\": [1, 2], \"b\": true}");
+    /// let Some(Output::Done(outcome)) = outputs.last() else { panic!() };
+    /// assert_eq!((outcome.status(), outcome.tally().repairs["extra_comma"]), (Status::Complete, 1));
+    /// ```
+    pub fn set_repair(&mut self, options: impl Into<RepairOptions>) {
+        if self.channel.text.answer().is_empty()
+            && let Some(mut first) = FirstReading::of(self)
+        {
+            first.set_repair(options.into());
+        }
+    }
+
+    /// Sets the base of the document. Call this before the first input.
+    pub(crate) fn set_base(&mut self, base: &Base) {
+        if let Some(mut first) = FirstReading::of(self) {
+            first.set_base(base);
+        }
     }
 
     /// Believes a `stop`: the request names stop sequences, so an answer that ends so is not
     /// continued.
     pub fn trust_stop(&mut self) {
-        self.settings.trusts_stop = true;
+        self.channel.settings.trusts_stop = true;
     }
 
     /// Lets the first answer pass through unchanged: it holds more than one text (tool calls,
     /// several choices).
     pub fn pass(&mut self) {
-        if matches!(self.phase, Phase::First(FirstAnswer::Continuable)) {
-            self.release_first();
-            self.phase = Phase::First(FirstAnswer::Passing);
+        if let Some(mut first) = FirstReading::of(self) {
+            first.pass();
         }
-    }
-
-    /// Stops reading the first answer and drops its text; the answer passes through. `limit`: the
-    /// limit that it has reached.
-    pub(super) fn stop_reading(&mut self, limit: Option<LimitReached>) {
-        if self.is_first() && !self.is_unread() {
-            self.release_first();
-            self.phase = Phase::First(FirstAnswer::Unread);
-            self.base = Preceding::default();
-            self.begin();
-            self.tally.limit = self.tally.limit.take().or(limit);
-        }
-    }
-
-    /// Returns whether the text of the first answer is not kept.
-    pub(super) fn is_unread(&self) -> bool {
-        matches!(self.phase, Phase::First(FirstAnswer::Unread))
-    }
-
-    /// Ends the answer on the operator's wish: when the open call ends, no other is made.
-    #[doc(hidden)]
-    pub fn stop(&mut self) {
-        self.is_stopped = true;
     }
 
     /// Returns the current document: its base, if the answer continues a prefill of the request,
     /// and all text that was given out.
     pub fn document(&self) -> &Document {
-        self.slot.document()
+        self.channel.document()
     }
 
     /// Returns whether no continuation was requested yet: the open call's text is forwarded
     /// directly.
     pub fn is_first(&self) -> bool {
-        matches!(self.phase, Phase::First(_))
+        self.call.is_first()
     }
 
     /// Returns whether the first answer passes through unchanged.
     pub fn is_passing(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread)
-        ) || self.is_undecided()
-    }
-
-    /// Returns the number of further calls.
-    pub fn calls(&self) -> u32 {
-        self.tally.continuations
+        self.call.is_passing(&self.channel)
     }
 
     /// Returns whether the session is done.
     pub fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done)
+        self.call.is_done()
+    }
+
+    /// Returns whether text may be changed, so that the text of the first answer is an output, too.
+    pub(crate) fn repairs_text(&self) -> bool {
+        self.channel.settings.repairs_text()
     }
 
     /// Returns whether the first answer, if it ended like this now, would be continued or repeated.
     pub fn would_continue(&self, end: &CallEnd) -> bool {
-        let document = self.slot.document();
-        if self.is_passing() || document.is_complete() {
-            return false;
-        }
-        let is_blank = self.is_blank();
-        let is_json = document.is_json() && !(is_blank && self.base_len() > 0);
-        match end {
-            _ if is_blank && self.is_tool_call() => self.lacks_arguments(end),
-            CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
-            CallEnd::Finished(reason) => {
-                is_json && self.continues_after(reason) && !self.is_malformed_at(end)
-            }
-            _ => is_json || is_blank || self.continues_prose(end),
-        }
-    }
-
-    /// Returns whether the text has the most bytes that are kept.
-    pub(super) fn is_full(&self) -> bool {
-        self.slot.document().text().len() >= self.settings.limits.parser.max_text_bytes
+        self.call
+            .would_continue(&self.channel, &self.decisions, end)
     }
 
     /// Takes an event.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
-        self.clock.heard_at = Some(now);
-        self.clock.started_at.get_or_insert(now);
-        self.clock.called_at.get_or_insert(now);
-        if matches!(input, Input::Reasoning)
-            || matches!(input, Input::Text(text) if !text.is_empty())
-        {
-            self.clock.text_at = Some(now);
-            self.streaks.trouble = None;
-        }
+        let is_text = match input {
+            Input::Text(text) => !text.is_empty(),
+            Input::Reasoning => true,
+            _ => false,
+        };
+        self.decisions.hear(now, is_text);
         match input {
             Input::Activity => {}
-            Input::Tokens(tokens) => self
-                .tally
-                .tokens
-                .last_mut()
-                .into_iter()
-                .for_each(|last| *last = Some(tokens)),
+            Input::Tokens(tokens) => self.channel.journal.note_tokens(tokens),
             Input::Reasoning => self.call.has_reasoning = true,
-            Input::Text(text) => {
-                self.call.text_bytes = self.call.text_bytes.saturating_add(text.len() as u64);
-                self.text(now, text);
+            Input::Text(text) => self.call.text(&mut self.channel, now, text),
+            Input::CallEnd(end) => {
+                let next = self
+                    .call
+                    .end(&mut self.channel, &mut self.decisions, now, &end);
+                if let Some(next) = next {
+                    self.follow(now, next);
+                }
             }
-            Input::CallEnd(end) => self.end(now, &end),
         }
+    }
+
+    /// Takes the next step: asks for the next call, unless a cap is reached, or ends the answer.
+    fn follow(&mut self, now: Duration, next: NextStep) {
+        let (reason, finish) = match next {
+            NextStep::Call(wait) => {
+                let at = now.saturating_add(wait);
+                match self.decisions.cap(&self.channel, at) {
+                    Some(reason) => (reason, None),
+                    None => {
+                        self.call = OpenCall::request(&mut self.channel, &mut self.decisions, at);
+                        return;
+                    }
+                }
+            }
+            NextStep::GiveUp(reason, finish) => (reason, finish),
+            NextStep::Done(outcome) => {
+                self.call.phase = CallPhase::Done;
+                return self.channel.end(*outcome);
+            }
+        };
+        let cut = self.decisions.last_cut();
+        let outcome = self.channel.give_up(reason, finish, cut);
+        self.follow(now, NextStep::Done(Box::new(outcome)));
+    }
+
+    /// Ends the session if the first answer's document is whole, and only the rest of its stream
+    /// was lost. Returns whether it did.
+    pub(crate) fn end_if_whole(&mut self, now: Duration, end: &CallEnd) -> bool {
+        let Some(mut first) = FirstReading::of(self).filter(FirstReading::is_whole) else {
+            return false;
+        };
+        first.release();
+        let outcome = first.outcome(Some(end), true);
+        self.follow(now, NextStep::Done(Box::new(outcome)));
+        true
     }
 
     /// Returns the next output; `None` until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.channel.journal.poll()
     }
 
-    /// Records an upstream that replaces the first one.
-    #[doc(hidden)]
-    pub fn note_upstream(&mut self, upstream: &str) {
-        self.tally.upstreams.push(upstream.to_owned());
+    /// Returns when the open call counts as silent, unless input arrives, or has taken too long:
+    /// then [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered.
+    /// `None` if silence does not matter.
+    pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
+        SilenceDeadline::of(self, opened).map(|silence| silence.at)
     }
 
-    /// Records the model of the request.
-    #[doc(hidden)]
-    pub fn note_model(&mut self, model: &str) {
-        self.call.model = Some(model.to_owned());
-    }
-
-    /// The model that is asked has written text of the answer.
-    #[inline]
-    pub(super) fn note_writer(&mut self) {
-        if self.call.model.is_some() {
-            self.add_writer();
-        }
-    }
-
-    // Once for each call: the texts that follow do without the frame of this function.
-    #[cold]
-    fn add_writer(&mut self) {
-        let written = self
-            .call
-            .model
-            .take()
-            .filter(|model| self.tally.models.last() != Some(model));
-        self.tally.models.extend(written);
+    /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) is
+    /// over: as [`CallEnd::TimedOut`], with the limit that it has reached.
+    pub fn timed_out(&self, opened: bool) -> CallEnd {
+        SilenceDeadline::of(self, opened).map_or(CallEnd::Dropped, SilenceDeadline::end)
     }
 
     /// Returns the tally of the calls so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// Returns the limits.
-    pub(super) fn limits(&self) -> &Limits {
-        &self.settings.limits
-    }
-
-    /// Returns whether the open call has brought only reasoning, and another call could reason
-    /// less.
-    fn is_all_reasoning(&self) -> bool {
-        let is_blank = match &self.phase {
-            Phase::First(_) => self.is_blank(),
-            Phase::Continuing(open) => open.splice.pending() == 0 && open.splice.seam().is_none(),
-            Phase::ContinuingText(open) => open.is_blank(),
-            Phase::Done => false,
-        };
-        let can_be_reduced = self.settings.strategy.reduce_reasoning && !self.streaks.has_reduced;
-        can_be_reduced && self.call.has_reasoning && is_blank
-    }
-
-    fn continues_after(&self, reason: &Finish) -> bool {
-        match reason {
-            _ if self.is_tool_call() => self.cuts_arguments(reason),
-            Finish::Length => true,
-            Finish::Stop => !self.settings.trusts_stop,
-            reason => reason.is_unknown(),
-        }
+    pub fn tally(&self) -> &CallStats {
+        &self.channel.journal.stats
     }
 }
-
-/// Sections that are remembered besides the newest: a summary shows no more.
-const SECTIONS: usize = 16;

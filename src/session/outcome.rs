@@ -20,7 +20,7 @@ pub enum Outcome {
         /// The finish reason of the answer, if it gave one.
         finish: Option<Finish>,
         /// The tally of the calls.
-        tally: Tally,
+        tally: CallStats,
     },
     /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
     Complete {
@@ -31,7 +31,7 @@ pub enum Outcome {
         /// after the document's end.
         end: Option<CutCause>,
         /// The tally of the calls.
-        tally: Tally,
+        tally: CallStats,
     },
     /// The document was given up and closed: in a stream by the shortest legal completion, in a
     /// whole body as its complete part. Elements may be missing.
@@ -50,7 +50,7 @@ pub enum Outcome {
         /// The finish reason that ended the loop, if one did.
         finish: Option<Finish>,
         /// The tally of the calls.
-        tally: Tally,
+        tally: CallStats,
     },
     /// The document was given up unchanged.
     Incomplete {
@@ -61,7 +61,7 @@ pub enum Outcome {
         /// The finish reason of the first cut, if it gave one, or of a later, worse cut.
         finish: Option<Finish>,
         /// The tally of the calls.
-        tally: Tally,
+        tally: CallStats,
     },
     /// Nothing of a document was delivered, or a document was given up with
     /// [`GiveUp::Error`](super::GiveUp::Error).
@@ -71,7 +71,7 @@ pub enum Outcome {
         /// Why the delivered text ended where it did.
         cause: Option<CutCause>,
         /// The tally of the calls.
-        tally: Tally,
+        tally: CallStats,
     },
 }
 
@@ -79,7 +79,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Tally {
+pub struct CallStats {
     /// Calls after the first.
     pub continuations: u32,
     /// How many of all calls failed.
@@ -163,7 +163,7 @@ impl fmt::Display for LimitReached {
     }
 }
 
-impl Tally {
+impl CallStats {
     /// Tokens of all answers together, if the provider reported them.
     pub fn total_tokens(&self) -> u64 {
         // A server may name any number.
@@ -174,7 +174,7 @@ impl Tally {
     }
 }
 
-impl Tally {
+impl CallStats {
     /// Adds the flags of a seam that were not counted when it was `reported`.
     pub(super) fn count_flags(&mut self, seam: &Seam, reported: Option<&Seam>) {
         let is_new = |flag: fn(&Seam) -> bool| u32::from(flag(seam) && !reported.is_some_and(flag));
@@ -394,7 +394,7 @@ impl Outcome {
     }
 
     /// Returns the tally of the calls.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &CallStats {
         match self {
             Self::PassedThrough { tally, .. }
             | Self::Complete { tally, .. }
@@ -405,7 +405,7 @@ impl Outcome {
     }
 
     /// Returns the tally of the calls.
-    pub(super) fn tally_mut(&mut self) -> &mut Tally {
+    pub(super) fn tally_mut(&mut self) -> &mut CallStats {
         match self {
             Self::PassedThrough { tally, .. }
             | Self::Complete { tally, .. }
@@ -533,7 +533,7 @@ impl Outcome {
 /// "complete after 2 continuations, 1 failure", and why the loop ended.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally {
+        let CallStats {
             continuations,
             failures,
             ..

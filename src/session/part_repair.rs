@@ -20,22 +20,22 @@ pub(super) struct PartRepairer {
     expect: Expect,
     /// The offset in the delivered text at which the requested anchor begins.
     anchor: Option<usize>,
-    state: State,
+    state: RepairState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum RepairState {
     /// Holds the text until its beginning is found in the delivered text.
     Opening(String),
     /// Holds the unrepaired text while its repaired text is compared with the delivered text.
-    Repeating(String, Box<Reading>, Repetition),
-    Repairing(Box<Reading>),
+    Repeating(String, Box<RepairReading>, Repetition),
+    Repairing(Box<RepairReading>),
     /// Text passes unrepaired.
     AsIs,
 }
 
 #[derive(Clone, Debug)]
-struct Reading {
+struct RepairReading {
     repairer: Repairer,
     /// The offset in the text as written where the repairer begins.
     written: usize,
@@ -54,8 +54,11 @@ struct Repetition {
     seen: usize,
 }
 
+// Longer than most keys, so that two members differ; short, since the text waits until so
+// many bytes have arrived.
 /// Bytes at the beginning of a text that are compared, white space not counted.
 const COMPARED: usize = 24;
+// A quote, a bracket or a comma alone begins many texts.
 /// The fewest of these bytes that two texts must have in common: a mistake may follow.
 const MIN_COMMON: usize = 5;
 
@@ -67,7 +70,7 @@ impl PartRepairer {
             options,
             expect: splice.expect(),
             anchor,
-            state: State::Opening(String::new()),
+            state: RepairState::Opening(String::new()),
         }
     }
 
@@ -77,16 +80,16 @@ impl PartRepairer {
         text: &'t str,
         document: &Document,
     ) -> (Cow<'t, str>, Vec<Repair>) {
-        let (new, repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
-            State::Opening(waiting) => self.open(waiting + text, document, false),
-            State::Repeating(waiting, reading, repetition) => {
+        let (new, repairs) = match std::mem::replace(&mut self.state, RepairState::AsIs) {
+            RepairState::Opening(waiting) => self.open(waiting + text, document, false),
+            RepairState::Repeating(waiting, reading, repetition) => {
                 self.repeat(waiting, reading, repetition, text)
             }
-            State::Repairing(mut reading) => {
+            RepairState::Repairing(mut reading) => {
                 let goes_on = reading.feed(text);
                 self.leave(reading, goes_on)
             }
-            State::AsIs => return (text.into(), Vec::new()),
+            RepairState::AsIs => return (text.into(), Vec::new()),
         };
         (new.into(), repairs)
     }
@@ -94,17 +97,17 @@ impl PartRepairer {
     /// Ends the text; returns its rest, and the repairs in it.
     pub(super) fn finish(&mut self, document: &Document) -> (String, Vec<Repair>) {
         let (mut rest, mut repairs) = (String::new(), Vec::new());
-        if let State::Opening(waiting) = &mut self.state {
+        if let RepairState::Opening(waiting) = &mut self.state {
             let waiting = std::mem::take(waiting);
-            self.state = State::AsIs;
+            self.state = RepairState::AsIs;
             (rest, repairs) = self.open(waiting, document, true);
         }
-        let (mut reading, repeated) = match std::mem::replace(&mut self.state, State::AsIs) {
-            State::Repairing(reading) => (reading, None),
-            State::Repeating(waiting, reading, repetition) => {
+        let (mut reading, repeated) = match std::mem::replace(&mut self.state, RepairState::AsIs) {
+            RepairState::Repairing(reading) => (reading, None),
+            RepairState::Repeating(waiting, reading, repetition) => {
                 (reading, Some((waiting, repetition)))
             }
-            State::Opening(_) | State::AsIs => return (rest, repairs),
+            RepairState::Opening(_) | RepairState::AsIs => return (rest, repairs),
         };
         let before = reading.root.len();
         reading.repairer.finish_whole(&mut reading.root);
@@ -128,6 +131,7 @@ impl PartRepairer {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
         let is_short = text.len() < self.options.lookahead();
+        // Too little to compare: the text waits.
         if !is_end
             && is_short
             && rest
@@ -136,7 +140,7 @@ impl PartRepairer {
                 .count()
                 < COMPARED
         {
-            self.state = State::Opening(text);
+            self.state = RepairState::Opening(text);
             return (String::new(), Vec::new());
         }
         let Some((reading, repetition)) = self.reading(rest, document, start) else {
@@ -153,12 +157,12 @@ impl PartRepairer {
         rest: &str,
         document: &Document,
         offset: usize,
-    ) -> Option<(Reading, Repetition)> {
+    ) -> Option<(RepairReading, Repetition)> {
         let (text, options) = (document.text(), &self.options);
         let Some(root) = document.root_start() else {
             // The root has not begun yet.
             let machine = Machine::new(options.depth());
-            let reading = Reading::new(options, &machine, offset, "");
+            let reading = RepairReading::new(options, &machine, offset, "");
             return rest
                 .starts_with(['{', '['])
                 .then(|| (reading, Repetition::of("")));
@@ -178,7 +182,7 @@ impl PartRepairer {
         machine.feed(text.get(root..place)?.as_bytes()).ok()?;
         let (before, repeated) = text.split_at_checked(place)?;
         Some((
-            Reading::new(options, &machine, offset, before),
+            RepairReading::new(options, &machine, offset, before),
             Repetition::of(repeated),
         ))
     }
@@ -188,7 +192,7 @@ impl PartRepairer {
     fn repeat(
         &mut self,
         waiting: String,
-        mut reading: Box<Reading>,
+        mut reading: Box<RepairReading>,
         mut repetition: Repetition,
         text: &str,
     ) -> (String, Vec<Repair>) {
@@ -200,8 +204,10 @@ impl PartRepairer {
                 reading.skip_repairs(repetition.bytes.len());
                 self.leave(reading, goes_on)
             }
+            // A repair inside repeated text is not new, so nothing leaves before the repetition is
+            // over.
             Some(false) if goes_on => {
-                self.state = State::Repeating(waiting, reading, repetition);
+                self.state = RepairState::Repeating(waiting, reading, repetition);
                 (String::new(), Vec::new())
             }
             _ => (waiting, Vec::new()),
@@ -209,10 +215,10 @@ impl PartRepairer {
     }
 
     /// Returns the new text of a reading; it ends with the root, or where it can't be repaired.
-    fn leave(&mut self, mut reading: Box<Reading>, goes_on: bool) -> (String, Vec<Repair>) {
+    fn leave(&mut self, mut reading: Box<RepairReading>, goes_on: bool) -> (String, Vec<Repair>) {
         let (mut new, repairs) = reading.take();
         if goes_on {
-            self.state = State::Repairing(reading);
+            self.state = RepairState::Repairing(reading);
         } else {
             new.push_str(
                 &reading
@@ -225,7 +231,7 @@ impl PartRepairer {
     }
 }
 
-impl Reading {
+impl RepairReading {
     /// Creates a reading that continues the delivered text `before` from the state `machine`, at
     /// the offset `written` in the call's text.
     fn new(options: &RepairOptions, machine: &Machine, written: usize, before: &str) -> Self {
@@ -242,6 +248,7 @@ impl Reading {
     /// Takes text. Returns whether it reads more.
     fn feed(&mut self, text: &str) -> bool {
         let fed = self.repairer.feed(text, &mut self.root);
+        // Text beyond a mistake that can't be repaired leaves unrepaired: the splice reports it.
         if fed.is_err() {
             self.repairer.release_all(&mut self.root);
         }

@@ -1,9 +1,9 @@
 //! The user's message that asks for the rest: parts, each with a template that can be replaced or
 //! switched off.
 
-use super::question::Form;
+use super::question::QuestionForm;
 use super::tags;
-use super::template::{Place, Template, TemplateError};
+use super::template::{Placeholder, Template, TemplateError};
 
 /// A part of the prompt. [`Part::ALL`] is their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -191,7 +191,7 @@ pub struct Parts<'a> {
     /// See [`Part::Mark`].
     pub mark: Option<&'a str>,
     /// Which instruction is given.
-    pub form: Form,
+    pub form: QuestionForm,
 }
 
 impl<'a> Parts<'a> {
@@ -205,7 +205,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns an empty text if the prompt has this form, so that the part is shown.
-    fn instruction(&self, form: Form) -> Option<&'a str> {
+    fn instruction(&self, form: QuestionForm) -> Option<&'a str> {
         (self.form == form).then_some("")
     }
 
@@ -216,13 +216,13 @@ impl<'a> Parts<'a> {
             Part::ElementBeforeCutoff => self.element_before_cutoff,
             Part::CutOffElement => self.cut_off_element,
             Part::CutPath => self.cut_path,
-            Part::Instruction => self.instruction(Form::Anchor),
-            Part::RetryInstruction => self.instruction(Form::LongerAnchor),
-            Part::ElementInstruction => self.instruction(Form::WholeElement),
-            Part::JsonInstruction => self.instruction(Form::Rerooted),
-            Part::JsonRetryInstruction => self.instruction(Form::RerootedAgain),
-            Part::TextInstruction => self.instruction(Form::Text),
-            Part::TextRetryInstruction => self.instruction(Form::TextAgain),
+            Part::Instruction => self.instruction(QuestionForm::Anchor),
+            Part::RetryInstruction => self.instruction(QuestionForm::LongerAnchor),
+            Part::ElementInstruction => self.instruction(QuestionForm::WholeElement),
+            Part::JsonInstruction => self.instruction(QuestionForm::Rerooted),
+            Part::JsonRetryInstruction => self.instruction(QuestionForm::RerootedAgain),
+            Part::TextInstruction => self.instruction(QuestionForm::Text),
+            Part::TextRetryInstruction => self.instruction(QuestionForm::TextAgain),
             // JSON mode allows no line in front of the document, and the answers about prose are
             // not read for one.
             Part::Progress => (!self.form.is_rerooted() && !self.form.is_text()).then_some(""),
@@ -348,7 +348,7 @@ impl Prompt {
     /// Whether the prompt asks for the anchor.
     pub fn has_anchor(&self) -> bool {
         self.template(Part::Anchor)
-            .is_some_and(|template| template.has(Place::Text))
+            .is_some_and(|template| template.has(Placeholder::Text))
     }
 
     /// Whether a prompt asks for a mark. If no text is repeated before it, a mark proves nothing.
@@ -360,7 +360,7 @@ impl Prompt {
         };
         let is_on = self
             .template(Part::Mark)
-            .is_some_and(|template| template.has(Place::Text));
+            .is_some_and(|template| template.has(Placeholder::Text));
         is_wanted && is_on && self.has_anchor()
     }
 
@@ -397,13 +397,13 @@ impl Prompt {
             }
             let tag = tag(part);
             template.write(&mut out, |place| match place {
-                Place::Text => text,
-                Place::Tag => &tag,
-                Place::AnchorTag => &anchor_tag,
+                Placeholder::Text => text,
+                Placeholder::Tag => &tag,
+                Placeholder::AnchorTag => &anchor_tag,
             });
         }
-        let tagged =
-            shown().filter(|(_, template, text)| template.has(Place::Tag) && !text.is_empty());
+        let tagged = shown()
+            .filter(|(_, template, text)| template.has(Placeholder::Tag) && !text.is_empty());
         Rendered {
             text: out,
             tags: tagged.map(|(part, ..)| tag(part)).collect(),

@@ -1,20 +1,172 @@
-//! Which question is asked at a cut: an answer that was not joined is followed by another question.
+//! The question at a cut: a prefill, or a re-prompt that describes the cut. An answer that was not
+//! joined is followed by another question.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
-
-use memchr::memchr_iter;
-
-use super::Prompt;
+use super::channel::AnswerChannel;
+use super::continuation::RequestKind;
+use super::repeated_text;
+use super::returned_prefill::ReturnedPrefill;
+use super::{Parts, PrefillOptions, Prompt, Turn};
 use crate::context;
-use crate::document::Document;
-use crate::limits::ContinuationLimits;
-use crate::overlap::Anchor;
-use crate::splice::SpliceError;
+use crate::splice::{Expect, SpliceError, SpliceRequest};
+
+/// Builds the turns that ask for the rest of a channel's text.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    channel: &'a AnswerChannel,
+    attempts: Attempts,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(channel: &'a AnswerChannel, attempts: Attempts) -> Self {
+        Self { channel, attempts }
+    }
+
+    /// Returns the turns that ask for the rest of a document, how the answer is joined, and how the
+    /// turns ask.
+    pub(super) fn of_document(self) -> (Turn, SpliceRequest, RequestKind) {
+        match self
+            .channel
+            .settings
+            .usable_prefill(self.channel.document())
+        {
+            Some(prefill) => self.prefill(prefill),
+            None => self.reprompt(),
+        }
+    }
+
+    fn prefill(self, prefill: PrefillOptions) -> (Turn, SpliceRequest, RequestKind) {
+        let document = self.channel.document();
+        let text = document.text();
+        // The provider refuses white space at the end. It is not missing: the answer's text is
+        // compared with it.
+        let sent = if prefill.rejects_trailing_space {
+            text.trim_end().len()
+        } else {
+            text.len()
+        };
+        let limits = &self.channel.settings.limits.continuation;
+        let anchor = repeated_text::anchor(document, QuestionForm::Anchor, limits);
+        let anchor = anchor.and_then(|range| text.get(range)).unwrap_or_default();
+        let turn = Turn::prefill(&Parts::new(text.get(..sent).unwrap_or(text), anchor));
+        let believes_early_end = self.attempts.early_ends > 0;
+        let request = SpliceRequest {
+            believes_early_end,
+            ..Expect::Exact.into()
+        };
+        let kind = RequestKind::Prefill {
+            returned: ReturnedPrefill::new(text, sent, prefill.returns_prefill),
+            believes_early_end,
+        };
+        (turn, request, kind)
+    }
+
+    fn reprompt(self) -> (Turn, SpliceRequest, RequestKind) {
+        let settings = &self.channel.settings;
+        let (strategy, limits) = (&settings.strategy, &settings.limits.continuation);
+        let document = self.channel.document();
+        // In JSON mode a mark can't be written.
+        let mark = self
+            .attempts
+            .mark(&strategy.prompt, document.text())
+            .filter(|_| !strategy.keeps_json_mode);
+        let form = self.attempts.form(strategy.keeps_json_mode, mark.is_some());
+        let anchor = match settings.is_tool_call() {
+            true => repeated_text::arguments_anchor(document, form, limits),
+            false => repeated_text::anchor(document, form, limits),
+        };
+        let repeated = anchor
+            .clone()
+            .and_then(|range| document.text().get(range))
+            .unwrap_or_default();
+        let turn = self.reprompt_of(form, repeated, mark.as_deref());
+        let has_anchor = strategy.prompt.has_anchor();
+        let expect = match settings.expect {
+            _ if form.is_rerooted() => Expect::Any,
+            // Without an anchor the model was not told where to begin.
+            Expect::Anchor if !has_anchor => Expect::Any,
+            expect => expect,
+        };
+        let request = SpliceRequest {
+            expect,
+            anchor: anchor.filter(|_| has_anchor),
+            mark,
+            tags: turn.tags.clone(),
+            rerooted: form.is_rerooted(),
+            believes_early_end: self.attempts.early_ends > 0,
+            after_gap: false,
+        };
+        (turn, request, RequestKind::Reprompt)
+    }
+
+    fn reprompt_of(self, form: QuestionForm, anchor: &str, mark: Option<&str>) -> Turn {
+        let text = &self.channel.text;
+        let (document, index) = (text.document(), Some(text.slot.child_index()));
+        let limits = &self.channel.settings.limits.continuation;
+        let full = limits.max_verbatim_context;
+        let is_long = document.text().len() > full;
+        let budget = limits.context_budget_chars;
+        // A long text costs its tokens in each call, and the model needs only what surrounds the
+        // cut.
+        let rendering =
+            is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
+        let summary = text.sections.summary(document);
+        let child = context::cut_child(document).filter(|_| form.has_path());
+        // A longer element would not help, since the anchor is its end; nor would a longer path,
+        // since the rendering shows its keys.
+        let is_short = |text: &&str| text.len() <= full;
+        let tool_call = self.channel.settings.tool_description();
+        let parts = Parts {
+            tool_call: tool_call.as_deref(),
+            hierarchy_context: rendering.as_deref(),
+            delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
+            element_before_cutoff: context::element_before_cutoff(document, index).filter(is_short),
+            cut_off_element: context::cut_off_element(document).filter(is_short),
+            cut_path: child
+                .as_ref()
+                .map(|child| child.path.as_str())
+                .filter(is_short),
+            mark,
+            form,
+            ..Parts::new(document.text(), anchor)
+        };
+        Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
+    }
+
+    /// Returns the turns that ask for the rest of prose. A prefill is not used: if a provider
+    /// ignores it, nothing distinguishes its new answer from the rest.
+    pub(super) fn of_prose(self) -> Turn {
+        let settings = &self.channel.settings;
+        let limits = &settings.limits.continuation;
+        let (document, form) = (self.channel.document(), self.attempts.text_form());
+        let text = document.text();
+        let repeated =
+            repeated_text::anchor(document, form, limits).and_then(|range| text.get(range));
+        let most = limits.max_verbatim_context;
+        // The beginning of a long text is left out: the anchor is at its end.
+        let end = (text.len() > most).then(|| end_of(text, most));
+        let parts = Parts {
+            hierarchy_context: end.as_deref(),
+            form,
+            ..Parts::new(text, repeated.unwrap_or_default())
+        };
+        Turn::reprompt(&settings.strategy.prompt, &parts, most)
+    }
+}
+
+/// Returns the last `most` bytes of a text, from the start of a word on.
+fn end_of(text: &str, most: usize) -> String {
+    let from = text.len() - most.min(text.len());
+    let starts = text.char_indices().skip_while(|(at, _)| *at < from);
+    let word = starts
+        .skip_while(|(_, c)| !c.is_whitespace())
+        .find(|(_, c)| !c.is_whitespace());
+    let end = word.and_then(|(at, _)| text.get(at..)).unwrap_or_default();
+    format!("[...] {end}")
+}
 
 /// The variant of a re-prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum QuestionForm {
     /// Asks to repeat the anchor.
     #[default]
     Anchor,
@@ -33,7 +185,7 @@ pub enum Form {
     TextAgain,
 }
 
-impl Form {
+impl QuestionForm {
     /// Whether the prompt asks for a separate document.
     pub fn is_rerooted(self) -> bool {
         matches!(self, Self::Rerooted | Self::RerootedAgain)
@@ -73,24 +225,26 @@ impl Attempts {
 
     /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in
     /// their marks.
-    pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
+    pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> QuestionForm {
         match self.unjoined {
-            even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
-            _ if keeps_json_mode => Form::RerootedAgain,
-            0 => Form::Anchor,
-            1 => Form::LongerAnchor,
+            // The two questions in JSON mode take turns. A model at temperature 0 answers an equal
+            // question equally.
+            even if keeps_json_mode && even % 2 == 0 => QuestionForm::Rerooted,
+            _ if keeps_json_mode => QuestionForm::RerootedAgain,
+            0 => QuestionForm::Anchor,
+            1 => QuestionForm::LongerAnchor,
             // Without a mark only the words can differ.
-            odd if !has_mark && odd % 2 == 1 => Form::LongerAnchor,
-            _ => Form::WholeElement,
+            odd if !has_mark && odd % 2 == 1 => QuestionForm::LongerAnchor,
+            _ => QuestionForm::WholeElement,
         }
     }
 
     /// Returns the variant of the next prompt for a text that is not JSON.
-    pub(super) fn text_form(self) -> Form {
+    pub(super) fn text_form(self) -> QuestionForm {
         if self.unjoined.is_multiple_of(2) {
-            Form::Text
+            QuestionForm::Text
         } else {
-            Form::TextAgain
+            QuestionForm::TextAgain
         }
     }
 
@@ -99,206 +253,13 @@ impl Attempts {
     pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
         prompt
             .uses_mark(self.unjoined > 0)
-            .then(|| mark(delivered, self.unjoined))
+            .then(|| repeated_text::mark(delivered, self.unjoined))
     }
 }
-
-/// Returns the range of the delivered text that the question asks to repeat.
-pub(super) fn anchor(
-    document: &Document,
-    form: Form,
-    limits: &ContinuationLimits,
-) -> Option<Range<usize>> {
-    let text = document.text();
-    let first = Anchor::of(text, limits.max_anchor_chars)?.range;
-    let start = match form {
-        Form::Anchor | Form::Rerooted | Form::Text => return Some(first),
-        Form::LongerAnchor | Form::TextAgain => twice(text, &first),
-        // An element of a few characters would identify nothing.
-        Form::WholeElement | Form::RerootedAgain => {
-            context::cut_child(document).map_or(first.start, |child| child.start.min(first.start))
-        }
-    };
-    let most = limits.max_verbatim_context.max(first.len());
-    let earliest = first.end.saturating_sub(most);
-    let start = if start < earliest {
-        (earliest..first.start).find(|&at| may_start(text, at))
-    } else {
-        Some(start)
-    };
-    Some(start.unwrap_or(first.start)..first.end)
-}
-
-/// Returns the range of the delivered arguments that the question asks to repeat: all of them where
-/// they are short.
-pub(super) fn arguments_anchor(
-    document: &Document,
-    form: Form,
-    limits: &ContinuationLimits,
-) -> Option<Range<usize>> {
-    let anchor = anchor(document, form, limits)?;
-    let start = document.root_start().unwrap_or(anchor.start);
-    let is_short = anchor.end.saturating_sub(start) <= ARGUMENTS && start < anchor.start;
-    Some(if is_short { start..anchor.end } else { anchor })
-}
-
-/// Bytes of arguments that are repeated as a whole. Most are cut within some forty.
-const ARGUMENTS: usize = 256;
-
-/// Returns where a tail with twice the characters of `first` starts, or a few more.
-fn twice(text: &str, first: &Range<usize>) -> usize {
-    let before = text.get(..first.start).unwrap_or_default();
-    let more = text.get(first.clone()).unwrap_or_default().chars().count();
-    let at = before
-        .char_indices()
-        .rev()
-        .take(more)
-        .last()
-        .map_or(first.start, |(at, _)| at);
-    let starts = (0..=at).rev().find(|&at| may_start(text, at));
-    // The text before the anchor may be only white space.
-    starts.unwrap_or(first.start)
-}
-
-/// Returns whether text to repeat may start here: not with white space, and not inside an escape or
-/// a surrogate pair.
-fn may_start(text: &str, at: usize) -> bool {
-    let Some(rest) = text.get(at..) else {
-        return false;
-    };
-    let before = text
-        .as_bytes()
-        .get(at.saturating_sub(UNICODE_ESCAPE - 1)..at)
-        .unwrap_or_default();
-    let is_low_surrogate = rest.starts_with("\\u")
-        && matches!(
-            rest.as_bytes().get(2..4),
-            Some([b'd' | b'D', b'c'..=b'f' | b'C'..=b'F'])
-        );
-    !rest.starts_with(char::is_whitespace) && !before.contains(&b'\\') && !is_low_surrogate
-}
-
-/// Bytes of the longest escape: `\u00e9`.
-const UNICODE_ESCAPE: usize = 6;
-
-/// Returns a short text that does not occur in `delivered` and needs no escape in a JSON string. It
-/// depends only on the delivered text and the attempt. One pass over the text.
-fn mark(delivered: &str, attempt: u32) -> String {
-    let taken = taken_numbers(delivered);
-    let seed = (delivered.len() as u64) << 32 | u64::from(attempt);
-    // Multiplied by 2^64 divided by the golden ratio, so that the marks of two attempts do not look
-    // alike.
-    let first = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % NUMBERS;
-    // A text that has all marks is larger than any body that is read.
-    let number = (0..NUMBERS)
-        .map(|step| (first + step) % NUMBERS)
-        .find(|number| !taken.contains(number));
-    format!("~~{:06x}~~", number.unwrap_or(first))
-}
-
-/// Returns the numbers of the marks that a text has.
-fn taken_numbers(text: &str) -> BTreeSet<u64> {
-    let number = |at: usize| {
-        let digits = text
-            .get(at..at + MARK)?
-            .strip_prefix("~~")?
-            .strip_suffix("~~")?;
-        u64::from_str_radix(digits, 16).ok()
-    };
-    memchr_iter(b'~', text.as_bytes())
-        .filter_map(number)
-        .collect()
-}
-
-/// Bytes of a mark.
-const MARK: usize = "~~123456~~".len();
-/// The number of different marks.
-const NUMBERS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Limits;
-
-    fn range(text: &str, form: Form, most: usize) -> String {
-        let mut document = Document::new(64);
-        document.push(text).unwrap();
-        let limits = Limits::default()
-            .with_max_verbatim_context(most)
-            .continuation;
-        text[anchor(&document, form, &limits).unwrap()].to_owned()
-    }
-
-    #[test]
-    fn each_form_repeats_more() {
-        let rows: String = (0..40)
-            .map(|n| format!("{{\"id\": {n}, \"name\": \"row number {n}\"}}, "))
-            .collect();
-        let words: String = (0..20).map(|n| format!("word {n} ")).collect();
-        let open = format!("{{\"id\": 40, \"text\": \"{words}");
-        let text = format!("{{\"rows\": [{rows}{open}");
-        let first = range(&text, Form::Anchor, 1 << 14);
-        let longer = range(&text, Form::LongerAnchor, 1 << 14);
-        assert!(
-            longer.len() >= 2 * first.len() && longer.ends_with(&first),
-            "{longer}"
-        );
-        assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
-        // Only the end of an element that is too long is repeated.
-        let end = range(&text, Form::WholeElement, 90);
-        assert!(
-            end.len() > 80 && end.len() <= 90 && end.ends_with(&first),
-            "{end}"
-        );
-        // Never less than the first anchor.
-        assert_eq!(range(&text, Form::WholeElement, 0), first);
-        assert_eq!(range(&text, Form::LongerAnchor, 0), first);
-        // A short element is repeated with the text before it, a short text as a whole.
-        let text = format!(
-            "[{}",
-            (100..140).map(|n| format!("{n}, ")).collect::<String>()
-        );
-        assert_eq!(
-            range(&text, Form::WholeElement, 1 << 14),
-            range(&text, Form::Anchor, 1 << 14)
-        );
-        assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");
-        // No array is open: the member.
-        let text = format!(
-            "{{\"a\": 1, \"text\": \"{}",
-            (0..40).map(|n| format!("word {n} ")).collect::<String>()
-        );
-        assert!(range(&text, Form::WholeElement, 1 << 14).starts_with("\"text\": \"word 0 "));
-    }
-
-    #[test]
-    fn text_to_repeat_starts_outside_of_escapes() {
-        let text = "a\\\\\\n\\u12ab\\ud83d\\ude00bcdefgh \u{e9}";
-        for at in 0..text.len() {
-            let inside = (2..=22).contains(&at) && ![3, 5, 11].contains(&at);
-            assert!(!(inside && may_start(text, at)), "{at}");
-        }
-        assert!(
-            may_start(text, 0)
-                && may_start(text, text.len() - 4)
-                && !may_start(text, text.len() - 1)
-        );
-    }
-
-    #[test]
-    fn a_mark_is_not_in_the_text() {
-        assert_eq!(mark("[1, 2", 1), mark("[3, 4", 1));
-        assert_ne!(mark("[1, 2", 1), mark("[1, 2", 2));
-        let mut text = "[\"x".to_owned();
-        for _ in 0..100 {
-            // The text keeps its length, so every mark is the next one of the same row.
-            let padded = format!("{text:<2000}");
-            let next = mark(&padded, 1);
-            assert!(!padded.contains(&next) && next.len() == 10, "{next}");
-            text.push_str(next.trim_end_matches('~'));
-            text.push_str("~~");
-        }
-    }
 
     #[test]
     fn early_ends_are_counted() {

@@ -16,35 +16,34 @@
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every
 //! input.
 
-mod call;
-mod finish;
-mod first;
-mod raw;
-mod reattach;
-mod repair;
-mod send;
-mod silence;
-mod transport_end;
+mod answer;
+mod call_ends;
+mod client_stream;
+mod line_position;
+mod raw_bytes;
+mod stream_ending;
+mod upstream_call;
 mod withheld;
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use answer::RelayedAnswer;
 use bytes::Bytes;
-use call::{OpenCall, Upstream};
-pub use reattach::Reattach;
-use send::Client;
-use withheld::Withheld;
+use client_stream::ClientStream;
+use stream_ending::{StreamEnding, end_with};
+use upstream_call::{LostConnection, StreamPhase, UpstreamCall};
+use withheld::SETTLE;
 
-use super::event_summary::EventSummary;
+pub use super::answer_options::AnswerOptions;
+use super::clock::SilenceDeadline;
+use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, Session};
-use crate::json::repair::RepairOptions;
-use crate::limits::Limits;
-use crate::provider::Dialect;
-use crate::provider::wire::{Base, Framing, Tool, Wire, Writer};
+use super::{CallEnd, Input, LimitReached, Outcome, Request, Session};
+use crate::limits::{Limits, TimeLimit};
+use crate::provider::wire::{Framing, Tool};
+use crate::provider::{Dialect, Finish, add_usage, answer_tokens};
 use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
@@ -72,33 +71,46 @@ use crate::sse::{DecodeError, DecodeErrorKind};
 /// ```
 #[derive(Debug)]
 pub struct Relay {
-    slots: Slots,
+    answer: RelayedAnswer,
     limits: Limits,
-    phase: Phase,
-    call: OpenCall,
-    client: Client,
-    writer: Box<dyn Writer>,
-    /// The contents of the event being read.
-    event_summary: EventSummary,
-    upstream: Upstream,
-    /// The framing of the response, and of the calls for its rest.
-    framing: Framing,
+    /// The framing of the calls for the rest, if it differs from the response's.
     further_framing: Option<Framing>,
     /// How the relay reconnects a lost connection.
     reattach: Reattach,
-    outputs: VecDeque<Output>,
 }
 
-/// How events of the open call are handled. The session knows whether the call is the first one.
-#[derive(Debug)]
-enum Phase {
-    /// Events of a first call are forwarded; the text of a further call is joined.
-    Open,
-    /// A possible end of a first call is withheld until the next event confirms or refutes it.
-    Withheld(Withheld),
-    /// The stream can't be decoded and is forwarded unread.
-    Unread,
-    Done,
+/// Data from the upstream other than its answers.
+#[derive(Debug, Default)]
+struct UpstreamTotals {
+    /// Usage of all calls before the open one.
+    usages: Option<String>,
+    /// The upstream's last error message.
+    last_error: Option<String>,
+    /// The number of reconnections.
+    reattached: u32,
+}
+
+/// How the relay reconnects to a provider that keeps the answer: the rest comes without new tokens
+/// and without a seam.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reattach {
+    /// The relay never reconnects.
+    Never,
+    /// With the events after the last one, if the response says that its provider keeps it.
+    NextEvent,
+    /// With the next byte: the provider keeps the bytes of the stream.
+    NextByte,
+}
+
+// As many as calls for the rest by default, so that a connection that is lost every time ends.
+/// The most reconnections for one answer.
+const MAX_ATTACHED: u32 = 8;
+
+impl AnswerOptions for Relay {
+    fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
+        self.answer.slots.configure(change);
+        self
+    }
 }
 
 impl Relay {
@@ -112,21 +124,16 @@ impl Relay {
     pub fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
         let wire = dialect.wire();
         Self {
-            slots: Slots::new(wire, Session::new(limits.clone())),
-            phase: Phase::Open,
-            call: OpenCall {
-                opened: true,
-                ..OpenCall::new(wire, framing, &limits)
+            answer: RelayedAnswer {
+                slots: Slots::new(wire, Session::new(limits.clone())),
+                client: ClientStream::new(wire, framing),
+                call: UpstreamCall::answered(wire, framing, &limits),
+                summary: EventSummary::default(),
+                totals: UpstreamTotals::default(),
             },
             limits,
-            client: Client::new(),
-            writer: new_writer(wire, framing),
-            event_summary: EventSummary::default(),
-            upstream: Upstream::default(),
-            framing,
             further_framing: None,
             reattach: Reattach::Never,
-            outputs: VecDeque::new(),
         }
     }
 
@@ -134,32 +141,25 @@ impl Relay {
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         let wire = dialect.wire();
-        self.slots.set_wire(wire);
+        self.answer.slots.list.wire = wire;
         self.framed(wire.framing())
     }
 
     /// Sets the framing of the stream, for an API with several framings.
     #[must_use]
     pub fn framed(mut self, framing: Framing) -> Self {
-        self.framing = framing;
-        self.call = OpenCall {
-            opened: true,
-            ..OpenCall::new(self.slots.wire(), framing, &self.limits)
-        };
-        self.writer = new_writer(self.slots.wire(), framing);
+        let wire = self.answer.slots.list.wire;
+        self.answer.call = UpstreamCall::answered(wire, framing, &self.limits);
+        self.answer.client = ClientStream::new(wire, framing);
         self
-    }
-
-    fn framing(&self) -> Framing {
-        self.framing
     }
 
     /// Sets the tools that the request declares, and how many choices it asks for.
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
-        self.slots.set_tools(tools);
-        self.slots
-            .expect_choices(usize::try_from(choices).unwrap_or(usize::MAX));
+        self.answer.slots.tools = tools;
+        let choices = usize::try_from(choices).unwrap_or(usize::MAX);
+        self.answer.slots.list.expected_choices = choices.max(1);
         self
     }
 
@@ -171,193 +171,126 @@ impl Relay {
         self
     }
 
-    /// Believes a `stop`; see [`Session::trust_stop`].
-    #[must_use]
-    pub fn trust_stop(mut self) -> Self {
-        self.slots.configure(Session::trust_stop);
-        self
-    }
-
-    /// Sets the strategy of continuation requests.
-    #[must_use]
-    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots
-            .configure(move |session| session.set_strategy(strategy.clone()));
-        self
-    }
-
-    /// Sets how an answer ends when its rest can't be obtained.
-    #[must_use]
-    pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.slots.configure(|session| session.set_give_up(give_up));
-        self
-    }
-
-    /// Sets how an answer in prose is handled; see [`Session::set_prose`].
-    #[must_use]
-    pub fn prose(mut self, prose: Prose) -> Self {
-        self.slots.configure(|session| session.set_prose(prose));
-        self
-    }
-
-    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. The
-    /// relay rewrites an event whose text changes, and forwards the others unchanged.
-    #[must_use]
-    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
-        let options = options.into();
-        self.slots
-            .configure(|session| session.set_repair(options.clone()));
-        self
-    }
-
-    /// Sets the base of the answer's document. Call this after the other settings.
-    #[must_use]
-    pub fn base(mut self, base: &Base) -> Self {
-        self.slots.configure(|session| session.set_base(base));
-        self
-    }
-
-    /// Records that another upstream than the first one has answered the first call.
-    pub fn answered_by(mut self, upstream: &str) -> Self {
-        self.slots
-            .configure(|session| session.note_upstream(upstream));
-        self
-    }
-
-    /// Records the model of the request.
-    pub fn model(mut self, model: &str) -> Self {
-        self.slots.configure(|session| session.note_model(model));
-        self
-    }
-
     /// Records a limit on the reader's side. The answer ends with the open call, which the caller
     /// must then end.
     pub fn note_limit(&mut self, limit: LimitReached) {
-        self.slots.note_limit(limit.clone());
-        self.client.limit = Some(limit);
+        self.answer.slots.note_limit(limit.clone());
+        self.answer.client.limit = Some(limit);
     }
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended.
     pub fn stop(&mut self) {
         self.reattach = Reattach::Never;
-        self.slots.stop();
+        let slots = &mut self.answer.slots;
+        slots.configure(|session| session.decisions.stop());
     }
 
     /// Returns the session of the slot that got text last, for a look at the document.
     pub fn session(&self) -> &Session {
-        self.slots.session()
+        self.answer.session()
     }
 
     /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
-        self.call.heard_at = Some(now);
-        self.slots.session_mut().handle_input(now, Input::Activity);
-    }
-
-    /// Takes the refusal or failure of the requested call.
-    pub fn handle_rejection(&mut self, now: Duration, end: CallEnd) {
-        self.end_call(now, end);
+        self.answer.call.arrival.heard_at = Some(now);
+        let session = self.answer.slots.session_mut();
+        session.handle_input(now, Input::Activity);
     }
 
     /// Takes bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
-        self.call.opened = true;
-        self.note_bytes(now, &bytes);
-        self.note_answer();
-        match self.phase {
-            Phase::Done => return,
-            Phase::Unread => return self.send(now, bytes),
-            Phase::Open | Phase::Withheld(_) => {
-                self.slots.session_mut().handle_input(now, Input::Activity)
+        let answer = &mut self.answer;
+        let framing = answer.client.framing;
+        answer.call.note_bytes(now, &bytes, framing);
+        match answer.call.phase {
+            StreamPhase::Done => return,
+            StreamPhase::Unread => return answer.client.send(now, bytes),
+            StreamPhase::Open | StreamPhase::Withheld(_) => {
+                let session = answer.slots.session_mut();
+                session.handle_input(now, Input::Activity);
             }
         }
-        if self.keeps_raw() {
-            self.call.raw.push(&bytes);
+        if answer.keeps_raw() {
+            answer.call.raw.push(&bytes);
         }
+        let max_event_bytes = self.limits.parser.max_event_bytes;
+        let room = |answer: &RelayedAnswer, unread| match answer.keeps_raw() {
+            true => answer.call.room(unread, max_event_bytes),
+            false => usize::MAX,
+        };
         let mut rest: &[u8] = &bytes;
         while !rest.is_empty() {
-            let (part, others) = rest.split_at(self.room(rest.len()).min(rest.len()));
+            let most = room(&self.answer, rest.len()).min(rest.len());
+            let (part, others) = rest.split_at(most);
             rest = others;
             if self.read(now, part).is_break() {
                 // The rest of its bytes is dropped.
                 break;
             }
-            if matches!(self.phase, Phase::Withheld(_)) && self.room(rest.len()) == 0 {
+            let answer = &mut self.answer;
+            let is_full = room(answer, rest.len()) == 0;
+            if is_full && answer.call.is_withheld() {
                 // The buffer is full, so the end counts.
-                self.end_as_known(now, CallEnd::Closed);
+                let end = answer.call.ends.take_last(CallEnd::Closed);
+                self.handle_call_end(now, end);
                 break;
             }
-            if self.is_forwarding() && self.room(rest.len()) == 0 {
-                self.slots.reach(LimitReached::new(
-                    "max_event_bytes",
-                    self.limits.parser.max_event_bytes,
-                ));
-                self.pass_unread(now);
+            // An event that is larger than the buffer can't wait for its end, so it passes unread.
+            if is_full && answer.is_forwarding() {
+                answer
+                    .slots
+                    .reach(LimitReached::new("max_event_bytes", max_event_bytes));
+                answer.pass_unread(now);
                 break;
             }
         }
-        if self.keeps_raw() {
-            if matches!(self.phase, Phase::Open) {
-                self.forward(now, self.call.decoder.boundary());
+        let answer = &mut self.answer;
+        if answer.keeps_raw() {
+            if answer.call.is_open() {
+                let boundary = answer.call.decoder.boundary();
+                answer.call.forward(&mut answer.client, now, boundary);
             }
-            self.call.raw.keep_chunk();
+            // The chunk is the caller's buffer: it would stay alive while a part of it waits.
+            answer.call.raw.keep_chunk();
         }
-    }
-
-    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last
-    /// chunk are not read yet. An unfinished event reaches a limit of the decoder; a block of
-    /// comments and held-back events reach this one.
-    fn room(&self, unread: usize) -> usize {
-        if !self.keeps_raw() {
-            return usize::MAX;
-        }
-        let leaves = match self.phase {
-            Phase::Withheld(_) => self.call.raw.forwarded(),
-            _ => {
-                let boundary = self.call.decoder.boundary();
-                self.call
-                    .held
-                    .as_ref()
-                    .map_or(boundary, |held| held.from.min(boundary))
-            }
-        };
-        let waiting = self
-            .call
-            .raw
-            .received()
-            .saturating_sub(leaves.saturating_add(unread as u64));
-        let most = self.limits.parser.max_event_bytes.saturating_mul(2);
-        most.saturating_add(1)
-            .saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
     }
 
     /// Reads bytes of the open call. Breaks when the call is over.
     fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
-        while matches!(self.phase, Phase::Open | Phase::Withheld(_)) {
-            let (is_first, adopts) = (self.session().is_first(), self.call.adopts);
-            let wanted = self.wants_data();
-            let OpenCall {
-                decoder,
-                reader,
-                raw,
+        while self.answer.call.is_read() {
+            let is_first = self.answer.session().is_first();
+            let wanted = self.answer.wants_data();
+            let RelayedAnswer {
+                call,
+                client,
+                summary,
                 ..
-            } = &mut self.call;
-            let (end, data) = match decoder.next_event(&mut input) {
+            } = &mut self.answer;
+            let (end, data) = match call.decoder.next_event(&mut input) {
                 Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
-                    match &mut self.phase {
-                        _ if !is_first || adopts => {}
-                        Phase::Withheld(withheld) => withheld.note(&event),
-                        _ => self.writer.observe(&event.event, &event.data),
+                    match &mut call.phase {
+                        _ if !is_first || call.adopts => {}
+                        StreamPhase::Withheld(withheld) => withheld.note(&event),
+                        _ => client.writer.observe(&event.event, &event.data),
                     }
-                    raw.begin_event(event.range.start);
+                    call.raw.begin_event(event.range.start);
                     (
                         event.range.end,
-                        self.event_summary.read(&mut **reader, event, wanted),
+                        summary.read(&mut *call.reader, event, wanted),
                     )
                 }
                 Err(error) => {
-                    self.undecodable(now, &error);
+                    // A healthy stream that can't be decoded is forwarded unread, a continuation is
+                    // over.
+                    if self.answer.is_forwarding() {
+                        self.answer.slots.reach(limit_of(&error));
+                        self.answer.pass_unread(now);
+                    } else {
+                        let end = CallEnd::Error(error.to_string());
+                        let end = self.answer.call.ends.take_last(end);
+                        self.handle_call_end(now, end);
+                    }
                     return ControlFlow::Break(());
                 }
             };
@@ -366,113 +299,574 @@ impl Relay {
         ControlFlow::Break(())
     }
 
-    /// Returns the next output; `None` until there is more input.
-    pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
-    }
-
-    /// Returns whether the open call is a first call and no event was kept back.
-    fn is_first_open(&self) -> bool {
-        matches!(self.phase, Phase::Open) && self.session().is_first()
-    }
-
-    /// Returns whether the raw bytes of the open call are forwarded unchanged.
-    fn is_forwarding(&self) -> bool {
-        self.is_first_open() && !self.call.adopts
-    }
-
-    /// Returns whether the raw bytes of the open call are forwarded, or may be forwarded later.
-    fn keeps_raw(&self) -> bool {
-        let is_read = matches!(self.phase, Phase::Open | Phase::Withheld(_));
-        is_read && self.session().is_first() && !self.call.adopts
-    }
-
-    /// Returns whether the data of events may have to be written again.
-    fn wants_data(&self) -> bool {
-        self.call.adopts || self.session().is_first() && self.session().repairs_text()
-    }
-
-    /// Returns whether the document is whole and is all of the answer. False if the answer holds
-    /// more than its text, or once reading has stopped.
-    fn is_whole(&self) -> bool {
-        self.slots.is_whole()
-            && self.call.withheld.is_empty()
-            && !matches!(self.phase, Phase::Unread)
-    }
-
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have
     /// to be written. Breaks when the call is over.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
-        let event = &mut self.event_summary;
-        if event.usage.is_some() {
-            self.call.usage = event.usage.take();
-            self.call.usage_apart = event.finishes.is_empty() && event.text.is_empty();
+        let RelayedAnswer {
+            slots,
+            call,
+            summary,
+            totals,
+            ..
+        } = &mut self.answer;
+        if summary.usage.is_some() {
+            call.usage.reported = summary.usage.take();
+            call.usage.is_apart = summary.finishes.is_empty() && summary.text.is_empty();
         }
-        if event.error.is_some() {
-            self.upstream.last_error.clone_from(&event.error);
+        if summary.error.is_some() {
+            totals.last_error.clone_from(&summary.error);
         }
-        if event.is.reasoning {
-            self.slots.session_mut().handle_input(now, Input::Reasoning);
+        if summary.is.reasoning {
+            slots.session_mut().handle_input(now, Input::Reasoning);
         }
-        match &self.phase {
-            Phase::Open if self.session().is_first() => return self.first_event(now, end, data),
-            Phase::Open => return self.further_event(now),
-            Phase::Withheld(_)
-                if self.event_summary.error.is_none() && self.event_summary.has_more() =>
+        let flow = match &call.phase {
+            StreamPhase::Open if slots.session().is_first() => {
+                self.answer.first_event(now, end, data)
+            }
+            StreamPhase::Open => self.further_event(now),
+            StreamPhase::Withheld(_) if summary.error.is_none() && summary.has_more() => {
+                self.answer.refute_end(now);
+                self.answer.first_event(now, end, data)
+            }
+            StreamPhase::Withheld(withheld)
+                if withheld.is_final && summary.is.done || summary.error.is_some() =>
             {
-                self.refute_end(now);
-                return self.first_event(now, end, data);
+                ControlFlow::Break(Some(call.ends.take_last(CallEnd::Closed)))
             }
-            Phase::Withheld(end)
-                if end.is_final && self.event_summary.is.done
-                    || self.event_summary.error.is_some() =>
-            {
-                self.end_as_known(now, CallEnd::Closed);
-                return ControlFlow::Break(());
+            StreamPhase::Withheld(_) if summary.is.done => {
+                // Some gateways write `[DONE]` in the middle, so the end still waits.
+                call.ends.done_at.get_or_insert(now);
+                ControlFlow::Continue(())
             }
-            Phase::Withheld(_) if self.event_summary.is.done => {
-                self.call.done_at.get_or_insert(now);
+            StreamPhase::Withheld(_) | StreamPhase::Unread | StreamPhase::Done => {
+                ControlFlow::Continue(())
             }
-            Phase::Withheld(_) | Phase::Unread | Phase::Done => {}
+        };
+        flow.map_break(|end| {
+            if let Some(end) = end {
+                self.handle_call_end(now, end);
+            }
+        })
+    }
+
+    /// Takes an event of a call for the rest. Breaks with the end of the call.
+    fn further_event(&mut self, now: Duration) -> ControlFlow<Option<CallEnd>> {
+        let answer = &mut self.answer;
+        if answer.summary.is.malformed && answer.summary.is.opaque {
+            // Later text would be joined without the text of this event.
+            let error = "an event of the stream is not JSON in UTF-8".to_owned();
+            return ControlFlow::Break(Some(CallEnd::Error(error)));
+        }
+        answer.slots.rest(now, &answer.summary);
+        if !answer.summary.text.is_empty() {
+            // The text refutes an earlier end.
+            (answer.call.ends.last, answer.call.ends.done_at) = (None, None);
+            let done = self.drain(now);
+            debug_assert!(done.is_none(), "only the end of a call ends a session");
+            if let Some(end) = end_at_limit(self.answer.session()) {
+                return ControlFlow::Break(Some(end));
+            }
+        }
+        let RelayedAnswer {
+            slots,
+            call,
+            summary,
+            ..
+        } = &mut self.answer;
+        let end = summary.end();
+        let continues = match end {
+            // Usage and `[DONE]` may still follow.
+            Some(CallEnd::Finished(_)) => true,
+            // Some servers send `[DONE]` before more text.
+            Some(CallEnd::Closed) => !slots.session().document().is_complete(),
+            Some(_) => false,
+            None => return ControlFlow::Continue(()),
+        };
+        call.ends.last = call.ends.last.take().or(end);
+        if !continues {
+            return ControlFlow::Break(Some(call.ends.take_last(CallEnd::Closed)));
+        }
+        if summary.is.done {
+            call.ends.done_at.get_or_insert(now);
         }
         ControlFlow::Continue(())
     }
 
-    /// Ends the open call with the end that its events gave, or else with `otherwise`.
-    fn end_as_known(&mut self, now: Duration, otherwise: CallEnd) {
-        let end = self.call.end.take().unwrap_or(otherwise);
-        self.end_call(now, end);
-    }
-
-    /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a
-    /// continuation is over.
-    fn undecodable(&mut self, now: Duration, error: &DecodeError) {
-        if self.is_forwarding() {
-            self.slots.reach(match error.kind {
-                DecodeErrorKind::LineTooLong(most) => LimitReached::new("max_line_bytes", most),
-                DecodeErrorKind::EventTooLong(most) => LimitReached::new("max_event_bytes", most),
-            });
-            self.pass_unread(now);
-        } else {
-            self.end_as_known(now, CallEnd::Error(error.to_string()));
+    /// Takes the end of the open or requested call: a refusal, a failure, or the end that its
+    /// events gave. The session decides the next step.
+    pub fn handle_call_end(&mut self, now: Duration, end: CallEnd) {
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            totals,
+            ..
+        } = &mut self.answer;
+        // The call is over, so no event can refute its end any more.
+        call.confirm_end(client, now);
+        if let Some(usage) = call.usage.reported.take() {
+            if let Some(tokens) = answer_tokens(&usage) {
+                slots.session_mut().handle_input(now, Input::Tokens(tokens));
+            }
+            // Usages of two APIs have no common sum.
+            if slots.session().is_first() || !slots.is_foreign() {
+                add_usage(&mut totals.usages, &usage);
+            }
+            client.outputs.push_back(Output::Usage(usage));
+        }
+        call.ends.last = None;
+        if let CallEnd::Redirected(redirect) = &end {
+            self.further_framing = redirect.foreign.map(|(_, framing)| framing);
+            slots.redirect(redirect);
+        }
+        let is_redirected = matches!(end, CallEnd::Redirected(_));
+        let was_dropped = !matches!(
+            end,
+            CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_)
+        );
+        let mut end = match call.end_of_lost() {
+            Some(lost) if self.answer.is_first_open() && self.answer.passes(&lost) => {
+                return self.passed(now, lost);
+            }
+            Some(lost) => lost,
+            None if self.reattach(now, &end) => return,
+            None => end,
+        };
+        let answer = &mut self.answer;
+        if answer.session().is_first() && !is_redirected {
+            // What was not sent ends the first answer, and the answer continues.
+            if answer.is_forwarding() {
+                answer.call.drop_unsent(&mut answer.client, now);
+            }
+            answer.slots.end(now, &answer.call.ends.choices, &end);
+            end = answer.slots.next().unwrap_or(end);
+        }
+        loop {
+            let session = self.answer.slots.session_mut();
+            session.handle_input(now, Input::CallEnd(end));
+            let Some(outcome) = self.drain(now) else {
+                return;
+            };
+            let slots = &mut self.answer.slots;
+            slots.list.entry_mut().keep(outcome);
+            match slots.next() {
+                Some(other) => end = other,
+                None => return StreamEnding::write(&mut self.answer, now, was_dropped),
+            }
         }
     }
 
-    /// Forwards the rest of the first answer unread.
-    fn pass_unread(&mut self, now: Duration) {
-        self.call.held = None;
-        self.phase = Phase::Unread;
-        self.forward(now, self.call.decoder.boundary());
-        self.release(now);
-        self.write_withheld_ends(now);
-        self.forward(now, u64::MAX);
+    /// Handles the session's outputs. Returns the outcome if the session is done.
+    fn drain(&mut self, now: Duration) -> Option<Outcome> {
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            ..
+        } = &mut self.answer;
+        let mut done = None;
+        while let Some(output) = slots.session_mut().poll_output() {
+            match output {
+                super::Output::Text(text) => client.text(now, slots.slot(), &text),
+                super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
+                super::Output::Call { request, at } => {
+                    let framing = self.further_framing.unwrap_or(client.framing);
+                    let is_apart = call.usage.is_apart;
+                    *call = UpstreamCall::new(slots.further_wire(), framing, &self.limits);
+                    // Usage is written where this upstream writes it, whatever later calls do.
+                    call.usage.is_apart = is_apart;
+                    slots.asked();
+                    if client.introduced {
+                        call.adopts = slots.session().is_first();
+                    } else {
+                        // The client has not seen an id of the answer yet, so the new answer's is
+                        // used.
+                        client.begin_again(slots.list.wire);
+                    }
+                    // The client sees nothing until the next call answers, and may give up.
+                    if at > now {
+                        client.keep_alive(now);
+                    }
+                    client.outputs.push_back(Output::Call { request, at });
+                }
+                super::Output::Done(outcome) => done = Some(outcome),
+            }
+        }
+        done
+    }
+
+    /// Ends a stream whose first answer passes through.
+    fn passed(&mut self, now: Duration, end: CallEnd) {
+        let answer = &mut self.answer;
+        if !answer.client.ends.finish {
+            answer.end_text(now, |first| first.release());
+            if answer.is_whole() && !answer.call.ends.has_sent_early() {
+                return self.end_whole(now, &end);
+            }
+        }
+        let limit = end.limit().or(answer.client.limit.as_ref()).cloned();
+        let mut transport_end = if end == CallEnd::Closed {
+            TransportEnd::Closed
+        } else {
+            TransportEnd::Dropped
+        };
+        let is_whole = answer.is_whole();
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            ..
+        } = answer;
+        if transport_end == TransportEnd::Dropped && is_whole {
+            // The upstream has sent how the answer ended; only the end of the stream was lost.
+            call.drop_unsent(client, now);
+            // No event may follow an error.
+            if !client.ends.done && !matches!(call.ends.last, Some(CallEnd::Error(_))) {
+                client.write(now, |writer, out| writer.done(out));
+            }
+            transport_end = TransportEnd::Closed;
+        } else {
+            call.raw.held = None;
+            // Half an event would hide the error that follows.
+            let is_error_due = call.is_open() && limit.is_some() && !client.has_end();
+            let to = match is_error_due {
+                true => call.decoder.boundary(),
+                false => u64::MAX,
+            };
+            call.forward(client, now, to);
+        }
+        let end = match call.ends.last.take() {
+            Some(last) => last,
+            None => call.ends.end_or_early(end),
+        };
+        let usage = call.usage.reported.take();
+        client.outputs.extend(usage.map(Output::Usage));
+        let mut outcome = end_passing(slots, client, now, end);
+        outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
+        if matches!(call.phase, StreamPhase::Unread)
+            && transport_end == TransportEnd::Closed
+            && slots.limit().is_some()
+        {
+            client.report_unread(now, &outcome);
+        }
+        if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
+            client.report_break(now, call.is_open(), &limit, &outcome);
+        }
+        end_with(&mut self.answer, outcome, transport_end);
+    }
+
+    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish:
+    /// it was reset, fell silent, or ended too early. Nothing of the document was lost, so the
+    /// stream ends as the API's streams do. The report says that this end is not the upstream's.
+    fn end_whole(&mut self, now: Duration, end: &CallEnd) {
+        let answer = &mut self.answer;
+        // The held-back events belong to the lost end.
+        answer.call.drop_unsent(&mut answer.client, now);
+        answer.slots.session_mut().end_if_whole(now, end);
+        let Some(outcome) = self.drain(now) else {
+            debug_assert!(false, "a session is done at the end of its document");
+            return;
+        };
+        self.answer.slots.list.entry_mut().keep(outcome);
+        StreamEnding::write(&mut self.answer, now, true);
+    }
+
+    /// Asks for the rest of the same answer, if the first call was lost and its provider can send
+    /// it. Returns whether it did.
+    fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
+        let is_lost =
+            matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.answer.is_forwarding();
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            totals,
+            ..
+        } = &mut self.answer;
+        if !is_lost || call.is_reattach_unanswered() || totals.reattached >= MAX_ATTACHED {
+            return false;
+        }
+        let query = match self.reattach {
+            Reattach::NextEvent if call.raw.held.is_none() => client.writer.resume(),
+            // Without a byte of the response the stream may not exist, so the whole request is made
+            // again.
+            Reattach::NextByte if call.arrival.opened => {
+                Some(format!("?from={}", call.raw.received()))
+            }
+            _ => None,
+        };
+        let Some(query) = query else { return false };
+        totals.reattached += 1;
+        if self.reattach == Reattach::NextEvent {
+            let fresh = UpstreamCall::new(slots.list.wire, client.framing, &self.limits);
+            let before = std::mem::replace(call, fresh);
+            // The same answer continues: half a character and the ends of its choices carry over.
+            call.reader = before.reader;
+            call.ends.choices = before.ends.choices;
+            call.ends.early = before.ends.early;
+            call.usage = before.usage;
+        }
+        // The new connection has the time of a first answer.
+        call.arrival.opened = false;
+        call.lost = Some(LostConnection {
+            end: end.clone(),
+            has_answered: false,
+        });
+        call.phase = StreamPhase::Open;
+        let session = slots.session_mut();
+        session.decisions.clock.restart(now);
+        let request = Request {
+            number: session.tally().continuations,
+            turn: None,
+            reduce_reasoning: false,
+            most_tokens: None,
+            resume: Some(query),
+        };
+        client.outputs.push_back(Output::Call { request, at: now });
+        true
+    }
+
+    /// The transport of the open call has ended.
+    pub fn handle_transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
+        let transport = if transport_end == TransportEnd::Closed {
+            CallEnd::Closed
+        } else {
+            CallEnd::Dropped
+        };
+        match self.answer.call.phase {
+            StreamPhase::Done => return,
+            StreamPhase::Unread => return self.passed(now, transport),
+            StreamPhase::Open | StreamPhase::Withheld(_) => {}
+        }
+        let is_forwarding = self.answer.is_forwarding();
+        let is_whole = is_forwarding && !self.answer.client.ends.finish && self.answer.is_whole();
+        let rest = match transport {
+            CallEnd::Closed => self.read_rest(now, is_whole),
+            _ => ControlFlow::Continue(TextAfterEvents::default()),
+        };
+        let ControlFlow::Continue(rest) = rest else {
+            if matches!(self.answer.call.phase, StreamPhase::Unread) {
+                self.passed(now, transport);
+            }
+            return;
+        };
+        let answer = &mut self.answer;
+        answer.end_text(now, |first| first.finish_whole());
+        let (forwards, passes) = (answer.is_forwarding(), answer.passes(&transport));
+        let is_text = !answer.summary.text.is_empty() && answer.session().document().is_json();
+        let counts = rest.is_unterminated && (is_text || !passes)
+            || rest.is_known && is_whole && answer.call.raw.has_bytes();
+        if counts && forwards && !answer.client.ends.finish {
+            // The text counts, or other events are written after it.
+            answer.call.forward(&mut answer.client, now, u64::MAX);
+            answer.client.terminate(now);
+        }
+        if !answer.client.ends.finish && self.reattach(now, &transport) {
+            return;
+        }
+        if passes && self.answer.is_first_open() {
+            self.passed(now, transport);
+        } else {
+            // The last event may already have shown how the call ended.
+            let end = self.answer.call.ends.take_last(transport);
+            self.handle_call_end(now, end);
+        }
+    }
+
+    /// Reads the text after the last whole event. Several servers end without the last blank line:
+    /// that text is an event all the same. Breaks when the call is over.
+    fn read_rest(&mut self, now: Duration, is_whole: bool) -> ControlFlow<(), TextAfterEvents> {
+        let (wanted, observed) = (self.answer.wants_data(), self.answer.is_forwarding());
+        let kept = !observed && self.answer.keeps_raw();
+        let RelayedAnswer {
+            call,
+            client,
+            summary,
+            ..
+        } = &mut self.answer;
+        // An incomplete event after the document holds nothing that is missed. In a repeated answer
+        // it is dropped, too: the relay would write it with an end, and clients would fail on it.
+        let is_dropped = is_whole || call.adopts;
+        let is_of_end = |data: &str| is_dropped && (data.is_empty() || breaks_off(data));
+        let event = call.decoder.finish().ok().flatten();
+        let Some(event) = event.filter(|event| !is_of_end(&event.data)) else {
+            return ControlFlow::Continue(TextAfterEvents::default());
+        };
+        call.raw.begin_event(event.range.start);
+        let end = event.range.end;
+        if observed {
+            client.writer.observe(&event.event, &event.data);
+        } else if kept && let StreamPhase::Withheld(withheld) = &mut call.phase {
+            withheld.note(&event);
+        }
+        let data = summary.read(&mut *call.reader, event, wanted);
+        let is_chunk = summary.is.chunk;
+        self.event(now, end, data)?;
+        let raw = &self.answer.call.raw;
+        ControlFlow::Continue(TextAfterEvents {
+            is_unterminated: is_chunk && raw.has_bytes() && raw.held.is_none(),
+            is_known: !self.answer.summary.is.malformed,
+        })
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless an event arrives
+    /// earlier.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let answer = &self.answer;
+        let waits = match answer.call.phase {
+            StreamPhase::Withheld(_) => true,
+            // A call for the rest, or the original request again: the client gets no other bytes
+            // meanwhile.
+            StreamPhase::Open if answer.session().is_first() && answer.call.arrival.opened => {
+                let is_late = answer.call.raw.held.is_some()
+                    || !answer.session().document().pending().is_empty();
+                is_late && !answer.client.ends.finish
+            }
+            StreamPhase::Open => true,
+            StreamPhase::Unread | StreamPhase::Done => false,
+        };
+        let interval = self.limits.transport.keep_alive_interval;
+        let keep_alive = answer.client.keep_alive_due(interval);
+        keep_alive
+            .filter(|_| waits)
+            .into_iter()
+            .chain(self.silence().map(|silence| silence.at))
+            .chain(answer.call.text_due())
+            .min()
+    }
+
+    /// Handles a timeout: writes due text, keeps the client's stream alive, or ends a silent call.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        let answer = &mut self.answer;
+        answer.call.write_due_text(&mut answer.client, now);
+        let Some(silence) = self.silence().filter(|silence| now >= silence.at) else {
+            if self.poll_timeout().is_some_and(|due| now >= due) {
+                self.answer.client.keep_alive(now);
+            }
+            return;
+        };
+        let answer = &mut self.answer;
+        answer.end_text(now, |first| first.finish_whole());
+        let end = silence.end();
+        let is_unread = matches!(answer.call.phase, StreamPhase::Unread);
+        if is_unread || answer.is_first_open() && answer.passes(&end) {
+            if answer.client.ends.finish || !self.reattach(now, &end) {
+                self.passed(now, end);
+            }
+            return;
+        }
+        let end = answer.call.ends.take_last(end);
+        self.handle_call_end(now, end);
+    }
+
+    /// Returns when the open call counts as silent.
+    fn silence(&self) -> Option<SilenceDeadline> {
+        let (answer, transport) = (&self.answer, &self.limits.transport);
+        let (call, session) = (&answer.call, answer.session());
+        let silent_at = |limit| session.decisions.clock.silent_at(limit, transport);
+        let idle = || silent_at(transport.idle());
+        // A passing answer has the longest time limit. Prose that is kept has already begun.
+        let passing = || match session.call.is_kept_prose(&session.channel) {
+            true => idle(),
+            false => Some(SilenceDeadline::new(
+                call.arrival.heard_at?,
+                transport.first_byte(),
+            )),
+        };
+        if let Some(at) = call.ends.done_at {
+            let limit = TimeLimit {
+                name: "settle",
+                time: SETTLE,
+            };
+            return Some(SilenceDeadline::new(at, limit));
+        }
+        let is_cut = || {
+            let choices = &call.ends.choices;
+            answer.slots.list.would_continue(choices, &CallEnd::Dropped)
+        };
+        match call.phase {
+            StreamPhase::Open if call.is_reattach_unanswered() => silent_at(transport.first_byte()),
+            // The document is whole: the call ends even if the upstream never sends its end.
+            StreamPhase::Open if session.is_first() && answer.is_whole() => idle(),
+            StreamPhase::Open if session.is_first() && (answer.client.ends.finish || !is_cut()) => {
+                passing()
+            }
+            // `None`: the current slot would pass, but another one is cut.
+            StreamPhase::Open => SilenceDeadline::of(session, call.arrival.opened).or_else(idle),
+            // The end is known, only its confirmation is missing.
+            StreamPhase::Withheld(_) => idle(),
+            StreamPhase::Unread => passing(),
+            StreamPhase::Done => None,
+        }
+    }
+
+    /// Returns the next output; `None` until there is more input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.answer.client.outputs.pop_front()
     }
 }
 
-/// Returns a writer of events with this framing.
-fn new_writer(wire: &dyn Wire, framing: Framing) -> Box<dyn Writer> {
-    let of_array = (framing == Framing::Array)
-        .then(|| wire.array_writer())
-        .flatten();
-    of_array.unwrap_or_else(|| wire.writer())
+/// Properties of the text after the last whole event.
+#[derive(Clone, Copy, Debug, Default)]
+struct TextAfterEvents {
+    /// A chunk without the line end after it, which has not left.
+    is_unterminated: bool,
+    /// An event that could be read.
+    is_known: bool,
+}
+
+/// Ends the session of an answer that passes, and returns its outcome.
+fn end_passing(
+    slots: &mut Slots,
+    client: &mut ClientStream,
+    now: Duration,
+    end: CallEnd,
+) -> Outcome {
+    slots.pass();
+    let session = slots.session_mut();
+    session.handle_input(now, Input::CallEnd(end));
+    let mut outcome = None;
+    while let Some(output) = session.poll_output() {
+        match output {
+            super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
+            super::Output::Done(done) => outcome = Some(done),
+            // The client has the text already: the answer's bytes were forwarded.
+            super::Output::Text(_) | super::Output::Call { .. } => {}
+        }
+    }
+    debug_assert!(
+        outcome.is_some(),
+        "a session that passes is done at the end of its call"
+    );
+    outcome.unwrap_or_else(|| Outcome::PassedThrough {
+        finish: None,
+        tally: session.tally().clone(),
+    })
+}
+
+/// Returns the limit that a decoder has reached.
+fn limit_of(error: &DecodeError) -> LimitReached {
+    match error.kind {
+        DecodeErrorKind::LineTooLong(most) => LimitReached::new("max_line_bytes", most),
+        DecodeErrorKind::EventTooLong(most) => LimitReached::new("max_event_bytes", most),
+    }
+}
+
+/// Returns how a call for the rest ends whose text has reached a limit.
+fn end_at_limit(session: &Session) -> Option<CallEnd> {
+    let (channel, decisions) = (&session.channel, &session.decisions);
+    if session.document().is_complete() {
+        None
+    } else if channel.is_full() {
+        let most = channel.settings.limits.parser.max_text_bytes;
+        let most = LimitReached::new("max_text_bytes", most);
+        Some(CallEnd::Error(format!(
+            "the text has reached the limit {most}"
+        )))
+    } else if session.call.has_spent_share(channel, decisions) {
+        // The call ends like one whose request limited its tokens.
+        Some(CallEnd::Finished(Finish::Length))
+    } else {
+        None
+    }
 }

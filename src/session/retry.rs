@@ -175,7 +175,7 @@ impl Retry {
                 ]);
             }
             ContinuationMode::Prefill => {
-                messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill))
+                messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill));
             }
         }
         messages

@@ -46,6 +46,7 @@ impl ReturnedPrefill {
 
     /// Takes text of the answer. Returns the new part once it is known; the prefill has ended then.
     pub(super) fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
+        // Only the first character decides: new text rarely begins like the document.
         if std::mem::take(&mut self.may_begin_again)
             && text.as_bytes().first() == delivered.as_bytes().first()
         {
@@ -59,6 +60,8 @@ impl ReturnedPrefill {
             .count();
         let before = self.seen;
         self.seen += same;
+        // All of the text may still belong to the prefill, so it waits: new text can begin like the
+        // prefill.
         if same == text.len() && self.seen < self.to {
             return None;
         }
@@ -87,5 +90,6 @@ pub(super) fn says_something(prefill: &str) -> bool {
     length >= EVIDENCE && (length == MAX_EXAMINED || is_unbordered(prefill))
 }
 
+// The search takes linear time, but a prefill of this length is not repeated by chance.
 /// The number of characters from which on a prefill is not searched for repeats.
 const MAX_EXAMINED: usize = 64 << 10;

@@ -5,7 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempts, ContinuationStrategy, FirstAnswer, Phase, Prose, Session, Tally};
+use super::clock::CallClock;
+use super::decisions::{NextStep, RetryCounters};
+use super::first_answer::{FirstAnswer, FirstReading};
+use super::open_call::CallPhase;
+use super::question::Attempts;
+use super::{CallEnd, CallStats, ContinuationStrategy, Prose, Session};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -70,7 +75,7 @@ pub struct Snapshot {
     /// A continuation was joined.
     is_continued: bool,
     #[serde(flatten)]
-    tally: Tally,
+    tally: CallStats,
     failures_in_a_row: u32,
     /// Calls in a row that brought no new text.
     no_progress_in_a_row: u32,
@@ -136,49 +141,65 @@ impl Snapshot {
                 Ok(options.without(*rule.ok_or(RestoreError::Part("repair_without"))?))
             })
     }
+
+    fn counters(&self, limits: &Limits) -> RetryCounters {
+        let most = limits.continuation.max_stalled_reports;
+        let attempts = Attempts {
+            unjoined: self.unjoined,
+            early_ends: self.has_early_end.into(),
+        };
+        let progress = Progress::resume(most, self.tally.percentage, self.stalled_reports);
+        let mut counters = RetryCounters::new(progress);
+        counters.failures = self.failures_in_a_row;
+        counters.no_progress = self.no_progress_in_a_row;
+        counters.attempts = attempts;
+        counters.has_mistake = self.has_mistake;
+        counters
+    }
 }
 
 impl Session {
     /// Returns the state that another process needs to continue from here. Costs a copy of the
     /// text.
     pub fn snapshot(&self) -> Snapshot {
-        let expect = match self.settings.expect {
+        let expect = match self.channel.settings.expect {
             Expect::Anchor => "anchor",
             Expect::Exact => "exact",
             Expect::Any => "any",
         };
-        let roots = match self.settings.roots {
+        let roots = match self.channel.settings.roots {
             AllowedRoots::Containers => "containers",
             AllowedRoots::Any => "any",
         };
-        let spent = self.clock.spent(self.clock.heard_at.unwrap_or_default());
+        let settings = &self.channel.settings;
+        let (text, counters) = (&self.channel.text, &self.decisions.counters);
+        let spent = self.decisions.clock.spent_until_heard();
         Snapshot {
             version: VERSION,
-            text: self.slot.document().text().to_owned(),
+            text: text.document().text().to_owned(),
             roots: roots.to_owned(),
             expect: expect.to_owned(),
-            give_up: self.settings.give_up.as_str().to_owned(),
-            repair: self.settings.repair.level().as_str().to_owned(),
-            repair_without: self
-                .settings
+            give_up: settings.give_up.as_str().to_owned(),
+            repair: settings.repair.level().as_str().to_owned(),
+            repair_without: settings
                 .repair
                 .off()
                 .map(|rule| rule.as_str().to_owned())
                 .collect(),
-            prose: self.settings.prose,
-            is_text: self.slot.document().is_text(),
-            base: self.base_len(),
+            prose: settings.prose,
+            is_text: text.document().is_text(),
+            base: text.base_len(),
             is_done: self.is_done(),
             is_passing: self.is_passing(),
-            trusts_stop: self.settings.trusts_stop,
-            is_continued: self.is_continued,
-            tally: self.tally.clone(),
-            failures_in_a_row: self.streaks.failures,
-            no_progress_in_a_row: self.streaks.no_progress,
-            stalled_reports: self.streaks.progress.stalled(),
-            unjoined: self.streaks.attempts.unjoined,
-            has_early_end: self.streaks.attempts.early_ends > 0,
-            has_mistake: self.streaks.has_mistake,
+            trusts_stop: settings.trusts_stop,
+            is_continued: self.channel.is_continued,
+            tally: self.channel.journal.stats.clone(),
+            failures_in_a_row: counters.failures,
+            no_progress_in_a_row: counters.no_progress,
+            stalled_reports: counters.progress.stalled(),
+            unjoined: counters.attempts.unjoined,
+            has_early_end: counters.attempts.early_ends > 0,
+            has_mistake: counters.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -225,51 +246,55 @@ impl Session {
             _ => return Err(RestoreError::Part("roots")),
         };
         let mut session = Self::with(limits, expect, roots);
-        session.settings.give_up = snapshot
+        let settings = &mut session.channel.settings;
+        settings.give_up = snapshot
             .give_up
             .parse()
             .map_err(|_| RestoreError::Part("give_up"))?;
-        session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);
-        session.settings.strategy = strategy;
-        session.settings.trusts_stop = snapshot.trusts_stop;
-        session.settings.prose = snapshot.prose;
+        settings.repair = snapshot.repair_options()?.within(&settings.limits);
+        settings.strategy = strategy;
+        settings.trusts_stop = snapshot.trusts_stop;
+        settings.prose = snapshot.prose;
+        session.decisions.counters = snapshot.counters(&settings.limits);
+        session.decisions.clock = CallClock::resumed(now, Duration::from_millis(snapshot.spent_ms));
+        let text = &mut session.channel.text;
         if snapshot.is_text {
-            session.read_as_text();
+            let unread = text.read_as_prose();
+            debug_assert!(unread.is_empty(), "nothing was read before");
         }
-        session
-            .slot
-            .push_with(&snapshot.text, &mut session.sections)
+        text.slot
+            .push_with(&snapshot.text, &mut text.sections)
             .map_err(RestoreError::Text)?;
-        session.slot.settle(&mut session.sections);
-        session.restore_base(snapshot.base);
-        session.phase = Phase::First(if snapshot.is_passing {
-            FirstAnswer::Passing
-        } else {
-            FirstAnswer::Continuable
-        });
-        session.is_continued = snapshot.is_continued;
-        session.tally = snapshot.tally.clone();
-        if session.tally.tokens.is_empty() {
-            session.tally.tokens.push(None);
+        text.slot.settle(&mut text.sections);
+        text.restore_prefill(snapshot.base);
+        session.channel.is_continued = snapshot.is_continued;
+        let stats = &mut session.channel.journal.stats;
+        *stats = snapshot.tally.clone();
+        if stats.tokens.is_empty() {
+            stats.tokens.push(None);
         }
-        session.streaks.failures = snapshot.failures_in_a_row;
-        session.streaks.no_progress = snapshot.no_progress_in_a_row;
-        session.streaks.attempts = Attempts {
-            unjoined: snapshot.unjoined,
-            early_ends: snapshot.has_early_end.into(),
-        };
-        session.streaks.has_mistake = snapshot.has_mistake;
-        let stalled = session.settings.limits.continuation.max_stalled_reports;
-        session.streaks.progress =
-            Progress::resume(stalled, snapshot.tally.percentage, snapshot.stalled_reports);
-        session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);
-        session.clock.started_at = Some(now);
-        session.clock.heard_at = Some(now);
+        if snapshot.is_passing {
+            session.call.phase = CallPhase::First(FirstAnswer::Passing);
+        }
         if snapshot.is_done {
-            session.phase = Phase::Done;
-        } else {
-            session.go_on(now);
+            session.call.phase = CallPhase::Done;
+            return Ok(session);
         }
+        // The call that another process held open counts as lost.
+        let end = CallEnd::Dropped;
+        let continues = session.would_continue(&end);
+        let decisions = &mut session.decisions;
+        let next = match &mut session.call.phase {
+            CallPhase::First(first) if continues => {
+                FirstReading::new(first, &mut session.channel).resume(decisions, now, &end)
+            }
+            CallPhase::First(first) => {
+                let mut first = FirstReading::new(first, &mut session.channel);
+                NextStep::Done(Box::new(first.outcome(None, false)))
+            }
+            _ => return Ok(session),
+        };
+        session.follow(now, next);
         Ok(session)
     }
 }

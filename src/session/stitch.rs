@@ -199,7 +199,7 @@ pub fn stitch_with<'a>(
     options: &StitchOptions,
     limits: &Limits,
 ) -> Stitched {
-    let mut stitcher = Stitcher::new(options, limits);
+    let mut stitcher = PartStitcher::new(options, limits);
     let mut parts = parts.into_iter().enumerate().peekable();
     while let Some((number, part)) = parts.next() {
         match stitcher.is_over() {
@@ -211,7 +211,7 @@ pub fn stitch_with<'a>(
 }
 
 /// The loop over the parts: the document up to now, and the parts that may still belong to it.
-struct Stitcher<'a, 'p> {
+struct PartStitcher<'a, 'p> {
     options: &'a StitchOptions,
     limits: &'a Limits,
     slot: Slot,
@@ -223,27 +223,25 @@ struct Stitcher<'a, 'p> {
     breaks_off: bool,
     /// The parts after the last seam whose text may be missing.
     missing: Vec<&'p str>,
-    /// The next part must prove its position by repeated text. The last one ended with an ellipsis
-    /// in a string, which may replace missing text and is not in the document; or it repeated
-    /// delivered text that ends before the cut.
-    needs_proof: bool,
-    /// The characters of that ellipsis: an answer that was asked to repeat the anchor repeats them,
-    /// too.
-    left_out: usize,
+    /// Set where the next part must prove its position by repeated text. The last one ended with an
+    /// ellipsis in a string, which may replace missing text and is not in the document; or it
+    /// repeated delivered text that ends before the cut. Holds the number of its characters: an answer
+    /// that was asked to repeat the anchor repeats them, too.
+    unproven: Option<usize>,
     /// The last part that ended the document early, after the last seam.
-    early_end: Option<EarlyEnd<'p>>,
+    early_end: Option<EarlyPart<'p>>,
     result: Stitched,
 }
 
 /// A part that ended the document early.
-struct EarlyEnd<'p> {
+struct EarlyPart<'p> {
     number: usize,
     part: &'p str,
     /// The number of missing parts when it was tried.
     missing: usize,
 }
 
-impl<'a, 'p> Stitcher<'a, 'p> {
+impl<'a, 'p> PartStitcher<'a, 'p> {
     fn new(options: &'a StitchOptions, limits: &'a Limits) -> Self {
         let result = Stitched {
             status: Status::Failed,
@@ -261,8 +259,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             leaves_out: false,
             breaks_off: false,
             missing: Vec::new(),
-            needs_proof: false,
-            left_out: 0,
+            unproven: None,
             early_end: None,
             result,
         }
@@ -291,9 +288,11 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         let (text, ellipsis) = self.without_ellipsis(part, is_last);
         let leading = self.leading_ellipsis(text);
         let text = text.get(leading..).unwrap_or_default();
-        let needs_proof = self.needs_proof || leading > 0;
+        let needs_proof = self.unproven.is_some() || leading > 0;
         let after_gap = needs_proof || !self.missing.is_empty();
         let anchor = self.anchor(needs_proof);
+        // Joined by its position, the part could close a document that lacks the skipped text, and
+        // no report would show it.
         if after_gap && anchor.is_none() && self.slot.document().root_start().is_some() {
             self.missing.push(part);
             return self.fail(number, SpliceError::AfterGap);
@@ -307,6 +306,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         };
         let mut splice = Splice::new(&self.slot, request, self.limits);
         let mut fed = splice.feed(&mut self.slot, text);
+        // In a string the dots are text as far as the grammar shows, so they wait for the next
+        // part.
         let is_held = splice.seam().is_none() || self.in_string();
         if !is_held {
             fed = fed.and_then(|()| splice.feed(&mut self.slot, ellipsis));
@@ -325,12 +326,14 @@ impl<'a, 'p> Stitcher<'a, 'p> {
                     // missing, too.
                     let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
                     self.missing.extend(may_be_new.then_some(part));
-                    self.needs_proof |= !splice.repeats_to_cut(text);
+                    if !splice.repeats_to_cut(text) {
+                        self.unproven.get_or_insert(0);
+                    }
                 }
                 _ => {
                     self.missing.clear();
                     self.early_end = None;
-                    (self.needs_proof, self.left_out) = (false, 0);
+                    self.unproven = None;
                 }
             }
             if is_held {
@@ -345,7 +348,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         // The rest of a part after the end of the root does not matter.
         if !self.is_over() && !self.replace(&failure, part) {
             if failure == SpliceError::EarlyEnd {
-                self.early_end = Some(EarlyEnd {
+                self.early_end = Some(EarlyPart {
                     number,
                     part,
                     missing: self.missing.len(),
@@ -390,7 +393,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
     /// next part must prove its position.
     fn hold(&mut self, ellipsis: &str) {
         if !ellipsis.is_empty() {
-            (self.needs_proof, self.left_out) = (true, ellipsis.chars().count());
+            self.unproven = Some(ellipsis.chars().count());
         }
     }
 
@@ -440,8 +443,10 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         };
         let after = text
             .get(first.clone())
-            .and_then(|anchor| anchor.char_indices().nth(self.left_out));
+            .and_then(|anchor| anchor.char_indices().nth(self.unproven.unwrap_or_default()));
         let mut start = (first.start + after.map_or(0, |(at, _)| at)).max(root);
+        // A tail that the skipped part may have again does not tell its two places apart, so a
+        // longer one is needed.
         while start > root && recurs(start) {
             let longer = first.end.saturating_sub(2 * (first.end - start)).max(root);
             start = (root..=longer)
@@ -493,7 +498,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
 
     /// Accepts an early end after which no part was joined: that part was the last of the document.
     fn believe_early_end(&mut self) {
-        let Some(EarlyEnd {
+        let Some(EarlyPart {
             number,
             part,
             missing,
@@ -542,6 +547,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             .explanations
             .iter_mut()
             .filter_map(|one| one.explained.seam.as_mut());
+        // Parts that overlap were cut that way on purpose, so a part that does not overlap may not
+        // be the next one.
         for seam in self.result.seams.iter_mut().chain(explained) {
             seam.ambiguous |= seam.alignment == Alignment::Exact;
         }

@@ -8,17 +8,17 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     source: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
-    Place(Place),
+    Placeholder(Placeholder),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Placeholder {
     /// The text of the part.
     Text,
     /// The name of the part's own tag.
@@ -67,9 +67,9 @@ impl FromStr for Template {
                 offset: offset_of_place,
             })?;
             let place = match name.trim() {
-                "text" => Place::Text,
-                "tag" => Place::Tag,
-                "anchor_tag" => Place::AnchorTag,
+                "text" => Placeholder::Text,
+                "tag" => Placeholder::Tag,
+                "anchor_tag" => Placeholder::AnchorTag,
                 _ => {
                     return Err(TemplateError {
                         name: Some(name.to_owned()),
@@ -78,14 +78,14 @@ impl FromStr for Template {
                 }
             };
             if !before.is_empty() {
-                pieces.push(Piece::Text(before.to_owned()));
+                pieces.push(TemplatePiece::Text(before.to_owned()));
             }
-            pieces.push(Piece::Place(place));
+            pieces.push(TemplatePiece::Placeholder(place));
             offset = source.len() - tail.len();
             rest = tail;
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
+            pieces.push(TemplatePiece::Text(rest.to_owned()));
         }
         Ok(Self {
             source: source.to_owned(),
@@ -100,16 +100,16 @@ impl Template {
         &self.source
     }
 
-    pub(super) fn has(&self, place: Place) -> bool {
-        self.pieces.contains(&Piece::Place(place))
+    pub(super) fn has(&self, place: Placeholder) -> bool {
+        self.pieces.contains(&TemplatePiece::Placeholder(place))
     }
 
     /// Appends the text, with the placeholders filled in.
-    pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Place) -> &'a str) {
+    pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Placeholder) -> &'a str) {
         for piece in &self.pieces {
             out.push_str(match piece {
-                Piece::Text(text) => text,
-                Piece::Place(place) => fill(*place),
+                TemplatePiece::Text(text) => text,
+                TemplatePiece::Placeholder(place) => fill(*place),
             });
         }
     }

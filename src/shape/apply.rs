@@ -9,7 +9,7 @@ use super::{Dropped, Expect, Renamed, RootKind, Shape};
 use crate::json::event::{Event, each};
 use crate::json::string::{self, quoted};
 use crate::json::walk::{Raw, ValueKind};
-use crate::json::{Live, Machine};
+use crate::json::{Machine, ParserView};
 
 /// A value in its shape.
 pub(super) struct Applied<'t> {
@@ -199,7 +199,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
     let mut changes: Vec<Change> = Vec::new();
     // For each open container: its known keys, and where its changes begin.
     let mut open: Vec<(Vec<String>, Vec<Change>)> = Vec::new();
-    let mut sink = each(|event: Event, live: &Live<'_>| match event {
+    let mut sink = each(|event: Event, live: &ParserView<'_>| match event {
         Event::Begin { .. } => open.push((Vec::new(), Vec::new())),
         Event::End { .. } => {
             let (keys, pending) = open.pop().unwrap_or_default();
@@ -231,7 +231,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
                     }
                 }
                 None if shape.knows(&from) && !keys.iter().any(|key| *key == from) => {
-                    keys.push(from.into_owned())
+                    keys.push(from.into_owned());
                 }
                 _ => {}
             }

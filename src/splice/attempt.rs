@@ -4,10 +4,10 @@
 //! it is verified; which one of several wins is decided [elsewhere](super::decide).
 
 use super::candidate::Candidate;
+use super::cut_context::CutContext;
 use super::flow::{
-    DeferredMember, Ellipsis, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len,
+    DeferredMember, DryRun, Ellipsis, Flow, FlowError, FlowTarget, TextSum, is_space, skippable_len,
 };
-use super::place::Place;
 use super::predictor::Costs;
 use super::prior::Start;
 use super::seam::Alignment;
@@ -16,7 +16,7 @@ use crate::json::{Kind, Machine};
 
 /// The data that a candidate needs, besides its offset, to flow into the document.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lead {
+pub(super) struct AttemptSetup {
     /// The rest of an escape that was cut, with the same spelling as its beginning.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
@@ -31,15 +31,13 @@ pub(super) struct Lead {
 
 /// A candidate that is tried.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(super) struct SpliceAttempt {
     pub(super) candidate: Candidate,
-    pub(super) lead: Lead,
+    pub(super) setup: AttemptSetup,
     pub(super) machine: Machine,
     flow: Flow,
-    sum: Sum,
-    progress: Progress,
-    /// The bits against its first key, once the key is known.
-    pub(super) strangeness: Option<f32>,
+    sum: TextSum,
+    progress: AttemptProgress,
     pub(super) new_text: NewText,
     /// Bytes of line ends after the anchor, in a number or literal that was cut.
     line_end: usize,
@@ -52,6 +50,8 @@ pub(super) struct Attempt {
 /// The cost of the beginning of the new text after the delivered text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewText {
+    /// The bits against its first key, once the key is known.
+    pub(super) strangeness: Option<f32>,
     at: usize,
     len: usize,
     costs: Costs,
@@ -59,19 +59,20 @@ pub(super) struct NewText {
 
 impl NewText {
     /// Takes the new text so far, which begins at `at` in the fragment.
-    pub(super) fn take(&mut self, at: usize, new: &str, place: &Place) {
+    pub(super) fn take(&mut self, at: usize, new: &str, cut: &CutContext) {
         if new.trim_start_matches(is_space).is_empty() {
             return;
         }
         if self.at != at || self.len == 0 {
             *self = Self {
                 at,
+                strangeness: self.strangeness,
                 ..Self::default()
             };
-            self.costs.begin(place.before_new(new));
+            self.costs.begin(cut.before_new(new));
         }
         for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
-            self.costs.push(&place.predictor, byte);
+            self.costs.push(&cut.predictor, byte);
             self.len += 1;
         }
     }
@@ -86,16 +87,21 @@ impl NewText {
 }
 
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
+// Orders of the predictor reach back 64 bytes (`predictor::ORDERS`): further on, the contexts at
+// the cut and in the fragment are equal, and so are the costs.
 const NEW: usize = 64;
 
 /// The most bytes of a separate value: refusals are short, and a long value that waited for its end
 /// would not stream.
+// Chosen: refusals as JSON have one or two sentences. Doubled, a value of unknown origin streams a
+// kilobyte later; halved, a refusal with an explanation comes out of its container and is joined.
+// docs/seam.md states it.
 pub(super) const ALONE: usize = 512;
 
 /// The progress of an attempt. It is verified when the new text has left the token that was cut,
 /// has passed a bracket, comma or colon there, and has continued.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct AttemptProgress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
@@ -107,7 +113,7 @@ struct Progress {
     is_verified: bool,
 }
 
-impl Attempt {
+impl SpliceAttempt {
     /// Returns whether the repeated text proves its position in this fragment. Text that occurs
     /// twice in a row may be the next of several equal rows, or a repeat.
     pub(super) fn is_proven(&self, fragment: &str) -> bool {
@@ -119,26 +125,25 @@ impl Attempt {
             .and_then(|from| repeated.get(from..))
             .unwrap_or(repeated);
         let recurs = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
-        self.lead.is_proven && !recurs
+        self.setup.is_proven && !recurs
     }
 
-    pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {
+    pub(super) fn new(slot: &Slot, candidate: Candidate, setup: AttemptSetup, cap: usize) -> Self {
         let machine = slot.document().machine().clone();
         let token = machine.in_token().then(|| machine.token_start());
         Self {
             next: candidate.at,
             candidate,
-            lead,
-            strangeness: None,
+            setup,
             new_text: NewText::default(),
             line_end: 0,
             cut: (machine.frames().len(), token),
-            progress: Progress {
+            progress: AttemptProgress {
                 left_token: token.is_none(),
-                ..Progress::default()
+                ..AttemptProgress::default()
             },
             machine,
-            sum: Sum::default(),
+            sum: TextSum::default(),
             flow: Flow::new(slot, cap, Ellipsis::IsText),
         }
     }
@@ -157,7 +162,7 @@ impl Attempt {
             };
             let (now, later) = rest.split_at(run.max(c.len_utf8()));
             if run > 0 {
-                Tried {
+                DryRun {
                     machine: &mut self.machine,
                     slot,
                     sum: &mut self.sum,
@@ -181,7 +186,7 @@ impl Attempt {
                 .last()
                 .is_some_and(|frame| frame.kind == Kind::Array)
         };
-        self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
+        self.progress.is_verified && self.setup.skip == 0 && self.flow.is_plain() && in_array()
     }
 
     /// Whether the text is in a string, and only the end of the string matters.
@@ -189,19 +194,25 @@ impl Attempt {
         self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }
 
+    /// Whether it is in a string whose text makes no difference.
+    pub(super) fn is_in_text(&self) -> bool {
+        let is_certain = || self.machine.certain_string() == self.machine.offset();
+        self.setup.skip == 0 && self.in_plain_string() && is_certain()
+    }
+
     fn take(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
-        if self.lead.skip > 0 {
+        if self.setup.skip > 0 {
             let text = slot.text();
             let next = text
-                .get(text.len() - self.lead.skip..)
+                .get(text.len() - self.setup.skip..)
                 .and_then(|rest| rest.chars().next());
             if next == Some(c) {
-                self.lead.skip -= c.len_utf8();
+                self.setup.skip -= c.len_utf8();
                 self.candidate.at += c.len_utf8();
                 self.candidate.overlap += c.len_utf8();
                 return Ok(());
             }
-            self.lead.skip = 0;
+            self.setup.skip = 0;
         }
         let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
         if is_anchored && self.machine.in_string() && matches!(c, '\n' | '\r') {
@@ -236,7 +247,7 @@ impl Attempt {
         let is_inside = self.machine.in_string()
             || self.flow.pending() > 1
             || !self.flow.is_settled() && self.flow.pending() == 0;
-        let mut target = Tried {
+        let mut target = DryRun {
             machine: &mut self.machine,
             slot,
             sum: &mut self.sum,
@@ -244,7 +255,7 @@ impl Attempt {
         if !self.progress.has_begun {
             self.progress.has_begun = true;
             self.flow
-                .begin(&mut target, &self.lead.rest, &self.lead.deferred)?;
+                .begin(&mut target, &self.setup.rest, &self.setup.deferred)?;
         }
         self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
         self.note_progress(c, is_inside);
@@ -260,7 +271,8 @@ impl Attempt {
         let significant = is_inside || !is_space(c);
         let is_new = self.is_new();
         // The fragment repeated text that must be left out: another candidate has the right offset.
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         let is_long = self.next > self.candidate.at + ALONE;
         let progress = &mut self.progress;
         progress.ends_at_cut |=
@@ -271,7 +283,7 @@ impl Attempt {
             progress.left_token && progress.past_structure && significant && self.flow.is_settled();
         // The text after the root shows whether the root ended there.
         progress.has_come_out |= has_passed;
-        let may_be_alone = self.lead.outside.is_some();
+        let may_be_alone = self.setup.outside.is_some();
         let is_certain = has_passed && (!done || may_be_alone) || done && !is_new && !may_be_alone;
         progress.is_verified |= match self.candidate.start {
             start if start.is_requested() => significant,
@@ -283,7 +295,7 @@ impl Attempt {
         let is_outside = if is_new {
             depth <= open
         } else {
-            self.lead.outside.is_none_or(has_closed)
+            self.setup.outside.is_none_or(has_closed)
         };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
@@ -298,26 +310,28 @@ impl Attempt {
         // A fence after a number without new digits closes an open fence, and opens one if no fence
         // is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
-        self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
+        self.progress.is_verified |= c == '\n' && self.flow.repairs().dropped() == 0 && is_end;
         Ok(())
     }
 
     /// Ends the fragment.
     pub(super) fn end(&mut self) {
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         self.progress.is_verified |= self.machine.is_done() && !is_repeat;
     }
 
     /// Returns whether the fragment may end here: no value of it is deferred until after the cut
     /// element, and no text that continues at the cut was skipped as a repeat.
     pub(super) fn may_end(&self) -> bool {
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         !is_repeat && !self.flow.has_deferred()
     }
 
     /// Returns whether the new text has members that were delivered, and so are left out.
     pub(super) fn leaves_out(&self) -> bool {
-        self.flow.dropped() > 0
+        self.flow.repairs().dropped() > 0
     }
 
     /// The grammar has shown that the new text continues the document.
@@ -333,7 +347,7 @@ impl Attempt {
     /// The fragment repeats almost nothing, and its new text has not left the container that begins
     /// the fragment: all of it may be a separate value.
     pub(super) fn is_alone(&self) -> bool {
-        self.lead.outside.is_some() && !self.progress.has_come_out
+        self.setup.outside.is_some() && !self.progress.has_come_out
     }
 
     /// The document would be whole.
@@ -342,7 +356,7 @@ impl Attempt {
     }
 
     /// The hash of the text: two attempts with the same hash give the same document.
-    pub(super) fn document(&self) -> Sum {
+    pub(super) fn document(&self) -> TextSum {
         self.sum
     }
 }

@@ -182,22 +182,22 @@ impl From<&FlowError> for RejectReason {
 }
 
 /// A type whose values have names in reports.
-trait Named: Copy {
+trait ReportName: Copy {
     fn name(self) -> &'static str;
 }
 
-impl Named for Alignment {
+impl ReportName for Alignment {
     fn name(self) -> &'static str {
         self.as_str()
     }
 }
 
-impl Named for Start {
+impl ReportName for Start {
     fn name(self) -> &'static str {
         self.as_str()
     }
 }
 
-fn name<T: Named, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+fn name<T: ReportName, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.name())
 }

@@ -13,71 +13,24 @@
 mod arrival;
 mod child;
 mod cut_token;
+mod path;
 
 use std::cmp::Ordering;
 
-pub(super) use arrival::Arrival;
-use child::Level;
+pub(super) use arrival::CursorArrival;
+use arrival::ReachedElement;
 pub(super) use child::RECURS;
-pub(super) use cut_token::{CutToken, is_in_key, value_start};
+pub(super) use cut_token::{TokenAtCut, is_in_key, value_start};
+pub(super) use path::CursorBase;
+use path::{FollowedPath, Innermost};
 
 use super::flow::DeferredMember;
 use super::prior::Start;
-use super::reader::Scene;
-use super::seam::Expect;
+use super::reader::MatchInputs;
 use super::slot::Slot;
-use crate::children::{Child, ChildIndex, KeyHash};
-use crate::json::{Event, Frame, Kind, Live, Span};
-use cut_token::Follow;
-
-/// The delivered value or container that the fragment is assumed to begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
-    /// The first value is the open value at this depth; 0 is the root.
-    Value(usize),
-    /// The fragment begins with a member or an element of the open container at this depth, without
-    /// its bracket.
-    Inside(usize),
-}
-
-impl Base {
-    /// The depth of the open container whose children the fragment has first.
-    fn depth(self) -> usize {
-        match self {
-            Self::Value(depth) | Self::Inside(depth) => depth,
-        }
-    }
-
-    /// Whether a part of unknown origin may begin with the last children of the open container at
-    /// `depth`, and repeat no text before them.
-    fn is_bare(self, depth: usize, scene: &Scene<'_>) -> bool {
-        self == Self::Inside(depth) && scene.expect == Expect::Any
-    }
-
-    /// The depth of the first open value that the fragment may have whole.
-    fn first_value(self) -> usize {
-        match self {
-            Self::Value(depth) => depth,
-            Self::Inside(depth) => depth + 1,
-        }
-    }
-
-    /// The number of the reader's containers around those that are taken for open ones.
-    fn outside(self) -> usize {
-        usize::from(matches!(self, Self::Value(_)))
-    }
-}
-
-/// The innermost container of the path, delivered and in the fragment.
-#[derive(Clone, Copy, Debug)]
-struct Innermost {
-    frame: Frame,
-    depth: usize,
-    /// The index of the reader's container that is taken for this one, and the count of its
-    /// children so far.
-    index: usize,
-    count: usize,
-}
+use crate::children::{Child, ChildIndex};
+use crate::json::{Event, Frame, ParserView, Span};
+use cut_token::StringComparison;
 
 /// The text that the fragment has repeated.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +47,7 @@ struct Repeated {
 
 /// The role of the child that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum ChildRole {
     None,
     /// A delivered child: it must have this value.
     Same(Child),
@@ -105,31 +58,30 @@ enum Role {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum CursorState {
     Following,
-    Arrived(Arrival),
+    Arrived(CursorArrival),
     /// The fragment does not fit, or contradicts the delivered text at this offset.
     Dead(Option<usize>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Cursor {
-    base: Base,
-    levels: Vec<Level>,
-    role: Role,
+pub(super) struct PathCursor {
+    path: FollowedPath,
+    role: ChildRole,
     deferred: Vec<DeferredMember>,
     /// In the value that was cut: the number of its decoded bytes that have been compared.
     pub(super) compared: Option<usize>,
     repeated: Repeated,
     is_reentry: bool,
-    pub(super) state: State,
+    pub(super) state: CursorState,
 }
 
 /// The two sides, for one event.
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
-    pub(super) scene: Scene<'a>,
-    pub(super) live: &'a Live<'a>,
+    pub(super) inputs: MatchInputs<'a>,
+    pub(super) live: &'a ParserView<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
 }
@@ -150,30 +102,35 @@ impl Sides<'_> {
 
     /// The bits of the fragment's text between two of the reader's offsets, at the cut.
     fn bits_at_cut(&self, from: usize, to: usize) -> f32 {
-        self.scene.costs.between(self.offset(from), self.offset(to))
+        self.inputs
+            .costs
+            .at_cut
+            .between(self.offset(from), self.offset(to))
     }
 
     /// The bits of that text as a separate text.
     fn bits_alone(&self, from: usize, to: usize) -> f32 {
-        self.scene.alone.between(self.offset(from), self.offset(to))
+        self.inputs
+            .costs
+            .alone
+            .between(self.offset(from), self.offset(to))
     }
 
     /// The offset in the fragment: the reader has a bracket before the content.
     fn offset(&self, at: usize) -> usize {
-        (self.scene.begin + at).saturating_sub(1)
+        (self.inputs.begin + at).saturating_sub(1)
     }
 }
 
-impl Cursor {
-    pub(super) fn new(base: Base, slot: &Slot) -> Self {
-        let (levels, from) = match base {
-            Base::Value(depth) => (Vec::new(), value_start(slot, depth)),
-            Base::Inside(_) => (vec![Level::new()], slot.text().len()),
+impl PathCursor {
+    pub(super) fn new(base: CursorBase, slot: &Slot) -> Self {
+        let from = match base {
+            CursorBase::Value(depth) => value_start(slot, depth),
+            CursorBase::Inside(_) => slot.text().len(),
         };
         Self {
-            base,
-            levels,
-            role: Role::None,
+            path: FollowedPath::new(base),
+            role: ChildRole::None,
             deferred: Vec::new(),
             compared: None,
             repeated: Repeated {
@@ -183,26 +140,26 @@ impl Cursor {
                 key_bits: 0.0,
             },
             is_reentry: false,
-            state: State::Following,
+            state: CursorState::Following,
         }
     }
 
     /// Whether the cursor has neither reached the cut nor ended.
     pub(super) fn is_following(&self) -> bool {
-        matches!(self.state, State::Following)
+        matches!(self.state, CursorState::Following)
     }
 
     /// Returns the prior of the start plus the bits of the repeated text. The value that is being
     /// read counts as repeated if `may_be` is set.
-    pub(super) fn bits(&self, scene: &Scene<'_>, may_be: bool) -> f32 {
-        let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
+    pub(super) fn bits(&self, inputs: &MatchInputs<'_>, may_be: bool) -> f32 {
+        let is_reading = may_be && matches!(self.role, ChildRole::Same(_) | ChildRole::Some);
         let end = if is_reading {
             usize::MAX
         } else {
-            (scene.begin + self.repeated.end).saturating_sub(1)
+            (inputs.begin + self.repeated.end).saturating_sub(1)
         };
-        let repeated = scene.costs.between(scene.begin, end);
-        self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
+        let repeated = inputs.costs.at_cut.between(inputs.begin, end);
+        self.start().prior(inputs.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
 
     /// Whether the fragment has repeated a delivered value.
@@ -218,48 +175,48 @@ impl Cursor {
 
     /// Whether this cursor began at the same offset and has repeated more.
     pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
-        self.base == other.base && self.repeated.end > other.repeated.end
+        self.path.base == other.path.base && self.repeated.end > other.repeated.end
     }
 
     fn start(&self) -> Start {
-        match self.base {
+        match self.path.base {
             _ if self.is_reentry => Start::Rerooted,
-            Base::Value(0) => Start::Root,
-            Base::Value(_) if self.levels.is_empty() && self.compared.is_some() => Start::Token,
-            Base::Value(_) => Start::Container,
-            Base::Inside(_) => Start::Member,
+            CursorBase::Value(0) => Start::Root,
+            CursorBase::Value(_) if self.path.levels.is_empty() && self.compared.is_some() => {
+                Start::Token
+            }
+            CursorBase::Value(_) => Start::Container,
+            CursorBase::Inside(_) => Start::Member,
         }
     }
 
-    /// Returns the innermost container of the path; `None` before the fragment has begun one.
-    fn innermost(&self, sides: &Sides<'_>) -> Option<Innermost> {
-        let last = self.levels.len().checked_sub(1)?;
-        let (depth, index) = (self.base.depth() + last, self.base.outside() + last);
-        let count = sides.live.frames.get(index).map_or(0, |own| own.count);
-        Some(Innermost {
-            frame: *sides.frame(depth)?,
-            depth,
-            index,
-            count,
-        })
-    }
-
-    /// Returns the number of the reader's containers up to the innermost one of the path; `None`
-    /// before the fragment has begun one.
-    pub(super) fn levels_around(&self, slot: &Slot) -> Option<usize> {
-        let last = self.levels.len().checked_sub(1)?;
-        slot.frames()
-            .get(self.base.depth() + last)
-            .map(|_| self.base.outside() + last + 1)
-    }
-
     fn die(&mut self, at: Option<usize>) {
-        self.state = State::Dead(at);
+        self.state = CursorState::Dead(at);
     }
 
     /// Ends the cursor: the token that was cut has another value in the fragment.
     fn die_at_token(&mut self, sides: &Sides<'_>) {
         self.die(Some(sides.slot.document().machine().token_start()));
+    }
+
+    /// Whether text of the string that is open in the fragment makes no difference, or is only
+    /// compared with the cut string; `around` is the number of open containers.
+    pub(super) fn is_in_text(&self, slot: &Slot, around: usize) -> bool {
+        !self.is_following()
+            || self.compared.is_some()
+            || self
+                .path
+                .levels_around(slot)
+                .is_some_and(|open| around >= open)
+    }
+
+    /// Returns how many bytes of `text` repeat the cut string without reaching its end, if the
+    /// cursor compares them.
+    pub(super) fn same_text_len(&self, token: &TokenAtCut, text: &[u8]) -> Option<usize> {
+        let TokenAtCut::String(begun) = token else {
+            return self.compared.map(|_| 0);
+        };
+        self.compared.map(|compared| begun.same_len(text, compared))
     }
 
     /// Takes the next event of the fragment, while it [follows](Self::is_following). Returns a
@@ -274,11 +231,11 @@ impl Cursor {
             return None;
         }
         let around = sides.live.frames.len();
-        if let Some(innermost) = self.innermost(sides) {
+        if let Some(innermost) = self.path.innermost(sides) {
             return match around.cmp(&(innermost.index + 1)) {
                 // In a child that is read as a whole.
                 Ordering::Greater => {
-                    if let (Event::Key(span), Role::Some) = (event, self.role)
+                    if let (Event::Key(span), ChildRole::Some) = (event, self.role)
                         && around == innermost.index + 2
                     {
                         self.key_of_some(span, innermost, sides);
@@ -293,7 +250,7 @@ impl Cursor {
             };
         }
         // The fragment's first value is taken for the open child.
-        let Base::Value(depth) = self.base else {
+        let CursorBase::Value(depth) = self.path.base else {
             return None;
         };
         if around == 1
@@ -314,11 +271,11 @@ impl Cursor {
     fn child(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
         match event {
             Event::Key(span) => self.key(span, innermost, sides),
-            Event::Begin { .. } | Event::StringBegin(_) if self.role == Role::None => {
+            Event::Begin { .. } | Event::StringBegin(_) if self.role == ChildRole::None => {
                 return self.begin(event, innermost, sides);
             }
             Event::Scalar { .. } => {
-                let fork = if self.role == Role::None {
+                let fork = if self.role == ChildRole::None {
                     self.begin(event, innermost, sides)
                 } else {
                     None
@@ -341,103 +298,97 @@ impl Cursor {
         None
     }
 
-    fn key(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
-        let Innermost { frame, depth, .. } = innermost;
-        let start = span.start.saturating_sub(1);
-        let raw = span.of(sides.live.text);
-        let hash = KeyHash::of_raw(raw);
-        let cut = sides.slot.text().len();
-        let has_open = !sides.is_innermost(depth)
-            || matches!(
-                sides.scene.cut_token,
-                CutToken::String(_) | CutToken::Scalar(_) | CutToken::Colon | CutToken::MemberValue
-            );
-        if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
-            self.role = Role::None;
-            self.repeated.end = span.end;
-            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
-            self.note_from(frame.key.start.saturating_sub(1), depth);
-            if sides.is_innermost(depth) && *sides.scene.cut_token == CutToken::Colon {
-                self.arrive(span.end + 1, sides);
-            }
-            return;
-        }
-        if let Some(&child) = sides.slot.member(depth, hash, cut) {
-            self.role = Role::Same(child);
-            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
-            return;
-        }
-        self.role = Role::New(start);
-        if !sides.is_innermost(depth) {
-            return;
-        }
-        match sides.scene.cut_token {
-            CutToken::MemberKey | CutToken::AfterValue => self.arrive(start, sides),
-            CutToken::Key(begun) => {
-                if let Follow::Arrived { end, rest } = begun.follow(raw, 0) {
-                    self.note_from(sides.slot.document().machine().token_start(), depth);
-                    self.arrive_with(span.start + end, rest, sides);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes the value that begins for the open one at this depth: a container of the path, or the
-    /// value that was cut.
-    fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
-        if let Some(level) = self.levels.last_mut() {
-            level.child_at = event.span().start;
-        }
-        if depth
-            .checked_sub(1)
-            .and_then(|array| sides.frame(array))
-            .is_some_and(|frame| frame.kind == Kind::Array)
-        {
-            self.repeated.key_bits = 0.0;
-        }
-        if let Some(frame) = sides.frame(depth) {
-            match event {
-                Event::Begin { kind, .. } if kind == frame.kind => {
-                    self.levels.push(Level::new());
-                }
-                _ => self.die(Some(frame.start)),
-            }
-            return;
-        }
-        match (sides.scene.cut_token, event) {
-            (CutToken::MemberValue | CutToken::Element | CutToken::AfterValue, _) => {
-                self.arrive(event.span().start, sides);
-            }
-            (CutToken::String(_), Event::StringBegin(at)) => {
-                self.compared = Some(0);
-                // Perhaps only its quote was delivered.
-                self.compare(
-                    Span {
-                        start: at + 1,
-                        end: at + 1,
-                    },
-                    sides,
-                );
-            }
-            (CutToken::Scalar(begun), Event::Scalar { span, .. }) => {
-                let whole = span.of(sides.live.text);
-                // Less than all of a number is another number; of a literal there is only one.
-                if whole.starts_with(begun.as_str()) {
-                    self.arrive(span.start + begun.len(), sides);
-                } else {
-                    self.die_at_token(sides);
-                }
-            }
-            _ => self.die_at_token(sides),
-        }
-    }
-
     /// Records that the repeated text begins at `start` or before, if the container has no bracket
     /// in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
-        if matches!(self.base, Base::Inside(inside) if inside == depth) {
+        if matches!(self.path.base, CursorBase::Inside(inside) if inside == depth) {
             self.repeated.from = self.repeated.from.min(start);
         }
+    }
+
+    /// Compares a part of the string that was cut.
+    fn compare(&mut self, span: Span, sides: &Sides<'_>) {
+        let (TokenAtCut::String(begun), Some(compared)) = (sides.inputs.cut_token, self.compared)
+        else {
+            return;
+        };
+        match begun.follow(span.of(sides.live.text), compared) {
+            StringComparison::Arrived { end, rest } => {
+                self.arrive_with(span.start + end, rest, sides);
+            }
+            StringComparison::On(bytes) => {
+                self.repeated.end = if bytes > 0 {
+                    span.end
+                } else {
+                    self.repeated.end
+                };
+                self.compared = Some(compared + bytes);
+            }
+            StringComparison::Differs => self.die_at_token(sides),
+        }
+    }
+
+    /// Handles the end of the innermost container of the path before the cut was reached: the new
+    /// text is its closer, if all its children were repeated. A part of unknown origin may begin
+    /// with the last children, without the container's bracket.
+    fn close(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
+        let Event::End { span, .. } = event else {
+            return self.die(None);
+        };
+        let Innermost { frame, depth, .. } = innermost;
+        let is_closer_due = match sides.inputs.cut_token {
+            TokenAtCut::AfterValue => true,
+            TokenAtCut::MemberKey | TokenAtCut::Element => frame.count == 0,
+            _ => false,
+        };
+        let is_bare = self.path.base.is_bare(depth, &sides.inputs);
+        let all_seen = self.path.levels.last().is_some_and(|level| {
+            level.seen == frame.count || is_bare && level.is_last(frame.count)
+        });
+        if sides.is_innermost(depth) && all_seen && is_closer_due {
+            self.arrive(span.end - 1, sides);
+        } else {
+            self.die(Some(sides.slot.text().len()));
+        }
+    }
+
+    pub(super) fn arrive(&mut self, at: usize, sides: &Sides<'_>) {
+        self.arrive_with(at, String::new(), sides);
+    }
+
+    pub(super) fn arrive_with(&mut self, at: usize, rest: String, sides: &Sides<'_>) {
+        // A character that completes an escape is new: many others begin alike.
+        let completed = sides
+            .live
+            .text
+            .get(..at)
+            .and_then(|before| before.chars().next_back())
+            .filter(|_| !rest.is_empty());
+        let end = at - completed.map_or(0, char::len_utf8);
+        let element = ReachedElement::of(&self.path, &self.repeated, end, sides);
+        // An element is written in full or not at all; the fragment may leave out any part of the
+        // text around its array.
+        let missing: Vec<usize> = self.path.incomplete(sides).collect();
+        let is_inside = |depth: &usize| element.is_none_or(|element| *depth > element.depth);
+        let leaves_out = missing.iter().any(is_inside);
+        let is_reentry = self.is_reentry || missing.iter().any(|depth| !is_inside(depth));
+        let open = sides.slot.frames().len();
+        let start = match self.path.base {
+            _ if is_reentry => Start::Rerooted,
+            CursorBase::Value(depth) if depth == open => Start::Token,
+            _ => self.start(),
+        };
+        self.state = CursorState::Arrived(CursorArrival {
+            at,
+            rest,
+            deferred: std::mem::take(&mut self.deferred),
+            from: self.repeated.from,
+            start,
+            bits: sides.bits_at_cut(1, end).min(sides.bits_alone(1, end)) - self.repeated.new_bits,
+            container: Some(self.path.base.first_value()).filter(|&depth| depth < open),
+            element,
+            leaves_out,
+            is_reentry,
+        });
     }
 }

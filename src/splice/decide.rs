@@ -4,7 +4,7 @@
 //! document add up. The document with the largest share wins once everything else together has a
 //! share of at most `max_risk`; until then the fragment waits.
 
-use super::flow::Sum;
+use super::flow::TextSum;
 
 /// One candidate that is still possible.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Scored {
     /// The score of the reading in which the element that was cut is lost.
     pub(super) lost: f32,
     /// The document so far.
-    pub(super) document: Sum,
+    pub(super) document: TextSum,
     /// The new text has shown that it continues the document.
     pub(super) is_verified: bool,
     /// The candidate may win: it is verified, or the fragment has ended. Otherwise it only lowers
@@ -33,7 +33,7 @@ pub(super) struct Scored {
 
 /// The scores of alternative readings: each would be another document, or none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rivals {
+pub(super) struct AlternativeReadings {
     /// The fragment's text repeats delivered text, and may turn out to begin there.
     pub(super) repeating: f32,
     /// The fragment begins again and differs in a value.
@@ -58,10 +58,12 @@ pub(super) enum Decision {
 
 /// The risk for a candidate whose repeated text proves its position: it only has to be likelier
 /// than all other readings together.
+// At the end no more text comes, so to wait gains nothing; `likelier than everything else` is the
+// weakest claim that is not a guess. docs/seam.md states it.
 pub(super) const HALF: f64 = 0.5;
 
 /// Decides between the candidates.
-pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
+pub(super) fn decide(scored: &[Scored], rivals: AlternativeReadings, max_risk: f64) -> Decision {
     let numbered = || scored.iter().enumerate();
     if let Some((winner, _)) =
         numbered().find(|(_, one)| one.is_requested && one.is_verified && one.may_win)
@@ -92,7 +94,7 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
 }
 
 /// Returns the share of the document that this candidate gives.
-pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: Rivals) -> f64 {
+pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: AlternativeReadings) -> f64 {
     let other = if of.is_verified && !of.is_alone {
         rivals.other_verified
     } else {
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     const NONE: f32 = f32::NEG_INFINITY;
-    const RIVALS: Rivals = Rivals {
+    const RIVALS: AlternativeReadings = AlternativeReadings {
         repeating: NONE,
         differing: NONE,
         other: -4.0,
@@ -130,7 +132,7 @@ mod tests {
     };
 
     fn one(score: f32, text: &str) -> Scored {
-        let document = Sum::of(text);
+        let document = TextSum::of(text);
         let (lost, rank) = (NONE, (0, 0));
         Scored {
             score,
@@ -145,7 +147,7 @@ mod tests {
         }
     }
 
-    fn wins(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Option<usize> {
+    fn wins(scored: &[Scored], rivals: AlternativeReadings, max_risk: f64) -> Option<usize> {
         match decide(scored, rivals, max_risk) {
             Decision::Join(winner, _) => Some(winner),
             Decision::Wait => None,
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(
             wins(
                 &lone,
-                Rivals {
+                AlternativeReadings {
                     repeating: -9.0,
                     ..RIVALS
                 },
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(
             wins(
                 &lone,
-                Rivals {
+                AlternativeReadings {
                     differing: -9.0,
                     ..RIVALS
                 },
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(
             wins(
                 &lone,
-                Rivals {
+                AlternativeReadings {
                     after_gap: -9.0,
                     ..RIVALS
                 },

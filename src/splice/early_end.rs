@@ -1,72 +1,46 @@
 //! Recognises new text that closes a document although more is due.
 
-use super::attempt::Attempt;
-use super::deciding::LOST;
-use super::flow::{Ellipsis, Flow, is_space};
-use super::{Expect, Slot, Splice, State};
+use super::attempt::SpliceAttempt;
+use super::deciding::{LOST, RequestedAnchorSearch};
+use super::flow::is_space;
+use super::seam::{Expect, SpliceRequest};
+use super::slot::Slot;
 use crate::json::{CutState, Kind};
 
-impl Splice {
-    /// Creates the flow of text that was joined.
-    pub(super) fn flow(&self, slot: &Slot) -> Flow {
-        Flow::new(slot, self.caps.pending, Ellipsis::Ends)
-    }
+/// Whether the new text of this attempt has only closers until now. Members that the fragment has
+/// before the one that was cut are new text, too.
+pub(super) fn closes_only(
+    slot: &Slot,
+    expect: Expect,
+    attempt: &SpliceAttempt,
+    fragment: &str,
+) -> bool {
+    let new = fragment.get(attempt.candidate.at..).unwrap_or_default();
+    attempt.setup.deferred.is_empty() && may_end_early(slot, expect, new)
+}
 
-    /// Whether the early end of this attempt is the end of the document: the previous answer to
-    /// this cut ended there, too, the cut is after a whole value, the answer began with the anchor,
-    /// and no ellipsis replaces missing text.
-    pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
-            return false;
-        };
-        let Some(attempt) = deciding.attempts.get(winner) else {
-            return false;
-        };
-        let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
-        let new = deciding
-            .fragment
-            .text
-            .get(attempt.candidate.at..)
-            .unwrap_or_default();
-        let new = up_to_root_end(slot, new);
-        // The anchor without its first characters counts like the whole anchor.
-        let is_nearly =
-            self.request.expect == Expect::Any || attempt.candidate.overlap + LOST >= anchor;
-        let is_proven = is_nearly && attempt.is_proven(&deciding.fragment.text);
-        let began_as_asked = attempt.candidate.start.is_requested()
-            || attempt.candidate.overlap >= anchor
-            || is_proven;
-        self.request.believes_early_end
-            && is_after_value(slot)
-            && began_as_asked
-            && !new.contains(['.', '…'])
-    }
-
-    /// Whether the new text of this attempt has only closers until now. Members that the fragment
-    /// has before the one that was cut are new text, too.
-    pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
-            return false;
-        };
-        let Some(attempt) = deciding.attempts.get(winner) else {
-            return false;
-        };
-        let new = deciding
-            .fragment
-            .text
-            .get(attempt.candidate.at..)
-            .unwrap_or_default();
-        attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
-    }
-
-    /// Whether the new text of this attempt only closes the root.
-    pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
-            return false;
-        };
-        let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);
-        is_done && self.closes_only(slot, winner)
-    }
+/// Whether the early end of this attempt is the end of the document: the previous answer to this
+/// cut ended there, too, the cut is after a whole value, the answer began with the anchor, and no
+/// ellipsis replaces missing text.
+pub(super) fn is_believed(
+    slot: &Slot,
+    request: &SpliceRequest,
+    anchor: &RequestedAnchorSearch,
+    attempt: &SpliceAttempt,
+    fragment: &str,
+) -> bool {
+    let new = fragment.get(attempt.candidate.at..).unwrap_or_default();
+    let new = up_to_root_end(slot, new);
+    let overlap = attempt.candidate.overlap;
+    // The anchor without its first characters counts like the whole anchor.
+    let is_nearly = request.expect == Expect::Any || overlap + LOST >= anchor.length;
+    let began_as_asked = attempt.candidate.start.is_requested()
+        || overlap >= anchor.length
+        || is_nearly && attempt.is_proven(fragment);
+    request.believes_early_end
+        && is_after_value(slot)
+        && began_as_asked
+        && !new.contains(['.', '…'])
 }
 
 /// Whether new text has only closers until now, although more text is due. A model that continues

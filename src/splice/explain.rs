@@ -7,7 +7,7 @@ use super::candidate::{AttemptStatus, Candidate};
 use super::deciding::Deciding;
 use super::seam::{Expect, Repair, Seam, SpliceError};
 use super::slot::Slot;
-use super::{Splice, State};
+use super::{Splice, SplicePhase};
 use crate::document::{Cut, Document};
 use crate::envelope::AllowedRoots;
 
@@ -53,13 +53,13 @@ pub struct RequestedAnchor {
 
 /// The candidates of a decision.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct CandidateReport {
     list: Vec<Candidate>,
     unlisted: usize,
     is_crowded: bool,
 }
 
-impl Candidates {
+impl CandidateReport {
     /// The requested candidate, which was not compared with others.
     pub(super) fn of_winner(candidate: &Candidate) -> Self {
         let won = Candidate {
@@ -79,9 +79,9 @@ impl Candidates {
 }
 
 /// The candidates with their results, the winner first.
-pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candidates {
-    let won = winner.and_then(|winner| deciding.attempts.get(winner));
-    let status = |(number, attempt): (usize, &super::attempt::Attempt)| {
+pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> CandidateReport {
+    let won = winner.and_then(|winner| deciding.attempts.open.get(winner));
+    let status = |(number, attempt): (usize, &super::attempt::SpliceAttempt)| {
         let status = match won {
             Some(_) if Some(number) == winner => AttemptStatus::Won,
             Some(won) if won.document() == attempt.document() => AttemptStatus::Same,
@@ -92,11 +92,17 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
             ..attempt.candidate.clone()
         }
     };
-    let mut candidates: Vec<Candidate> = deciding.attempts.iter().enumerate().map(status).collect();
+    let mut candidates: Vec<Candidate> = deciding
+        .attempts
+        .open
+        .iter()
+        .enumerate()
+        .map(status)
+        .collect();
     candidates.sort_by_key(|candidate| candidate.status != AttemptStatus::Won);
-    let rejected = &deciding.rejected;
+    let rejected = &deciding.attempts.rejected;
     candidates.extend(rejected.listed.iter().cloned());
-    Candidates {
+    CandidateReport {
         list: candidates,
         unlisted: rejected.unlisted,
         is_crowded: rejected.is_crowded,
@@ -107,12 +113,12 @@ impl Splice {
     /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text
     /// once more, for the paths: it is meant for people who ask why.
     pub fn explain(&self, slot: &Slot) -> Explained {
-        let open = if let State::Deciding(deciding) = &self.state {
+        let open = if let SplicePhase::Deciding(deciding) = &self.phase {
             Some(deciding)
         } else {
             None
         };
-        let Candidates {
+        let CandidateReport {
             list: candidates,
             unlisted,
             is_crowded,
@@ -121,13 +127,13 @@ impl Splice {
             |deciding| candidates_of(deciding, None),
         );
         Explained {
-            expect: self.request.expect,
-            cut: self.cut.clone(),
-            anchor: self.anchor.as_ref().map(|anchor| RequestedAnchor {
+            expect: self.task.request.expect,
+            cut: self.task.cut.clone(),
+            anchor: self.task.anchor.as_ref().map(|anchor| RequestedAnchor {
                 length: anchor.range.len(),
                 ambiguous: anchor.ambiguous,
             }),
-            paths: paths(slot, &self.cut, &candidates),
+            paths: paths(slot, &self.task.cut, &candidates),
             candidates,
             unlisted,
             is_crowded,

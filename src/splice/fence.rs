@@ -1,9 +1,8 @@
-//! Removes a fence around a fragment, and the text after the document's root.
+//! Removes a fence around a fragment.
 
 use std::borrow::Cow;
 
-use crate::document::Document;
-use crate::envelope::{AfterRoot, FENCE, FenceCloser};
+use crate::envelope::{FENCE, FenceCloser};
 
 /// The fence around a fragment, if there is one.
 #[derive(Clone, Debug, Default)]
@@ -13,14 +12,12 @@ pub(super) struct Fenced {
     after: String,
     /// The anchor was alone in the fence: the rest of the closing line is left out, and the text
     /// after it is the fragment.
-    outside: Option<Line>,
-    /// The root has ended; this filters the text after it.
-    after_root: Option<AfterRoot>,
+    outside: Option<ClosingLine>,
 }
 
 /// The line that closes a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum ClosingLine {
     Open,
     Ended,
 }
@@ -33,22 +30,22 @@ impl Fenced {
         is_new
     }
 
-    /// Whether text passes unchanged: there is no fence, and the root is open.
+    /// Whether text passes unchanged: there is no fence.
     pub(super) fn is_idle(&self) -> bool {
-        self.closer.is_none() && self.outside.is_none() && self.after_root.is_none()
+        self.closer.is_none() && self.outside.is_none()
     }
 
     /// Takes text, and returns the part inside the fence. Keeps at most `cap` bytes of the rest.
     pub(super) fn feed<'a>(&mut self, text: &'a str, cap: usize) -> Cow<'a, str> {
         match &mut self.outside {
             None => {}
-            Some(Line::Ended) => return Cow::Borrowed(text),
+            Some(ClosingLine::Ended) => return Cow::Borrowed(text),
             Some(line) => {
                 let end = text.find('\n');
                 *line = if end.is_some() {
-                    Line::Ended
+                    ClosingLine::Ended
                 } else {
-                    Line::Open
+                    ClosingLine::Open
                 };
                 return Cow::Borrowed(
                     text.get(end.map_or(text.len(), |end| end + 1)..)
@@ -77,33 +74,12 @@ impl Fenced {
             .is_none()
             .then(|| self.after.trim_start().trim_start_matches('`').to_owned());
         let after = after.filter(|_| self.after.contains(FENCE))?;
-        self.outside = Some(Line::Open);
+        self.outside = Some(ClosingLine::Open);
         self.after.clear();
         Some(self.feed(&after, 0).into_owned())
     }
 
     pub(super) fn take_after(&mut self) -> String {
         std::mem::take(&mut self.after)
-    }
-
-    pub(super) fn is_root_closed(&self) -> bool {
-        self.after_root.is_some()
-    }
-
-    /// Takes text after the document's root, if that has ended; returns the part that belongs to
-    /// the answer.
-    pub(super) fn after_root(&mut self, document: &Document, text: &str) -> String {
-        if self.after_root.is_none() && document.is_complete() {
-            self.after_root = Some(AfterRoot::new(document.fence_after_preamble()));
-        }
-        self.after_root
-            .as_mut()
-            .map(|after| after.feed(text))
-            .unwrap_or_default()
-    }
-
-    /// Nothing that follows belongs to the answer.
-    pub(super) fn end(&mut self) {
-        self.after_root = Some(AfterRoot::new(None));
     }
 }

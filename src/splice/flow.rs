@@ -18,8 +18,8 @@ use crate::children::KeyHash;
 use crate::error::SyntaxError;
 use crate::json::{CutState, Frame, Kind, Machine};
 pub(super) use member::DeferredMember;
-use member::MemberAgain;
-pub(super) use target::{Delivered, Sum, Target, Tried, skippable_len};
+use member::{DuplicateMember, delivered};
+pub(super) use target::{Delivered, DryRun, FlowTarget, TextSum, skippable_len};
 
 /// The reason why text can't flow any further.
 #[derive(Clone, Debug)]
@@ -48,13 +48,33 @@ pub(super) struct Flow {
     /// open at the cut.
     open: Vec<Option<KeyHash>>,
     cut: usize,
-    state: State,
+    state: FlowState,
     ellipsis: Ellipsis,
     /// Text that waits: a comma and a key, a member that may have been delivered.
     pending: String,
     cap: usize,
     deferred: Vec<DeferredMember>,
-    repairs: Vec<Repair>,
+    repairs: SeamRepairs,
+}
+
+/// The changes to a fragment's text, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeamRepairs(Vec<Repair>);
+
+impl SeamRepairs {
+    fn note(&mut self, rule: Rule, offset: usize) {
+        self.0.push(Repair { rule, offset });
+    }
+
+    pub(super) fn as_slice(&self) -> &[Repair] {
+        &self.0
+    }
+
+    /// Returns the number of members that were left out because they had been delivered.
+    pub(super) fn dropped(&self) -> usize {
+        let is_dropped = |repair: &&Repair| repair.rule == Rule::MemberDropped;
+        self.0.iter().filter(is_dropped).count()
+    }
 }
 
 /// The handling of `"..."` as the last element of an array that was open at the cut, or as a key:
@@ -69,9 +89,24 @@ pub(super) enum Ellipsis {
     Seen,
 }
 
+impl Ellipsis {
+    /// Handles an ellipsis where an element or a key is due; `pending` is the text that waits.
+    ///
+    /// # Errors
+    /// Fails when it ends the fragment.
+    fn take(&mut self, pending: &mut String) -> Result<(), FlowError> {
+        if *self == Self::Ends {
+            pending.clear();
+            return Err(FlowError::Ellipsis);
+        }
+        *self = Self::Seen;
+        Ok(())
+    }
+}
+
 /// The end of the delivered text.
 #[derive(Clone, Copy, Debug)]
-struct Tail {
+struct CutShape {
     after_comma: bool,
     /// Whether it ends with a complete value.
     after_value: bool,
@@ -80,9 +115,9 @@ struct Tail {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum FlowState {
     /// No significant text has arrived.
-    Start(Tail),
+    Start(CutShape),
     /// In the key that was cut; `pending` has its text, which is already delivered.
     OpenKey,
     Plain,
@@ -99,7 +134,7 @@ enum State {
         escaped: bool,
     },
     /// In the value of a member that was delivered before.
-    Again(Box<MemberAgain>),
+    Again(Box<DuplicateMember>),
     /// After the value of such a member.
     AfterAgain {
         has_comma: bool,
@@ -117,7 +152,9 @@ impl Flow {
             let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
-        let tail = Tail {
+        // The shape is read once, before any text: repairs at the seam depend on the delivered end, which
+        // grows with each push.
+        let tail = CutShape {
             after_comma: !machine.in_token() && last == Some(&b','),
             after_value: machine.cut_state() == CutState::AfterValue
                 || in_number && last.is_some_and(u8::is_ascii_digit),
@@ -126,12 +163,12 @@ impl Flow {
         Self {
             open: slot.frames().iter().map(key).collect(),
             cut: slot.text().len(),
-            state: State::Start(tail),
+            state: FlowState::Start(tail),
             ellipsis,
             pending: String::new(),
             cap,
             deferred: Vec::new(),
-            repairs: Vec::new(),
+            repairs: SeamRepairs::default(),
         }
     }
 
@@ -140,7 +177,7 @@ impl Flow {
     ///
     /// # Errors
     /// Fails when the rest is illegal.
-    pub(super) fn begin<T: Target>(
+    pub(super) fn begin<T: FlowTarget>(
         &mut self,
         target: &mut T,
         rest: &str,
@@ -148,7 +185,8 @@ impl Flow {
     ) -> Result<(), FlowError> {
         self.deferred = deferred.to_vec();
         if !rest.is_empty() {
-            self.note(target, Rule::EscapeCompleted);
+            self.repairs
+                .note(Rule::EscapeCompleted, target.machine().offset());
             self.feed(target, rest)?;
         }
         Ok(())
@@ -157,32 +195,33 @@ impl Flow {
     /// Returns the number of bytes that wait.
     pub(super) fn pending(&self) -> usize {
         match &self.state {
-            State::OpenKey => 0,
-            State::Again(again) => again.pending(),
+            FlowState::OpenKey => 0,
+            FlowState::Again(again) => again.pending(),
             _ => self.pending.len(),
         }
     }
 
+    /// Returns the number of bytes that may wait.
+    pub(super) fn cap(&self) -> usize {
+        self.cap
+    }
+
     /// Whether all text that has arrived was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
-        self.pending() == 0 && !matches!(self.state, State::Again(_) | State::AfterAgain { .. })
+        self.pending() == 0
+            && !matches!(
+                self.state,
+                FlowState::Again(_) | FlowState::AfterAgain { .. }
+            )
     }
 
     /// Whether text is passed on unexamined.
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.state, State::Plain)
+        matches!(self.state, FlowState::Plain)
     }
 
-    pub(super) fn repairs(&self) -> &[Repair] {
+    pub(super) fn repairs(&self) -> &SeamRepairs {
         &self.repairs
-    }
-
-    /// Returns the number of members that were left out because they had been delivered.
-    pub(super) fn dropped(&self) -> usize {
-        self.repairs
-            .iter()
-            .filter(|repair| repair.rule == Rule::MemberDropped)
-            .count()
     }
 
     /// Whether members wait for the end of the one that was cut.
@@ -195,7 +234,11 @@ impl Flow {
     /// # Errors
     /// Fails at a byte that is illegal there, or at a member that must not be overwritten. The text
     /// before it was passed on.
-    pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
+    pub(super) fn feed<T: FlowTarget>(
+        &mut self,
+        target: &mut T,
+        text: &str,
+    ) -> Result<(), FlowError> {
         self.feed_root(target, text).map(|_| ())
     }
 
@@ -204,7 +247,7 @@ impl Flow {
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
-    pub(super) fn feed_root<T: Target>(
+    pub(super) fn feed_root<T: FlowTarget>(
         &mut self,
         target: &mut T,
         text: &str,
@@ -245,11 +288,13 @@ impl Flow {
     ///
     /// # Errors
     /// Fails when the waiting text is illegal.
-    pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+    pub(super) fn finish<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
-            State::Comma | State::Key { .. } | State::Dots { .. } => return self.release(target),
-            State::Again(ref again) => {
-                self.state = State::AfterAgain {
+            FlowState::Comma | FlowState::Key { .. } | FlowState::Dots { .. } => {
+                return self.release(target);
+            }
+            FlowState::Again(ref again) => {
+                self.state = FlowState::AfterAgain {
                     has_comma: again.has_comma(),
                 }
             }
@@ -263,8 +308,10 @@ impl Flow {
     fn bulk(&self, machine: &Machine, text: &str) -> usize {
         let bytes = text.as_bytes();
         match self.state {
-            State::Plain => {}
-            State::Comma if in_array(machine) && bytes.first().is_some_and(u8::is_ascii_digit) => {
+            FlowState::Plain => {}
+            FlowState::Comma
+                if in_array(machine) && bytes.first().is_some_and(u8::is_ascii_digit) =>
+            {
                 return numbers_len(bytes);
             }
             _ => return 0,
@@ -308,62 +355,58 @@ impl Flow {
         found.map_or(bytes.len(), |at| at + 1)
     }
 
-    /// Whether the character is legal after any legal comma of an array, and needs no examination.
-    fn begins_element<T: Target>(&self, target: &T, c: char) -> bool {
-        match c {
-            '-' | '0'..='9' | 't' | 'f' | 'n' => true,
-            '{' | '[' => target.machine().frames().len() < target.slot().document().max_depth(),
-            _ => false,
-        }
-    }
-
     /// Passes on text that needs no examination, and a comma that waits before it.
-    fn pass<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
+    fn pass<T: FlowTarget>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
         if self.pending.is_empty() {
-            self.state = State::Plain;
+            self.state = FlowState::Plain;
             return Ok(target.take(text)?);
         }
         self.pending.push_str(text);
         self.release(target)
     }
 
-    fn step<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
+    fn step<T: FlowTarget>(
+        &mut self,
+        target: &mut T,
+        c: char,
+        text: &str,
+    ) -> Result<(), FlowError> {
         match &mut self.state {
-            &mut State::Start(tail) => self.start(target, tail, c, text),
-            State::OpenKey => {
+            &mut FlowState::Start(tail) => self.start(target, tail, c, text),
+            FlowState::OpenKey => {
                 target.take(text)?;
                 if target.machine().in_string() {
                     self.pending.push_str(text);
                     return Ok(());
                 }
                 let hash = KeyHash::of_raw(&std::mem::take(&mut self.pending));
-                self.state = State::Plain;
+                self.state = FlowState::Plain;
                 // The beginning of the key was delivered: the member can't be left out as a repeat
                 // of the other one.
-                if self.delivered(target, hash).is_some() {
+                if delivered(target, self.cut, hash).is_some() {
                     Err(FlowError::Overwrites)
                 } else {
                     Ok(())
                 }
             }
-            State::Plain => self.plain(target, c, text),
-            State::Comma if is_space(c) => {
+            FlowState::Plain => self.plain(target, c, text),
+            FlowState::Comma if is_space(c) => {
                 self.pending.push_str(text);
                 Ok(())
             }
-            State::KeyDue if is_space(c) => Ok(target.take(text)?),
-            State::Comma | State::KeyDue if c == '"' => {
+            FlowState::KeyDue if is_space(c) => Ok(target.take(text)?),
+            FlowState::Comma | FlowState::KeyDue if c == '"' => {
                 self.pending.push_str(text);
                 let in_object = in_object(target.machine());
                 self.state = if in_object {
-                    State::Key { escaped: false }
+                    FlowState::Key { escaped: false }
                 } else {
-                    State::Dots { is_closed: false }
+                    FlowState::Dots { is_closed: false }
                 };
                 Ok(())
             }
-            State::Comma | State::KeyDue => {
-                if in_array(target.machine()) && self.begins_element(target, c) {
+            FlowState::Comma | FlowState::KeyDue => {
+                if in_array(target.machine()) && begins_element(target, c) {
                     return self.pass(target, text);
                 }
                 // A comma that nothing legal follows is not delivered.
@@ -373,23 +416,23 @@ impl Flow {
                 self.release(target)?;
                 self.plain(target, c, text)
             }
-            State::Key { escaped } => {
+            FlowState::Key { escaped } => {
                 self.pending.push_str(text);
                 let ends = c == '"' && !*escaped;
                 *escaped = c == '\\' && !*escaped;
                 if ends { self.end_key(target) } else { Ok(()) }
             }
-            &mut State::Dots { is_closed } => self.dots(target, is_closed, c, text),
-            State::Again(_) => self.again(target, c, text),
-            State::AfterAgain { .. } if is_space(c) => Ok(()),
-            &mut State::AfterAgain { has_comma } => match c {
+            &mut FlowState::Dots { is_closed } => self.dots(target, is_closed, c, text),
+            FlowState::Again(_) => self.again(target, c, text),
+            FlowState::AfterAgain { .. } if is_space(c) => Ok(()),
+            &mut FlowState::AfterAgain { has_comma } => match c {
                 ',' if has_comma => self.comma(),
                 ',' => {
-                    self.state = State::KeyDue;
+                    self.state = FlowState::KeyDue;
                     Ok(())
                 }
                 _ => {
-                    self.state = State::Plain;
+                    self.state = FlowState::Plain;
                     self.plain(target, c, text)
                 }
             },
@@ -397,10 +440,10 @@ impl Flow {
     }
 
     /// Takes the first significant text: a comma may be missing, or there may be one too many.
-    fn start<T: Target>(
+    fn start<T: FlowTarget>(
         &mut self,
         target: &mut T,
-        tail: Tail,
+        tail: CutShape,
         c: char,
         text: &str,
     ) -> Result<(), FlowError> {
@@ -408,10 +451,10 @@ impl Flow {
         let in_object = in_object(machine);
         if machine.in_string() {
             if !is_in_key(target.slot()) {
-                self.state = State::Plain;
+                self.state = FlowState::Plain;
                 return self.plain(target, c, text);
             }
-            self.state = State::OpenKey;
+            self.state = FlowState::OpenKey;
             let from = machine.token_start().saturating_add(1);
             target
                 .slot()
@@ -424,18 +467,19 @@ impl Flow {
         if is_space(c) {
             return Ok(target.take(text)?);
         }
-        self.state = State::Plain;
+        self.state = FlowState::Plain;
         if tail.after_comma && c == ',' {
-            self.note(target, Rule::CommaDropped);
+            self.repairs
+                .note(Rule::CommaDropped, target.machine().offset());
             self.state = if in_object {
-                State::KeyDue
+                FlowState::KeyDue
             } else {
-                State::Plain
+                FlowState::Plain
             };
             return Ok(());
         }
         if !tail.after_value && c == '"' && (in_object && tail.after_comma || in_array(machine)) {
-            self.state = State::KeyDue;
+            self.state = FlowState::KeyDue;
             return self.step(target, c, text);
         }
         let begins_value = matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
@@ -443,7 +487,8 @@ impl Flow {
         // again.
         let goes_on = tail.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if tail.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
-            self.note(target, Rule::CommaAdded);
+            self.repairs
+                .note(Rule::CommaAdded, target.machine().offset());
             self.comma()?;
             if in_object {
                 return self.step(target, c, text);
@@ -453,7 +498,12 @@ impl Flow {
         self.plain(target, c, text)
     }
 
-    fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
+    fn plain<T: FlowTarget>(
+        &mut self,
+        target: &mut T,
+        c: char,
+        text: &str,
+    ) -> Result<(), FlowError> {
         let machine = target.machine();
         // Only containers that were open at the cut are examined.
         let examined = machine
@@ -472,7 +522,7 @@ impl Flow {
     }
 
     /// Takes text of a string that has only dots so far, or the text after it.
-    fn dots<T: Target>(
+    fn dots<T: FlowTarget>(
         &mut self,
         target: &mut T,
         is_closed: bool,
@@ -483,27 +533,17 @@ impl Flow {
             '.' | '…' if !is_closed => self.pending.push_str(text),
             '"' if !is_closed && self.pending.ends_with(['.', '…']) => {
                 self.pending.push_str(text);
-                self.state = State::Dots { is_closed: true };
+                self.state = FlowState::Dots { is_closed: true };
             }
             _ if is_closed && is_space(c) => self.pending.push_str(text),
             _ => {
                 if is_closed && c == ']' {
-                    self.ellipsis()?;
+                    self.ellipsis.take(&mut self.pending)?;
                 }
                 self.release(target)?;
                 return self.plain(target, c, text);
             }
         }
-        Ok(())
-    }
-
-    /// Handles an ellipsis where an element or a key is due.
-    fn ellipsis(&mut self) -> Result<(), FlowError> {
-        if self.ellipsis == Ellipsis::Ends {
-            self.pending.clear();
-            return Err(FlowError::Ellipsis);
-        }
-        self.ellipsis = Ellipsis::Seen;
         Ok(())
     }
 
@@ -515,26 +555,29 @@ impl Flow {
     /// Keeps a comma until the next character shows what it separates.
     fn comma(&mut self) -> Result<(), FlowError> {
         self.pending.push(',');
-        self.state = State::Comma;
+        self.state = FlowState::Comma;
         Ok(())
     }
 
-    fn release<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
-        self.state = State::Plain;
+    fn release<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
+        self.state = FlowState::Plain;
         let passed = target.take(&self.pending);
         self.pending.clear();
         Ok(passed?)
     }
+}
 
-    fn note<T: Target>(&mut self, target: &T, rule: Rule) {
-        self.repairs.push(Repair {
-            rule,
-            offset: target.machine().offset(),
-        });
+/// Whether the character is legal after any legal comma of an array, and needs no examination.
+fn begins_element<T: FlowTarget>(target: &T, c: char) -> bool {
+    match c {
+        '-' | '0'..='9' | 't' | 'f' | 'n' => true,
+        '{' | '[' => target.machine().frames().len() < target.slot().document().max_depth(),
+        _ => false,
     }
 }
 
 /// Below this number of bytes a loop finds a byte faster than a search that has to be prepared.
+// Most pushes of a stream are shorter. `scripts/instructions` counts text after a seam.
 const SHORT: usize = 16;
 
 /// Returns the length of the whole numbers that `text` begins with: digits, and commas that a digit

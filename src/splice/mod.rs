@@ -8,50 +8,53 @@
 //! ```
 //! A splice knows text and grammar. It does not know calls, events and retries.
 
+mod answer_tail;
 mod attempt;
 mod candidate;
 mod cursor;
+mod cut_context;
 mod decide;
 mod deciding;
 mod early_end;
 mod explain;
 mod fence;
 mod flow;
-mod joining;
-mod place;
+mod joined;
 mod predictor;
 mod prior;
 mod reader;
 mod requested;
 mod rewind;
-mod run;
 mod score;
 mod seam;
 mod series;
 mod slot;
-mod strip;
+mod tag_stripper;
+mod task;
 pub(crate) mod text;
 
 use std::borrow::Cow;
 
+use crate::document::Document;
 use crate::document::RootSearch;
-use crate::document::{Cut, Document};
 use crate::json::Sink;
 use crate::limits::Limits;
 pub use crate::overlap::Anchor;
 pub use candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
-use deciding::{Caps, Deciding};
-use explain::Candidates;
+use deciding::Deciding;
+use explain::CandidateReport;
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
-use flow::{Delivered, Flow, FlowError, Target as _, is_space};
+use flow::is_space;
+use joined::JoinedFragment;
 pub use prior::Start;
-use requested::{Requested, Seen};
+use requested::{Requested, RequestedStep};
 pub(crate) use rewind::replaced;
-use score::End;
+use score::FragmentEnd;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
 pub use slot::Slot;
-use strip::{Piece, Strip};
+use tag_stripper::{StrippedPiece, TagStripper};
+use task::SpliceTask;
 
 /// Joins one fragment to one document.
 ///
@@ -71,36 +74,27 @@ use strip::{Piece, Strip};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Splice {
-    request: SpliceRequest,
-    cut: Cut,
-    anchor: Option<Anchor>,
-    strip: Strip,
+    task: SpliceTask,
+    strip: TagStripper,
     fenced: Fenced,
-    caps: Caps,
     /// The most bytes that waited for the decision.
     max_pending: usize,
-    state: State,
-    /// The fragment after the document's root, from its first significant character on: its first
-    /// bytes.
-    after_root: String,
+    phase: SplicePhase,
     /// The results of the candidates, for an explanation.
-    candidates: Candidates,
+    candidates: CandidateReport,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum SplicePhase {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
     Opening(RootSearch, String),
     /// The fragment has followed the request up to here.
     Requested(Requested),
     /// It is not decided where the fragment begins.
     Deciding(Box<Deciding>),
-    Joined(Seam, Flow),
-    Failed {
-        seam: Option<Seam>,
-        repairs: Vec<Repair>,
-        error: SpliceError,
-    },
+    Joined(JoinedFragment),
+    /// The fragment was not joined.
+    Failed(SpliceError),
 }
 
 impl Splice {
@@ -108,50 +102,49 @@ impl Splice {
     /// A fragment that does not begin as the request asks costs one pass over the last 4 KiB of the
     /// delivered text, at its first character that shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
-        let mut request = request.into();
-        if request.after_gap && request.expect == Expect::Exact {
-            // The fragment continues the skipped part, whose end is not in the document.
-            request.expect = Expect::Any;
-        }
-        let text = slot.document().text();
-        let anchor = slot
-            .document()
-            .root_start()
-            .and_then(|_| requested_anchor(text, &request, limits));
-        let caps = Caps::new(limits);
-        let state = match &anchor {
-            Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
-            None => State::Opening(slot.document().fresh_search(), String::new()),
+        let task = SpliceTask::new(slot, request.into(), limits);
+        let phase = match &task.anchor {
+            Some(anchor) => SplicePhase::Requested(Requested::new(
+                slot,
+                &task.request,
+                anchor,
+                task.caps.pending,
+            )),
+            None => SplicePhase::Opening(slot.document().fresh_search(), String::new()),
         };
         Self {
-            strip: Strip::new(&request),
-            request,
-            cut: slot.document().cut(),
-            anchor,
+            strip: TagStripper::new(&task.request),
+            task,
             fenced: Fenced::default(),
-            caps,
             max_pending: 0,
-            state,
-            after_root: String::new(),
-            candidates: Candidates::default(),
+            phase,
+            candidates: CandidateReport::default(),
         }
     }
 
     /// Returns where the fragment is expected to begin.
     pub(crate) fn expect(&self) -> Expect {
-        self.request.expect
+        self.task.request.expect
     }
 
     /// Returns the first significant character of the fragment after the document's root.
     pub(crate) fn after_root(&self) -> Option<char> {
-        self.after_root.chars().next()
+        match &self.phase {
+            SplicePhase::Joined(joined) => joined.after_root().chars().next(),
+            _ => None,
+        }
     }
 
     /// Returns whether the answer does not end with the document's root: JSON follows in the
     /// fragment, or, after a remark, a later root in which the fragment ends.
     pub(crate) fn has_more_json(&self, document: &Document) -> bool {
-        matches!(self.after_root(), Some('{' | ',' | ':' | '"'))
-            || document.ends_in_later_root(&self.after_root)
+        match &self.phase {
+            SplicePhase::Joined(joined) => {
+                let after = joined.after_root();
+                after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
+            }
+            _ => false,
+        }
     }
 
     /// Returns the candidates that were tried, once it is decided, the winner first. Empty if
@@ -172,7 +165,7 @@ impl Splice {
     /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was
     /// delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
-        self.anchor.as_ref()
+        self.task.anchor.as_ref()
     }
 
     /// Takes text of the fragment. Certain text is pushed to the document. Text after the
@@ -197,42 +190,35 @@ impl Splice {
         sink: &mut S,
     ) -> Result<(), SpliceError> {
         if self.strip.is_idle(text) {
-            if let State::Joined(_, flow) = &mut self.state
+            if let SplicePhase::Joined(joined) = &mut self.phase
                 && self.fenced.is_idle()
+                && joined.is_flowing()
             {
-                // The decision has no work left, so text goes directly to the document.
-                let left = match flow.is_in_string(slot.document().machine(), text) {
-                    true => Delivered { slot, sink }
-                        .take(text)
-                        .map(|()| 0)
-                        .map_err(FlowError::from),
-                    false => flow.feed_root(&mut Delivered { slot, sink }, text),
-                };
-                if matches!(left, Ok(0)) && !slot.document().is_complete() {
-                    return Ok(());
-                }
-                self.delivered(slot, text, left, sink);
-            } else {
-                self.take(slot, text, sink);
+                // The decision has no work left.
+                return joined.deliver_flowing(slot, text, sink);
             }
+            self.take(slot, text, sink);
             return self.outcome();
         }
         for piece in self.strip.feed(text) {
-            let goes_on = match (&piece, &self.state) {
-                (Piece::Tag(_), State::Requested(requested)) => requested.may_be_tag(),
-                (piece, _) => matches!(piece, Piece::Text(_)),
+            let goes_on = match (&piece, &self.phase) {
+                (StrippedPiece::Tag(_), SplicePhase::Requested(requested)) => {
+                    requested.may_be_tag()
+                }
+                (piece, _) => matches!(piece, StrippedPiece::Text(_)),
             };
             if !goes_on {
                 let left = self.compare(slot, "", sink);
                 self.deliver(slot, &left, sink);
             }
-            match (piece, &mut self.state) {
-                (Piece::Text(text), _) => self.take(slot, &text, sink),
-                (Piece::Mark, State::Deciding(deciding)) => deciding.mark(slot),
-                (Piece::Tag(_), State::Requested(_)) => {}
-                (Piece::Tag(tag), State::Deciding(deciding)) if deciding.may_be_tag(&tag) => {}
-                (Piece::Tag(tag), _) => self.take(slot, &tag, sink),
-                (Piece::Mark, _) => {}
+            match (piece, &mut self.phase) {
+                (StrippedPiece::Text(text), _) => self.take(slot, &text, sink),
+                (StrippedPiece::Mark, SplicePhase::Deciding(deciding)) => deciding.mark(slot),
+                (StrippedPiece::Tag(_), SplicePhase::Requested(_)) => {}
+                (StrippedPiece::Tag(tag), SplicePhase::Deciding(deciding))
+                    if deciding.may_be_tag(&tag) => {}
+                (StrippedPiece::Tag(tag), _) => self.take(slot, &tag, sink),
+                (StrippedPiece::Mark, _) => {}
             }
         }
         self.outcome()
@@ -240,25 +226,25 @@ impl Splice {
 
     /// Takes text without the request's mark and tags.
     fn take<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        if let State::Opening(search, pending) = &mut self.state {
+        if let SplicePhase::Opening(search, pending) = &mut self.phase {
             pending.push_str(text);
             let found = search.feed(pending);
             // Text after the evidence of a root was not pending.
             let waited = found.map_or(pending.len(), |root| root.end);
             self.max_pending = self.max_pending.max(waited);
-            if waited > self.caps.pending {
-                return self.fail(SpliceError::Pending(self.caps.pending));
+            if waited > self.task.caps.pending {
+                return self.fail(SpliceError::Pending(self.task.caps.pending));
             }
             let Some(root) = found else { return };
             return self.open(slot, root.start, sink);
         }
-        let mut text = self.fenced.feed(text, self.caps.pending);
-        if matches!(self.state, State::Requested(_)) {
+        let mut text = self.fenced.feed(text, self.task.caps.pending);
+        if matches!(self.phase, SplicePhase::Requested(_)) {
             text = self.expect_requested(slot, &text, sink).into();
-        } else if matches!(self.state, State::Deciding(_)) {
+        } else if matches!(self.phase, SplicePhase::Deciding(_)) {
             text = self.decide(slot, &text, sink).into();
         }
-        if let State::Deciding(deciding) = &mut self.state
+        if let SplicePhase::Deciding(deciding) = &mut self.phase
             && deciding.is_anchor_alone()
             && let Some(after) = self.fenced.leave()
         {
@@ -266,10 +252,40 @@ impl Splice {
             text = self.decide(slot, &after, sink).into();
         }
         self.deliver(slot, &text, sink);
-        if self.fenced.is_root_closed() {
-            let after_fence = self.fenced.take_after();
-            self.deliver_after_root(slot, &after_fence, sink);
+        if let SplicePhase::Joined(joined) = &mut self.phase
+            && joined.is_root_closed()
+        {
+            joined.deliver_after_root(slot, &self.fenced.take_after(), sink);
         }
+    }
+
+    /// Delivers text after the seam, if there is one.
+    fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        if let SplicePhase::Joined(joined) = &mut self.phase {
+            joined.deliver(slot, text, sink);
+        }
+    }
+
+    /// Joins a fragment whose own root begins at the offset `root` of the pending text, and
+    /// delivers the text from there on.
+    fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
+        if let Some(rest) = slot.document().rest_of_fence() {
+            // The fence before the root was cut inside its opening line.
+            let opened = slot.push_with(rest, sink);
+            debug_assert!(
+                opened.is_ok(),
+                "the rest of the opening line is legal: {opened:?}"
+            );
+        }
+        let SplicePhase::Opening(_, pending) = &mut self.phase else {
+            return;
+        };
+        let pending = std::mem::take(pending);
+        let own_root = Candidate::new(Alignment::Start, Start::Requested, root, 0);
+        let seam = self.task.seam_of(&own_root, 1.0, self.max_pending);
+        let mut joined = JoinedFragment::new(slot, seam, true, self.task.caps.pending);
+        joined.deliver(slot, pending.get(root..).unwrap_or_default(), sink);
+        self.phase = SplicePhase::Joined(joined);
     }
 
     /// Takes text while the fragment does what was requested. Returns the text after the decision.
@@ -280,22 +296,24 @@ impl Splice {
         sink: &mut S,
     ) -> String {
         for (at, c) in text.char_indices() {
-            let State::Requested(requested) = &mut self.state else {
+            let SplicePhase::Requested(requested) = &mut self.phase else {
                 break;
             };
             let seen = requested.take(slot, c);
             self.max_pending = self.max_pending.max(requested.text.len());
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
             match seen {
-                Seen::AsAsked => {}
-                Seen::Verified(attempt) => {
+                RequestedStep::AsAsked => {}
+                RequestedStep::Verified(attempt) => {
                     let fragment = std::mem::take(&mut requested.text);
-                    self.candidates = Candidates::of_winner(&attempt.candidate);
-                    let seam = self.seam_of(&attempt.candidate, 1.0);
-                    self.join_at(slot, &attempt, &fragment, seam, sink);
+                    self.candidates = CandidateReport::of_winner(&attempt.candidate);
+                    let seam = self.task.seam_of(&attempt.candidate, 1.0, self.max_pending);
+                    let joined =
+                        JoinedFragment::at(slot, &self.task, &attempt, &fragment, seam, sink);
+                    self.phase = SplicePhase::Joined(joined);
                     return rest.to_owned();
                 }
-                Seen::Other => return self.compare(slot, rest, sink),
+                RequestedStep::Other => return self.compare(slot, rest, sink),
             }
         }
         String::new()
@@ -304,17 +322,14 @@ impl Splice {
     /// Lets all candidates take the fragment: the text so far, and the rest. Returns the text after
     /// the decision.
     fn compare<S: Sink + ?Sized>(&mut self, slot: &mut Slot, rest: &str, sink: &mut S) -> String {
-        let (State::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor) else {
+        let (SplicePhase::Requested(requested), Some(anchor)) =
+            (&mut self.phase, &self.task.anchor)
+        else {
             return rest.to_owned();
         };
         let mut text = std::mem::take(&mut requested.text);
         text.push_str(rest);
-        self.state = State::Deciding(Box::new(Deciding::new(
-            slot,
-            &self.request,
-            anchor,
-            self.caps,
-        )));
+        self.phase = SplicePhase::Deciding(Box::new(Deciding::new(slot, &self.task, anchor)));
         self.decide(slot, &text, sink)
     }
 
@@ -324,7 +339,8 @@ impl Splice {
         // chunkings. A run of text has no character after which one could fall.
         let mut rest = Cow::Borrowed(text);
         let mut at = 0;
-        while let (State::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..)) {
+        while let (SplicePhase::Deciding(deciding), Some(left)) = (&mut self.phase, rest.get(at..))
+        {
             let Some(c) = left.chars().next() else { break };
             let run = deciding.take_run(slot, left);
             if run == 0 {
@@ -332,25 +348,77 @@ impl Splice {
             }
             at += run.max(c.len_utf8());
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
-            let is_full = deciding.pending() > self.caps.pending;
+            let is_full = deciding.fragment.pending() > self.task.caps.pending;
             if deciding.fragment.is_fenced && self.fenced.open() {
                 // The rest may contain the line that closes the fence.
                 rest = Cow::Owned(
                     self.fenced
-                        .feed(rest.get(at..).unwrap_or_default(), self.caps.pending)
+                        .feed(rest.get(at..).unwrap_or_default(), self.task.caps.pending)
                         .into_owned(),
                 );
                 at = 0;
             }
-            if let Some((winner, posterior)) = deciding.winner(slot, false)
-                && !self.closes_only(slot, winner)
-            {
+            if let Some((winner, posterior)) = deciding.winner(slot, false) {
                 self.join(slot, winner, posterior, sink);
             } else if is_full {
-                self.fail(SpliceError::Pending(self.caps.pending));
+                self.fail(SpliceError::Pending(self.task.caps.pending));
             }
         }
         rest.get(at..).unwrap_or_default().to_owned()
+    }
+
+    /// Joins at the attempt that has won over the others.
+    fn join<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        winner: usize,
+        posterior: f64,
+        sink: &mut S,
+    ) {
+        let SplicePhase::Deciding(deciding) = &mut self.phase else {
+            return;
+        };
+        self.candidates = explain::candidates_of(deciding, Some(winner));
+        let attempt = deciding.attempts.open.swap_remove(winner);
+        let may_be_another = deciding.may_be_another_element(slot, &attempt.candidate);
+        let fragment = std::mem::take(&mut deciding.fragment.text);
+        let others = deciding
+            .attempts
+            .open
+            .iter()
+            .filter(|other| other.document() != attempt.document());
+        let rivals = others
+            .map(|other| (other.candidate.alignment, other.candidate.overlap))
+            .collect();
+        let mut seam = Seam {
+            rivals,
+            ..self
+                .task
+                .seam_of(&attempt.candidate, posterior, self.max_pending)
+        };
+        seam.ambiguous |= may_be_another
+            || attempt.candidate.evidence.has_other_structure
+            || self.task.is_doubtful(&attempt, &fragment, &seam);
+        let joined = JoinedFragment::at(slot, &self.task, &attempt, &fragment, seam, sink);
+        self.phase = SplicePhase::Joined(joined);
+    }
+
+    /// Joins a fragment without new text.
+    fn repeat(&mut self, slot: &Slot, overlap: usize, posterior: f64) {
+        let SplicePhase::Deciding(deciding) = &self.phase else {
+            return;
+        };
+        self.candidates = explain::candidates_of(deciding, None);
+        let length = deciding.fragment.text.len();
+        let repeat = Candidate::new(Alignment::Repeat, Start::Requested, length, overlap);
+        let mut seam = self.task.seam_of(&repeat, posterior, self.max_pending);
+        seam.ambiguous |= self.task.is_flagged(posterior);
+        self.phase = SplicePhase::Joined(JoinedFragment::new(
+            slot,
+            seam,
+            true,
+            self.task.caps.pending,
+        ));
     }
 
     /// Ends the fragment.
@@ -374,46 +442,36 @@ impl Splice {
         // The waiting text may be half a mark. If it was text, the next fragment repeats it: it
         // closes no document.
         self.strip.drop_pending();
-        if let State::Opening(search, pending) = &mut self.state
+        if let SplicePhase::Opening(search, pending) = &mut self.phase
             && let Some(root) = search.settle(pending, false)
         {
             self.open(slot, root.start, sink);
         }
-        if matches!(&self.state, State::Requested(requested) if requested.is_blank()) {
+        if matches!(&self.phase, SplicePhase::Requested(requested) if requested.is_blank()) {
             self.fail(SpliceError::Empty);
         }
         let left = self.compare(slot, "", sink);
         self.deliver(slot, &left, sink);
-        if let State::Deciding(deciding) = &mut self.state {
+        if let SplicePhase::Deciding(deciding) = &mut self.phase {
             match deciding.end(slot) {
-                End::Join(winner, _)
-                    if self.ends_early(slot, winner) && !self.believes(slot, winner) =>
-                {
-                    self.fail(SpliceError::EarlyEnd);
-                }
-                End::Join(winner, posterior) => {
-                    let is_early = self.ends_early(slot, winner);
+                FragmentEnd::Join {
+                    winner,
+                    posterior,
+                    is_early,
+                } => {
                     self.join(slot, winner, posterior, sink);
-                    if let State::Joined(seam, _) = &mut self.state {
-                        seam.early_end = is_early;
+                    if let SplicePhase::Joined(joined) = &mut self.phase {
+                        joined.seam.early_end = is_early;
                     }
                 }
-                End::Repeat(overlap, posterior) => self.repeat(slot, overlap, posterior),
-                End::Failed(error) => self.fail(error),
+                FragmentEnd::Repeat(overlap, posterior) => self.repeat(slot, overlap, posterior),
+                FragmentEnd::Failed(error) => self.fail(error),
             }
         }
-        if let State::Joined(seam, flow) = &mut self.state {
-            let ended = flow.finish(&mut Delivered { slot, sink });
-            seam.early_end |= flow.has_ellipsis();
-            self.stop_at(slot, ended);
-        }
-        // This happens only at the end: a report on a seam must not depend on how the text was
-        // divided.
-        self.flag_break();
-        match &self.state {
-            State::Joined(seam, _) => Ok(seam.clone()),
-            State::Failed { error, .. } => Err(error.clone()),
-            State::Opening(..) | State::Requested(_) | State::Deciding(_) => {
+        match &mut self.phase {
+            SplicePhase::Joined(joined) => joined.finish(slot, sink),
+            SplicePhase::Failed(error) => Err(error.clone()),
+            SplicePhase::Opening(..) | SplicePhase::Requested(_) | SplicePhase::Deciding(_) => {
                 Err(SpliceError::Empty)
             }
         }
@@ -421,20 +479,16 @@ impl Splice {
 
     /// Returns the seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
-        match &self.state {
-            State::Joined(seam, _)
-            | State::Failed {
-                seam: Some(seam), ..
-            } => Some(seam),
+        match &self.phase {
+            SplicePhase::Joined(joined) => Some(&joined.seam),
             _ => None,
         }
     }
 
     /// Returns the changes to the fragment's text, in order.
     pub fn repairs(&self) -> &[Repair] {
-        match &self.state {
-            State::Joined(_, flow) => flow.repairs(),
-            State::Failed { repairs, .. } => repairs,
+        match &self.phase {
+            SplicePhase::Joined(joined) => joined.repairs(),
             _ => &[],
         }
     }
@@ -442,42 +496,27 @@ impl Splice {
     /// Returns the bytes that wait for the decision, or after it for a key that may have been
     /// delivered.
     pub fn pending(&self) -> usize {
-        match &self.state {
-            State::Opening(_, pending) => pending.len(),
-            State::Requested(requested) => requested.text.len(),
-            State::Deciding(deciding) => deciding.fragment.text.len(),
-            State::Joined(_, flow) => flow.pending(),
-            State::Failed { .. } => 0,
+        match &self.phase {
+            SplicePhase::Opening(_, pending) => pending.len(),
+            SplicePhase::Requested(requested) => requested.text.len(),
+            SplicePhase::Deciding(deciding) => deciding.fragment.text.len(),
+            SplicePhase::Joined(joined) => joined.pending(),
+            SplicePhase::Failed(_) => 0,
         }
     }
 
     fn outcome(&self) -> Result<(), SpliceError> {
-        if let State::Failed { error, .. } = &self.state {
-            Err(error.clone())
-        } else {
-            Ok(())
+        match &self.phase {
+            SplicePhase::Joined(joined) => joined.outcome(),
+            SplicePhase::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
         }
     }
 
     fn fail(&mut self, error: SpliceError) {
-        if let State::Deciding(deciding) = &self.state {
+        if let SplicePhase::Deciding(deciding) = &self.phase {
             self.candidates = explain::candidates_of(deciding, None);
         }
-        let (seam, repairs) = (self.seam().cloned(), self.repairs().to_vec());
-        self.state = State::Failed {
-            seam,
-            repairs,
-            error,
-        };
+        self.phase = SplicePhase::Failed(error);
     }
-}
-
-/// The anchor that the request asked to repeat.
-fn requested_anchor(text: &str, request: &SpliceRequest, limits: &Limits) -> Option<Anchor> {
-    let anchor = Anchor::of(text, limits.continuation.max_anchor_chars)?;
-    let range = request.anchor.clone().unwrap_or(anchor.range);
-    Some(Anchor {
-        range,
-        ambiguous: anchor.ambiguous,
-    })
 }

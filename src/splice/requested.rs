@@ -5,7 +5,7 @@
 //! is not counted. With the first character that does something else, all candidates are
 //! [tried](super::deciding).
 
-use super::attempt::{Attempt, Lead};
+use super::attempt::{AttemptSetup, SpliceAttempt};
 use super::candidate::{Candidate, Evidence};
 use super::deciding::FEW;
 use super::early_end::may_end_early;
@@ -29,22 +29,24 @@ pub(super) struct Requested {
     /// New text that repeats the anchor may be the anchor once more.
     may_come_twice: bool,
     /// Takes the new text; `None` before the anchor is whole.
-    attempt: Option<Box<Attempt>>,
+    attempt: Option<Box<SpliceAttempt>>,
     /// Bytes of white space before the anchor, or of new text, that may wait.
     cap: usize,
 }
 
 /// Bytes of white space before the anchor, or of new text, that may wait here: each character looks
 /// at them again.
+// Chosen: white space before an answer is shorter, and new text decides with its first character.
+// Longer, and the square of it is the work for an answer of blanks.
 const WAITING: usize = 256;
 
 /// The meaning of a character of the fragment.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum RequestedStep {
     /// The fragment has followed the request up to here.
     AsAsked,
     /// Its new text continues the document.
-    Verified(Box<Attempt>),
+    Verified(Box<SpliceAttempt>),
     /// The fragment does something else, or may do so.
     Other,
 }
@@ -77,19 +79,19 @@ impl Requested {
     }
 
     /// Takes the next character of the fragment.
-    pub(super) fn take(&mut self, slot: &Slot, c: char) -> Seen {
+    pub(super) fn take(&mut self, slot: &Slot, c: char) -> RequestedStep {
         let Some(attempt) = &mut self.attempt else {
             return self.take_anchor(slot, c);
         };
         self.text.push(c);
         let is_legal = attempt.feed(slot, c.encode_utf8(&mut [0; 4])).is_ok();
         if !is_legal || !attempt.candidate.start.is_requested() {
-            return Seen::Other;
+            return RequestedStep::Other;
         }
         let new = self.text.get(attempt.candidate.at..).unwrap_or_default();
         let again = new.trim_start_matches(is_space);
         if new.len() > self.cap || self.may_come_twice && again == self.anchor {
-            return Seen::Other;
+            return RequestedStep::Other;
         }
         let waits = self.may_come_twice && self.anchor.starts_with(again)
             || may_end_early(slot, self.expect, new);
@@ -97,13 +99,13 @@ impl Requested {
             .attempt
             .take_if(|attempt| attempt.is_verified() && !waits)
         {
-            Some(attempt) => Seen::Verified(attempt),
-            None => Seen::AsAsked,
+            Some(attempt) => RequestedStep::Verified(attempt),
+            None => RequestedStep::AsAsked,
         }
     }
 
     /// Takes a character before or inside the anchor.
-    fn take_anchor(&mut self, slot: &Slot, c: char) -> Seen {
+    fn take_anchor(&mut self, slot: &Slot, c: char) -> RequestedStep {
         let is_due = self
             .anchor
             .get(self.matched..)
@@ -116,12 +118,12 @@ impl Requested {
             0
         };
         if !is_due && !may_precede || self.text.len() - self.matched > self.cap {
-            return Seen::Other;
+            return RequestedStep::Other;
         }
         if is_due && self.matched == self.anchor.len() {
             self.begin(slot);
         }
-        Seen::AsAsked
+        RequestedStep::AsAsked
     }
 
     /// Whether only white space has arrived.
@@ -154,12 +156,12 @@ impl Requested {
         } else {
             end - tail
         };
-        self.attempt = Some(Box::new(Attempt::new(
+        self.attempt = Some(Box::new(SpliceAttempt::new(
             slot,
             candidate,
-            Lead {
+            AttemptSetup {
                 skip,
-                ..Lead::default()
+                ..AttemptSetup::default()
             },
             self.cap,
         )));
@@ -169,8 +171,8 @@ impl Requested {
 #[cfg(test)]
 mod tests {
     use crate::limits::Limits;
-    use crate::splice::deciding::{Caps, Deciding};
-    use crate::splice::{Expect, Seam, Slot, Splice, SpliceError, SpliceRequest, State};
+    use crate::splice::deciding::Deciding;
+    use crate::splice::{Expect, Seam, Slot, Splice, SpliceError, SplicePhase, SpliceRequest};
 
     const DOCUMENTS: [&str; 4] = [
         r#"{"title": "Rain, \"wind\" and snow\n on the hills", "rows": [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}, {"id": 3}]}"#,
@@ -194,14 +196,11 @@ mod tests {
         let mut slot = Slot::new(limits);
         slot.push(delivered).unwrap();
         let mut splice = Splice::new(&slot, request.clone(), limits);
-        if let (State::Requested(_), Some(anchor), true) = (&splice.state, &splice.anchor, compares)
+        if let (SplicePhase::Requested(_), Some(anchor), true) =
+            (&splice.phase, &splice.task.anchor, compares)
         {
-            splice.state = State::Deciding(Box::new(Deciding::new(
-                &slot,
-                request,
-                anchor,
-                Caps::new(limits),
-            )));
+            let deciding = Deciding::new(&slot, &splice.task, anchor);
+            splice.phase = SplicePhase::Deciding(Box::new(deciding));
         }
         let _ = splice.feed(&mut slot, fragment);
         let seam = splice.finish(&mut slot).map(|seam| Seam {

@@ -1,25 +1,29 @@
 //! The scores of the candidates, and the decisions that they lead to while the fragment streams and
 //! at its end.
 
-use super::attempt::{ALONE, Attempt};
+use super::attempt::{ALONE, SpliceAttempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
-use super::cursor::{CutToken, value_start};
-use super::decide::{self, Decision, Rivals, Scored};
-use super::deciding::{Deciding, FEW, Fragment, Lost, Near};
-use super::early_end::only_closes;
+use super::cursor::{TokenAtCut, value_start};
+use super::cut_context::{CutContext, says_something};
+use super::decide::{self, AlternativeReadings, Decision, Scored};
+use super::deciding::{Deciding, FEW, Fragment, LostElementReading, RequestedAnchorSearch};
+use super::early_end::{closes_only, is_believed, only_closes};
 use super::flow::is_space;
-use super::place::{Place, says_something};
 use super::prior::{self, Start};
-use super::reader::Reader;
 use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use crate::json::Kind;
 
 /// The meaning of a fragment's end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum FragmentEnd {
     /// The attempt with this number wins, with this probability.
-    Join(usize, f64),
+    Join {
+        winner: usize,
+        posterior: f64,
+        /// Its new text only closes the root, although more was due.
+        is_early: bool,
+    },
     /// The fragment repeats this many bytes and has no new text, with this probability.
     Repeat(usize, f64),
     Failed(SpliceError),
@@ -61,22 +65,34 @@ impl Schedule {
         }
         is_due
     }
+
+    /// Records that the fragment's text has grown from `from` to `end` without a change, with the
+    /// same result as a check after each character but the last.
+    pub(super) fn skip(&mut self, text: &str, from: usize, end: usize) {
+        while self.next < end {
+            let after = self.next.max(from + 1);
+            let Some(at) = (after..end).find(|&at| text.is_char_boundary(at)) else {
+                return;
+            };
+            self.is_due(self.counts, at);
+        }
+    }
 }
 
 /// The new text and the data to compare it with.
 struct Scoring<'a> {
     slot: &'a Slot,
-    place: &'a Place,
-    near: &'a Near,
+    cut: &'a CutContext,
+    near: &'a RequestedAnchorSearch,
     fragment: &'a Fragment,
-    lost: Option<&'a Lost>,
+    lost: Option<&'a LostElementReading>,
     /// The fragment has ended, so no further text can verify a candidate.
     at_end: bool,
 }
 
 impl Scoring<'_> {
     /// Brings the evidence of a candidate up to date, and returns its score.
-    fn scored(&self, attempt: &mut Attempt) -> Scored {
+    fn scored(&self, attempt: &mut SpliceAttempt) -> Scored {
         let misfit = self.misfit(attempt);
         attempt.candidate.evidence.misfit = misfit;
         let lost = match attempt.candidate.alignment {
@@ -87,7 +103,9 @@ impl Scoring<'_> {
             }
             _ => f32::NEG_INFINITY,
         };
-        let proves_place = !self.place.is_after_gap || self.repeats_anchor(&attempt.candidate);
+        // Legal text after a gap continues the skipped part as well as the delivered one, so the score
+        // alone must not join it.
+        let proves_place = !self.cut.request.after_gap || self.repeats_anchor(&attempt.candidate);
         Scored {
             score: attempt.candidate.evidence.score(),
             lost,
@@ -96,7 +114,7 @@ impl Scoring<'_> {
             may_win: proves_place
                 && (attempt.is_verified() || self.at_end && self.may_end(attempt)),
             is_proven: self.at_end
-                && self.place.expect == Expect::Any
+                && self.cut.request.expect == Expect::Any
                 && attempt.is_proven(&self.fragment.text),
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
@@ -107,9 +125,9 @@ impl Scoring<'_> {
     /// Whether the candidate may win at the end of the fragment although the grammar has not
     /// verified it. An answer to a request for the anchor that repeats too little text may be a
     /// refusal, or another row.
-    fn may_end(&self, attempt: &Attempt) -> bool {
+    fn may_end(&self, attempt: &SpliceAttempt) -> bool {
         attempt.may_end()
-            && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
+            && (self.cut.request.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
 
     /// Whether the fragment repeats the whole anchor, and the anchor is unique. After a gap, text
@@ -124,59 +142,55 @@ impl Scoring<'_> {
 
     /// The bits that the new text costs after the delivered text, less those that it costs after
     /// the text before it.
-    fn misfit(&self, attempt: &mut Attempt) -> f32 {
+    fn misfit(&self, attempt: &mut SpliceAttempt) -> f32 {
         let at = attempt.candidate.at;
         if attempt.candidate.alignment == Alignment::Exact {
             return 0.0;
         }
         let new = self.new_text(&attempt.candidate);
-        attempt.new_text.take(at, new, self.place);
+        attempt.new_text.take(at, new, self.cut);
         let to = at + attempt.new_text.len();
         // Only the beginning of a long fragment is counted.
-        if self.fragment.at_cut.knows(to) {
-            (attempt.new_text.bits() - self.fragment.at_cut.between(at, to)).max(0.0)
+        if self.fragment.costs.at_cut.knows(to) {
+            (attempt.new_text.bits() - self.fragment.costs.at_cut.between(at, to)).max(0.0)
         } else {
             0.0
         }
     }
 
     fn new_text(&self, candidate: &Candidate) -> &str {
-        self.fragment.text.get(candidate.at..).unwrap_or_default()
+        self.fragment.from(candidate.at)
     }
 
     /// Goes on at the cut. Returns the score of the reading in which the element that was cut, or a
     /// whole one, is lost.
-    fn at_cut(&self, attempt: &mut Attempt) -> f32 {
-        let (place, new) = (self.place, self.new_text(&attempt.candidate));
+    fn at_cut(&self, attempt: &mut SpliceAttempt) -> f32 {
+        let (cut, new) = (self.cut, self.new_text(&attempt.candidate));
         let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
         let (due, skipped) = match attempt.candidate.at {
-            0 if place.is_key_due() => place.members_bits(element),
-            _ => place.next_bits(element),
+            0 if cut.is_key_due() => cut.members_bits(element),
+            _ => cut.next_bits(element),
         };
         let misfit = self.strangeness(attempt, new) - due;
-        let prior = attempt.candidate.start.prior(place.expect);
+        let prior = attempt.candidate.start.prior(cut.request.expect);
         attempt.candidate.evidence = Evidence::new(prior, 0.0, misfit);
-        let content = self
-            .fragment
-            .text
-            .get(self.fragment.begin..)
-            .unwrap_or_default();
+        let content = self.fragment.content();
         let next = self.next_element(self.fragment.text.len());
         next.map_or(prior + prior::SKIPPED + skipped, |score| {
-            score + place.after_element_bits(content)
+            score + cut.after_element_bits(content)
         })
     }
 
     /// Begins again before the cut.
-    fn restarted(&self, attempt: &mut Attempt) -> f32 {
-        let (place, new) = (self.place, self.new_text(&attempt.candidate));
+    fn restarted(&self, attempt: &mut SpliceAttempt) -> f32 {
+        let (cut, new) = (self.cut, self.new_text(&attempt.candidate));
         let opened = self.fragment.opened(attempt.candidate.at);
-        let (due, skipped) = place.opened_bits(opened);
+        let (due, skipped) = cut.opened_bits(opened);
         let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;
         evidence.misfit += strangeness;
         let skips = evidence.score() + prior::SKIPPED + skipped;
-        evidence.misfit -= due + place.next_bits(new).0.max(0.0);
+        evidence.misfit -= due + cut.next_bits(new).0.max(0.0);
         match evidence.element {
             Some(TakenElement {
                 depth,
@@ -184,8 +198,7 @@ impl Scoring<'_> {
                 lost,
                 identity,
             }) => {
-                let own =
-                    place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
+                let own = cut.element_bits(depth, self.fragment.from(at));
                 evidence.score() + lost - identity - own
             }
             None => skips,
@@ -202,16 +215,17 @@ impl Scoring<'_> {
     fn next_element(&self, to: usize) -> Option<f32> {
         let from = self.fragment.begin;
         let costs = &self.lost?.costs;
-        let gain = self.fragment.at_cut.between(from, to) - costs.before(to.saturating_sub(from));
-        Some(Start::Container.prior(self.place.expect) + prior::LOST + gain)
+        let gain =
+            self.fragment.costs.at_cut.between(from, to) - costs.before(to.saturating_sub(from));
+        Some(Start::Container.prior(self.cut.request.expect) + prior::LOST + gain)
     }
 
     /// The bits against the first key of the new text, once the key is known.
-    fn strangeness(&self, attempt: &mut Attempt, new: &str) -> f32 {
-        if attempt.strangeness.is_none() {
-            attempt.strangeness = self.place.strangeness(self.slot, new);
+    fn strangeness(&self, attempt: &mut SpliceAttempt, new: &str) -> f32 {
+        if attempt.new_text.strangeness.is_none() {
+            attempt.new_text.strangeness = self.cut.strangeness(self.slot, new);
         }
-        attempt.strangeness.unwrap_or_default()
+        attempt.new_text.strangeness.unwrap_or_default()
     }
 }
 
@@ -227,11 +241,11 @@ impl Deciding {
             return false;
         }
         let is_weak = || {
-            self.place
+            self.cut
                 .bits_in_order(slot, candidate.from)
                 .is_some_and(|bits| bits < prior::ENOUGH)
         };
-        if self.place.expect == Expect::Any && is_weak() {
+        if self.cut.request.expect == Expect::Any && is_weak() {
             return true;
         }
         let frames = slot.frames();
@@ -253,7 +267,7 @@ impl Deciding {
                 .is_some_and(|digest| last.next() == Some(digest))
                 && !is_identified(depth)
         };
-        let is_counted = || self.place.opened_bits(self.fragment.opened(candidate.at)).0 > 0.0;
+        let is_counted = || self.cut.opened_bits(self.fragment.opened(candidate.at)).0 > 0.0;
         let is_unknown =
             |depth| depth + 1 < frames.len() && !says_something(slot, depth) && !is_counted();
         let arrays = (0..frames.len())
@@ -266,34 +280,34 @@ impl Deciding {
 
     /// Brings the evidence up to date with the new text, and returns the scores.
     fn score(&mut self, slot: &Slot, at_end: bool) -> Vec<Scored> {
-        let (place, near, fragment, lost) =
-            (&self.place, &self.near, &self.fragment, self.lost.as_ref());
         let scoring = Scoring {
             slot,
-            place,
-            near,
-            fragment,
-            lost,
+            cut: &self.cut,
+            near: &self.near,
+            fragment: &self.fragment,
+            lost: self.readings.lost(),
             at_end,
         };
         self.attempts
+            .open
             .iter_mut()
             .map(|attempt| scoring.scored(attempt))
             .collect()
     }
 
-    fn rivals(&self, at_end: bool) -> Rivals {
-        let scene = self.scene();
+    /// Returns the scores of the alternative readings.
+    fn alternatives(&self, at_end: bool) -> AlternativeReadings {
+        let inputs = self.fragment.inputs(&self.cut);
+        let at_cut = &self.fragment.costs.at_cut;
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
-        let said = self.fragment.at_cut.between(begin, end);
-        let is_key = matches!(self.place.token, CutToken::Key { .. });
+        let said = at_cut.between(begin, end);
+        let is_key = matches!(self.cut.token, TokenAtCut::Key { .. });
         let most = if is_key {
             prior::UNLIKE_KEY
         } else {
             prior::UNLIKE
         };
-        let letter =
-            |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
+        let letter = |at| at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
         let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
         // A sentence can't continue after the quote that ends a key: the text after it is only
@@ -306,19 +320,15 @@ impl Deciding {
             .map_or(most, |quote| unlike(begin + quote + 1))
             .min(unlike(head))
             .min(most);
-        let following = self
-            .readers
-            .iter()
-            .map(|reader| reader.following(&scene))
-            .fold(f32::NEG_INFINITY, f32::max);
+        let following = self.readings.following(&inputs);
         // An anchor that may still be repeated; at the end, one that broke off with the edits so
         // far.
-        let nearly = Start::Nearly.prior(self.place.expect);
+        let nearly = Start::Nearly.prior(self.cut.request.expect);
         let near = match self
             .near
             .anchor
             .fewest_edits()
-            .filter(|_| self.place.expect != Expect::Exact)
+            .filter(|_| self.cut.request.expect != Expect::Exact)
         {
             Some(edits) if at_end => nearly + said - prior::EDIT * edits as f32,
             Some(_) => nearly + said / 2.0,
@@ -327,24 +337,19 @@ impl Deciding {
         let verbatim = match self.matcher.occurrence() {
             Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
             Some(from) => {
-                prior::tail(self.place.expect, self.place.tail.saturating_sub(from))
+                prior::tail(self.cut.request.expect, self.cut.tail.saturating_sub(from))
                     + prior::AT_WORD
             }
             None => f32::NEG_INFINITY,
         };
-        let differing = self
-            .readers
-            .iter()
-            .map(|reader| reader.differing(&scene))
-            .fold(self.contradicted.1, f32::max);
-        Rivals {
+        AlternativeReadings {
             repeating: following.max(near).max(verbatim + said)
                 + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
-            differing,
+            differing: self.readings.differing(&inputs),
             // Non-prose may be a separate value.
             other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
-            after_gap: if self.place.is_after_gap {
+            after_gap: if self.cut.request.after_gap {
                 prior::AFTER_GAP
             } else {
                 f32::NEG_INFINITY
@@ -355,7 +360,8 @@ impl Deciding {
     /// The risk that a decision may take now. A part of unknown origin waits while further text can
     /// reduce the risk.
     fn max_risk(&self, at_end: bool) -> f64 {
-        let waits = self.place.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
+        let waits =
+            self.cut.request.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
         if waits {
             self.caps.max_risk * prior::UNFLAGGED
         } else {
@@ -365,46 +371,38 @@ impl Deciding {
 
     /// The attempt that has won, and its probability.
     pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
-        let verified = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.is_verified())
-            .count();
         if !at_end {
-            let is_due = self
-                .schedule
-                .is_due((self.attempts.len(), verified), self.fragment.text.len());
+            let counts @ (_, verified) = self.attempts.counts();
+            let is_due = self.schedule.is_due(counts, self.fragment.text.len());
             if verified == 0 || !is_due {
                 return None;
             }
         }
         let scored = self.score(slot, at_end);
-        let rivals = self.rivals(at_end);
-        let max_risk = if self.rejected.is_crowded {
+        let others = self.alternatives(at_end);
+        let max_risk = if self.attempts.rejected.is_crowded {
             0.0
         } else {
             self.max_risk(at_end)
         };
-        let decision = decide::decide(&scored, rivals, max_risk);
+        let decision = decide::decide(&scored, others, max_risk);
         if at_end || decision != Decision::Wait {
-            for (attempt, one) in self.attempts.iter_mut().zip(&scored) {
-                attempt.candidate.posterior = decide::posterior(&scored, one, rivals);
+            for (attempt, one) in self.attempts.open.iter_mut().zip(&scored) {
+                attempt.candidate.posterior = decide::posterior(&scored, one, others);
             }
         }
         let Decision::Join(winner, posterior) = decision else {
             return None;
         };
-        let candidate = self
-            .attempts
-            .get(winner)
-            .map(|attempt| &attempt.candidate)?;
+        let attempt = self.attempts.open.get(winner)?;
+        let (fragment, expect) = (&self.fragment, self.cut.request.expect);
+        if !at_end && closes_only(slot, expect, attempt, &fragment.text) {
+            // Only the end of the fragment shows whether it ends the document early.
+            return None;
+        }
         // The anchor may be repeated a second time.
-        let new = self
-            .fragment
-            .text
-            .get(candidate.at..)
-            .unwrap_or_default()
-            .trim_start_matches(is_space);
+        let candidate = &attempt.candidate;
+        let new = fragment.from(candidate.at).trim_start_matches(is_space);
         let may_be_again = candidate.alignment == Alignment::Anchor
             && self.fragment.anchor_end.is_some()
             && !at_end;
@@ -416,36 +414,32 @@ impl Deciding {
     }
 
     /// Returns the meaning of the fragment's end.
-    pub(super) fn end(&mut self, slot: &Slot) -> End {
+    pub(super) fn end(&mut self, slot: &Slot) -> FragmentEnd {
         let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
-            return End::Failed(SpliceError::Empty);
+            return FragmentEnd::Failed(SpliceError::Empty);
         }
-        if self.place.expect == Expect::Any && slot.document().machine().in_string() {
+        if self.cut.request.expect == Expect::Any && slot.document().machine().in_string() {
             // The spaces at the end of a part are text of the string. The next part does not repeat
             // them.
             let white = self.fragment.text.get(end..).unwrap_or_default();
             end += white.len() - white.trim_start_matches(' ').len();
         }
-        self.note_contradictions();
-        self.attempts.iter_mut().for_each(Attempt::end);
+        self.readings
+            .note_contradictions(&self.fragment.inputs(&self.cut));
+        self.attempts.open.iter_mut().for_each(SpliceAttempt::end);
         // Before the repeat: the last closers of the delivered text are closers, too.
-        let is_closed = |attempt: &Attempt| {
+        let is_closed = |attempt: &SpliceAttempt| {
             attempt.candidate.alignment == Alignment::Exact && attempt.is_done()
         };
-        let content = self
-            .fragment
-            .text
-            .get(self.fragment.begin..)
-            .unwrap_or_default();
-        if !self.place.is_after_gap
-            && only_closes(slot, content)
-            && let Some(attempt) = self.attempts.iter().position(is_closed)
+        if !self.cut.request.after_gap
+            && only_closes(slot, self.fragment.content())
+            && let Some(attempt) = self.attempts.open.iter().position(is_closed)
         {
-            return End::Join(attempt, 1.0);
+            return self.join_at_end(slot, attempt, 1.0);
         }
         // All of the text is a tail of the delivered text, without significant text after it.
-        let is_tail = |attempt: &&Attempt| {
+        let is_tail = |attempt: &&SpliceAttempt| {
             let candidate = &attempt.candidate;
             let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
             let is_repeat = candidate.start.is_requested() || is_whole;
@@ -454,11 +448,13 @@ impl Deciding {
                 && candidate.alignment != Alignment::Exact
                 && !attempt.is_verified()
         };
-        let is_answer =
-            |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        let is_answer = |attempt: &SpliceAttempt| {
+            attempt.candidate.start.is_requested() && attempt.is_verified()
+        };
         let winner = self.winner(slot, true);
         let new = self
             .attempts
+            .open
             .iter()
             .filter(|attempt| attempt.candidate.at < end);
         let certainty = 1.0
@@ -467,27 +463,27 @@ impl Deciding {
                 .fold(0.0, f64::max);
         if let Some(attempt) = self
             .attempts
+            .open
             .iter()
             .find(is_tail)
-            .filter(|_| !self.attempts.iter().any(is_answer))
+            .filter(|_| !self.attempts.open.iter().any(is_answer))
         {
             let is_asked =
-                attempt.candidate.start.is_requested() && self.place.expect == Expect::Anchor;
-            return End::Repeat(
+                attempt.candidate.start.is_requested() && self.cut.request.expect == Expect::Anchor;
+            return FragmentEnd::Repeat(
                 attempt.candidate.overlap,
                 if is_asked { 1.0 } else { certainty },
             );
         }
-        let repeats =
-            self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
+        let repeats = self.readings.is_repeat() || self.matcher.may_repeat() && end >= FEW;
         if let Some((winner, posterior)) = winner {
-            return End::Join(winner, posterior);
+            return self.join_at_end(slot, winner, posterior);
         }
         if repeats {
             // The whole text repeats delivered text, and no repeat ends at the cut. Text that
             // repeats the end of the delivered text and continues it may occur twice.
             let overlaps = |least: usize, is_at_cut: bool| {
-                let mut candidates = self.attempts.iter().map(|attempt| &attempt.candidate);
+                let mut candidates = self.attempts.open.iter().map(|attempt| &attempt.candidate);
                 candidates.any(|one| one.overlap >= least && (one.at >= end) == is_at_cut)
             };
             let may_be_new = !overlaps(1, true) && overlaps(FEW, false);
@@ -496,23 +492,48 @@ impl Deciding {
             } else {
                 certainty
             };
-            return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
+            return FragmentEnd::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }
-        End::Failed(self.failure())
+        FragmentEnd::Failed(self.failure())
+    }
+
+    /// Returns the end of a fragment that is joined at this attempt.
+    fn join_at_end(&self, slot: &Slot, winner: usize, posterior: f64) -> FragmentEnd {
+        let is_early = |attempt: &&SpliceAttempt| {
+            let expect = self.cut.request.expect;
+            attempt.is_done() && closes_only(slot, expect, attempt, &self.fragment.text)
+        };
+        let early = self.attempts.open.get(winner).filter(is_early);
+        let is_believed = |attempt: &SpliceAttempt| {
+            let request = &self.cut.request;
+            is_believed(slot, request, &self.near, attempt, &self.fragment.text)
+        };
+        match early {
+            Some(attempt) if !is_believed(attempt) => FragmentEnd::Failed(SpliceError::EarlyEnd),
+            _ => FragmentEnd::Join {
+                winner,
+                posterior,
+                is_early: early.is_some(),
+            },
+        }
     }
 
     /// Returns why no candidate has won at the end of the fragment.
     fn failure(&self) -> SpliceError {
         let best = self
             .attempts
+            .open
             .iter()
             .map(|attempt| attempt.candidate.evidence.score())
             .fold(f32::MIN, f32::max);
-        match (self.attempts.as_slice(), self.contradicted.0) {
-            (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
-            _ if self.place.is_after_gap => SpliceError::AfterGap,
+        let (contradicted, score) = self.readings.contradicted();
+        match (self.attempts.open.as_slice(), contradicted) {
+            (_, Some(offset)) if score >= best => SpliceError::Differs(offset),
+            _ if self.cut.request.after_gap => SpliceError::AfterGap,
             ([], None) => SpliceError::NoAlignment,
-            (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
+            (attempts, _) if attempts.iter().any(SpliceAttempt::is_verified) => {
+                SpliceError::Ambiguous
+            }
             _ => SpliceError::Undecided,
         }
     }
@@ -520,7 +541,7 @@ impl Deciding {
 
 /// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps
 /// the white space unchanged.
-fn rank(attempt: &Attempt) -> u8 {
+fn rank(attempt: &SpliceAttempt) -> u8 {
     let candidate = &attempt.candidate;
     match candidate.start {
         Start::Nearly => u8::MAX,

@@ -6,11 +6,11 @@ use super::slot::Slot;
 /// The number series in the elements of an open array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    counters: Vec<Counter>,
+    counters: Vec<SeriesCounter>,
 }
 
 #[derive(Clone, Debug)]
-struct Counter {
+struct SeriesCounter {
     /// The key of a member with its quotes, or the number of an element in the row.
     place: String,
     /// The text before the digits.
@@ -23,17 +23,22 @@ struct Counter {
 
 /// Bits for a position where the due number follows, and against it where another number follows:
 /// if three elements count, and if two do.
+// Below the ten bits of a decision: a counter alone joins nothing, and a model that counts wrongly
+// is not refused for ever. Two elements may count by chance, so they are worth less than half.
+// docs/seam.md states both; tests/cases/seam/row-again-with-another-number.md shows them.
 const THREE: f32 = 9.0;
 const TWO: f32 = 4.0;
 
 /// Bytes of an element that are searched for numbers: ids are among its first members.
+// Chosen: the first members of a row, with some text before the id. Each scoring of a candidate
+// reads it again, so twice as much costs twice as much for each due score.
 const LOOKED_AT: usize = 512;
 
 impl Series {
     /// Returns the series of the array at this depth, from its last three whole elements.
     pub(super) fn of(slot: &Slot, depth: usize) -> Self {
         let children = slot.child_index().children(depth);
-        let rows: Vec<Vec<Number<'_>>> = children
+        let rows: Vec<Vec<SeriesNumber<'_>>> = children
             .iter()
             .rev()
             .take(3)
@@ -42,13 +47,13 @@ impl Series {
         let [last, before, rest @ ..] = rows.as_slice() else {
             return Self::default();
         };
-        let counter = |number: &Number<'_>| {
+        let counter = |number: &SeriesNumber<'_>| {
             let previous = number.same(before)?;
             let step = number.value.checked_sub(previous)?;
             let is_steady = rest
                 .first()
                 .is_none_or(|row| number.same(row) == previous.checked_sub(step));
-            (step != 0 && is_steady).then(|| Counter {
+            (step != 0 && is_steady).then(|| SeriesCounter {
                 place: number.place.clone().into_owned(),
                 prefix: number.prefix.to_owned(),
                 last: number.value,
@@ -68,7 +73,7 @@ impl Series {
             return 0.0;
         }
         let numbers = numbers(element, false);
-        let bits = |counter: &Counter| {
+        let bits = |counter: &SeriesCounter| {
             let number = numbers
                 .iter()
                 .find(|number| number.place == counter.place)?;
@@ -100,13 +105,13 @@ pub(super) fn head(element: &str) -> &str {
 
 /// A number of an element, or the one at the end of a string.
 #[derive(Clone, Debug, PartialEq)]
-struct Number<'a> {
+struct SeriesNumber<'a> {
     place: std::borrow::Cow<'a, str>,
     prefix: &'a str,
     value: i64,
 }
 
-impl Number<'_> {
+impl SeriesNumber<'_> {
     /// The number at the same position of another row.
     fn same(&self, row: &[Self]) -> Option<i64> {
         let other = row
@@ -119,7 +124,7 @@ impl Number<'_> {
 /// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the
 /// ones at the ends of its strings. Values that are containers end the search: ids are among the
 /// first members.
-fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
+fn numbers(element: &str, is_whole: bool) -> Vec<SeriesNumber<'_>> {
     let mut rest = head(element).trim_start_matches(is_space);
     let is_object = rest.starts_with('{');
     if let Some(inside) = rest.strip_prefix(['{', '[']) {
@@ -138,7 +143,7 @@ fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
         let place = key
             .take()
             .map_or_else(|| row.to_string().into(), Into::into);
-        found.extend(split(token).map(|(prefix, value)| Number {
+        found.extend(split(token).map(|(prefix, value)| SeriesNumber {
             place,
             prefix,
             value,

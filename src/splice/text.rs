@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::deciding::CONTENTS;
 use super::flow::is_space;
-use super::strip::{Piece, Strip};
+use super::tag_stripper::{StrippedPiece, TagStripper};
 use super::{Alignment, Expect, Seam, SpliceError, SpliceRequest};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
@@ -40,33 +40,51 @@ use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 #[derive(Clone, Debug)]
 pub struct TextSplice {
     anchor: Option<Anchor>,
-    matcher: Option<Matcher>,
-    strip: Strip,
+    strip: TagStripper,
     /// An anchor that may also occur elsewhere, or is short, is not enough.
     is_sure: bool,
-    scanner: EnvelopeScanner,
-    /// Where the delivered text ends, with and without white space.
+    /// Where the delivered text ends.
     offset: usize,
+    /// Bytes of the fragment that may wait.
+    cap: usize,
+    phase: TextPhase,
+}
+
+#[derive(Clone, Debug)]
+enum TextPhase {
+    Searching(Box<AnchorSearch>),
+    Joined(Box<JoinedText>),
+    Failed(SpliceError),
+}
+
+/// The search for the anchor in a fragment.
+#[derive(Clone, Debug)]
+struct AnchorSearch {
+    matcher: Matcher,
+    scanner: EnvelopeScanner,
+    /// Where the delivered text ends without white space.
     tail: usize,
+    /// The delivered text ends in a fenced block.
     in_block: bool,
-    /// The fragment up to the decision; empty after it.
+    /// The fragment up to now.
     pending: String,
     /// The offset at which its content begins, and the number of times that content began.
     begin: usize,
     begun: usize,
-    cap: usize,
-    state: State,
+}
+
+/// The repeat with which a fragment begins.
+#[derive(Debug)]
+struct FoundRepeat {
+    alignment: Alignment,
+    /// The delivered text that is repeated.
+    repeated: Range<usize>,
+    /// The fence around the repeat.
+    fence: Option<FenceCloser>,
 }
 
 #[derive(Clone, Debug)]
-enum State {
-    Deciding,
-    Joined(Box<Joined>),
-    Failed(SpliceError),
-}
-
-#[derive(Clone, Debug)]
-struct Joined {
+struct JoinedText {
     seam: Seam,
     /// Where in the white space at the end of the delivered text the fragment may continue to
     /// repeat it.
@@ -82,40 +100,33 @@ impl TextSplice {
     /// Creates a splice at the end of `text`. Takes O(text): a search for the anchor.
     pub fn new(text: &str, expect: Expect, limits: &Limits) -> Self {
         let anchor = Anchor::of(text, limits.continuation.max_anchor_chars);
-        let is_asked = expect != Expect::Exact && anchor.is_some();
-        let root = text.len() - text.trim_ascii_start().len();
-        let matcher = anchor.as_ref().filter(|_| is_asked);
-        let mut splice = Self {
-            matcher: matcher.map(|anchor| {
-                Matcher::new(
-                    text,
-                    anchor.range.clone(),
-                    root,
-                    limits.parser.overlap_window,
-                )
-            }),
-            anchor,
-            strip: Strip::new(&SpliceRequest::default()),
-            is_sure: false,
-            scanner: EnvelopeScanner::new(),
-            offset: text.len(),
-            tail: text.trim_end_matches(is_space).len(),
-            in_block: is_asked && ends_in_block(text),
-            pending: String::new(),
-            begin: 0,
-            begun: 0,
-            cap: limits.parser.max_pending_bytes,
-            state: State::Deciding,
+        let offset = text.len();
+        let phase = match &anchor {
+            Some(anchor) if expect != Expect::Exact => {
+                let range = anchor.range.clone();
+                TextPhase::Searching(Box::new(AnchorSearch::new(text, range, limits)))
+            }
+            anchor => {
+                let alignment = match anchor {
+                    Some(_) => Alignment::Exact,
+                    None => Alignment::Start,
+                };
+                let start = FoundRepeat {
+                    alignment,
+                    repeated: offset..offset,
+                    fence: None,
+                };
+                TextPhase::Joined(Box::new(JoinedText::new(offset, start, false, 0)))
+            }
         };
-        if !is_asked {
-            let alignment = if splice.anchor.is_some() {
-                Alignment::Exact
-            } else {
-                Alignment::Start
-            };
-            splice.join(alignment, text.len()..text.len(), None);
+        Self {
+            anchor,
+            strip: TagStripper::new(&SpliceRequest::default()),
+            is_sure: false,
+            offset,
+            cap: limits.parser.max_pending_bytes,
+            phase,
         }
-        splice
     }
 
     /// Makes a splice of a fragment that is delivered without a review, so the seam is never
@@ -126,7 +137,7 @@ impl TextSplice {
             ..Expect::Anchor.into()
         };
         Self {
-            strip: Strip::new(&request),
+            strip: TagStripper::new(&request),
             is_sure: true,
             ..Self::new(text, Expect::Anchor, limits)
         }
@@ -154,13 +165,13 @@ impl TextSplice {
         } else {
             for piece in self.strip.feed(fragment) {
                 match piece {
-                    Piece::Text(text) => self.take_text(delivered, &text, out),
-                    Piece::Tag(tag) => self.take_tag(delivered, &tag, out),
-                    Piece::Mark => {}
+                    StrippedPiece::Text(text) => self.take_text(delivered, &text, out),
+                    StrippedPiece::Tag(tag) => self.take_tag(delivered, &tag, out),
+                    StrippedPiece::Mark => {}
                 }
             }
         }
-        if let State::Failed(failure) = &self.state {
+        if let TextPhase::Failed(failure) = &self.phase {
             Err(failure.clone())
         } else {
             Ok(())
@@ -170,7 +181,7 @@ impl TextSplice {
     /// Ends a fragment that broke off: the next one repeats its uncertain end.
     pub(crate) fn break_off(&mut self) {
         self.strip.drop_pending();
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.phase {
             (joined.fence, joined.lead) = (None, String::new());
         }
     }
@@ -182,28 +193,25 @@ impl TextSplice {
     /// [`SpliceError::Pending`].
     pub fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
         let rest = self.strip.take_pending();
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.phase {
             joined.deliver("", 0, &rest, out);
         }
-        if matches!(self.state, State::Deciding) {
-            let is_blank = self.pending.trim().is_empty();
-            self.state = State::Failed(if is_blank {
-                SpliceError::Empty
-            } else {
-                SpliceError::NoAlignment
+        if let TextPhase::Searching(search) = &self.phase {
+            self.phase = TextPhase::Failed(match search.pending.trim() {
+                "" => SpliceError::Empty,
+                _ => SpliceError::NoAlignment,
             });
-            self.pending = String::new();
         }
-        match &mut self.state {
-            State::Joined(joined) => joined.finish(out),
-            State::Failed(failure) => Err(failure.clone()),
-            State::Deciding => Err(SpliceError::Empty),
+        match &mut self.phase {
+            TextPhase::Joined(joined) => joined.finish(out),
+            TextPhase::Failed(failure) => Err(failure.clone()),
+            TextPhase::Searching(_) => Err(SpliceError::Empty),
         }
     }
 
     /// Returns the seam, once the fragment has brought new text.
     pub fn seam(&self) -> Option<&Seam> {
-        if let State::Joined(joined) = &self.state {
+        if let TextPhase::Joined(joined) = &self.phase {
             Some(&joined.seam).filter(|_| joined.is_new)
         } else {
             None
@@ -212,20 +220,28 @@ impl TextSplice {
 
     /// Returns the number of bytes that wait for the decision.
     pub fn pending(&self) -> usize {
-        self.pending.len()
+        match &self.phase {
+            TextPhase::Searching(search) => search.pending.len(),
+            TextPhase::Joined(_) | TextPhase::Failed(_) => 0,
+        }
     }
 
     /// Takes text without the request's tags.
     fn take_text(&mut self, text: &str, fragment: &str, out: &mut String) {
         let mut at = 0;
         for c in fragment.chars() {
-            if !matches!(self.state, State::Deciding) {
+            let (TextPhase::Searching(search), Some(anchor)) = (&mut self.phase, &self.anchor)
+            else {
                 break;
-            }
+            };
             at += c.len_utf8();
-            self.take(text, c);
+            if let Some(found) = search.take(text, &anchor.range, c) {
+                self.join(found);
+            } else if search.pending.len() > self.cap {
+                self.phase = TextPhase::Failed(SpliceError::Pending(self.cap));
+            }
         }
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.phase {
             joined.deliver(
                 text,
                 self.offset,
@@ -235,23 +251,55 @@ impl TextSplice {
         }
     }
 
+    /// Decides: the text after the repeated text is new.
+    fn join(&mut self, found: FoundRepeat) {
+        let is_ambiguous = !found.repeated.is_empty()
+            && self
+                .anchor
+                .as_ref()
+                .is_none_or(|anchor| !is_evidence(anchor));
+        self.phase = if is_ambiguous && self.is_sure {
+            TextPhase::Failed(SpliceError::Ambiguous)
+        } else {
+            let pending = self.pending();
+            let joined = JoinedText::new(self.offset, found, is_ambiguous, pending);
+            TextPhase::Joined(Box::new(joined))
+        };
+    }
+
     /// Takes a tag of the request, as written.
     fn take_tag(&mut self, text: &str, tag: &str, out: &mut String) {
-        match &mut self.state {
+        match &mut self.phase {
             // A line end beside the tag may belong to the tag or to the text, so the offset is not
             // certain.
-            State::Joined(joined) if !joined.is_new => {
-                self.state = State::Failed(SpliceError::NoAlignment)
+            TextPhase::Joined(joined) if !joined.is_new => {
+                self.phase = TextPhase::Failed(SpliceError::NoAlignment);
             }
-            State::Joined(joined) if !tag.starts_with("</") => {
-                joined.deliver(text, self.offset, tag, out)
+            TextPhase::Joined(joined) if !tag.starts_with("</") => {
+                joined.deliver(text, self.offset, tag, out);
             }
-            State::Deciding | State::Joined(_) | State::Failed(_) => {}
+            TextPhase::Searching(_) | TextPhase::Joined(_) | TextPhase::Failed(_) => {}
+        }
+    }
+}
+
+impl AnchorSearch {
+    fn new(text: &str, anchor: Range<usize>, limits: &Limits) -> Self {
+        let root = text.len() - text.trim_ascii_start().len();
+        Self {
+            matcher: Matcher::new(text, anchor, root, limits.parser.overlap_window),
+            scanner: EnvelopeScanner::new(),
+            tail: text.trim_end_matches(is_space).len(),
+            in_block: ends_in_block(text),
+            pending: String::new(),
+            begin: 0,
+            begun: 0,
         }
     }
 
-    /// Takes the next character before the decision.
-    fn take(&mut self, text: &str, c: char) {
+    /// Takes the next character; returns the repeat that it completes. `anchor`: the requested
+    /// text, as a range of the delivered `text`.
+    fn take(&mut self, text: &str, anchor: &Range<usize>, c: char) -> Option<FoundRepeat> {
         let at = self.pending.len();
         self.pending.push(c);
         if let Some(mark) = self.scanner.take(c) {
@@ -259,26 +307,23 @@ impl TextSplice {
         }
         let mut found = None;
         for end in at + 1..=self.pending.len() {
-            let Some(matcher) = &mut self.matcher else {
-                return;
-            };
             let fragment = self.pending.as_bytes().get(..end).unwrap_or_default();
-            let is_repeat = matcher.may_repeat();
-            let hits = matcher.feed(text, fragment);
-            found = found.or_else(|| self.candidate_of(hits, end, is_repeat));
+            let is_repeat = self.matcher.may_repeat();
+            let hits = self.matcher.feed(text, fragment);
+            found = found.or_else(|| self.candidate_of(anchor, hits, end, is_repeat));
         }
-        if let Some((alignment, repeated)) = found {
-            let start = if alignment == Alignment::Anchor {
-                self.pending.len() - repeated.len()
-            } else {
-                self.begin
-            };
-            let fence = self.fence(text, start, repeated.start);
-            self.join(alignment, repeated, fence);
-        } else if self.pending.len() > self.cap {
-            self.pending = String::new();
-            self.state = State::Failed(SpliceError::Pending(self.cap));
-        }
+        let (alignment, repeated) = found?;
+        let start = if alignment == Alignment::Anchor {
+            self.pending.len() - repeated.len()
+        } else {
+            self.begin
+        };
+        let fence = self.fence(text, start, repeated.start);
+        Some(FoundRepeat {
+            alignment,
+            repeated,
+            fence,
+        })
     }
 
     /// Records that content may begin at `at`.
@@ -288,17 +333,17 @@ impl TextSplice {
             || before
                 .get(self.begin..)
                 .is_some_and(|text| text.trim().contains('\n'));
-        let Some(matcher) = self.matcher.as_mut().filter(|_| self.begun < CONTENTS) else {
+        if self.begun >= CONTENTS {
             return;
-        };
+        }
         // Lines and fences of the text itself, written again, are not an envelope.
         if matches!(mark, ContentStart::Line | ContentStart::Fence)
             && is_more
-            && matcher.may_repeat()
+            && self.matcher.may_repeat()
         {
             return;
         }
-        matcher.begin(at);
+        self.matcher.begin(at);
         self.begin = at;
         self.begun += 1;
     }
@@ -307,11 +352,11 @@ impl TextSplice {
     /// `is_repeat` if the content before the last byte may continue with a repeat.
     fn candidate_of(
         &self,
+        asked: &Range<usize>,
         hits: Hits,
         end: usize,
         is_repeat: bool,
     ) -> Option<(Alignment, Range<usize>)> {
-        let asked = &self.anchor.as_ref()?.range;
         let is_anchor = |&start: &usize| {
             let Some(before) = self.pending.get(..start) else {
                 return false;
@@ -327,6 +372,8 @@ impl TextSplice {
             .anchor
             .filter(is_anchor)
             .map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));
+        // A repeat that begins after the anchor's start may be new text that begins alike, and no grammar
+        // can tell.
         let restart = hits.overlap.filter(|&start| start <= asked.start);
         anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }
@@ -345,42 +392,6 @@ impl TextSplice {
         let is_own = text.get(..repeated)?.trim_end().ends_with(line);
         (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
     }
-
-    /// Decides: the text after the `repeated` text is new.
-    fn join(&mut self, alignment: Alignment, repeated: Range<usize>, fence: Option<FenceCloser>) {
-        let overlap = repeated.len();
-        let is_ambiguous = overlap > 0
-            && self
-                .anchor
-                .as_ref()
-                .is_none_or(|anchor| !is_evidence(anchor));
-        if is_ambiguous && self.is_sure {
-            (self.pending, self.matcher) = (String::new(), None);
-            self.state = State::Failed(SpliceError::Ambiguous);
-            return;
-        }
-        let seam = Seam {
-            offset: self.offset,
-            path: String::new(),
-            overlap,
-            alignment,
-            ambiguous: is_ambiguous,
-            pending: self.pending.len(),
-            decided: self.pending.len(),
-            rivals: Vec::new(),
-            posterior: 1.0,
-            early_end: false,
-        };
-        let (white, lead) = (repeated.end, String::new());
-        self.state = State::Joined(Box::new(Joined {
-            seam,
-            white,
-            fence,
-            lead,
-            is_new: false,
-        }));
-        (self.pending, self.matcher) = (String::new(), None);
-    }
 }
 
 /// Returns whether text that repeats the anchor is certain to continue after it.
@@ -388,7 +399,30 @@ pub(crate) fn is_evidence(anchor: &Anchor) -> bool {
     !anchor.ambiguous && anchor.range.len() >= EVIDENCE
 }
 
-impl Joined {
+impl JoinedText {
+    /// Creates the state after the repeat. The delivered text ended at `offset`; `pending` bytes of
+    /// the fragment waited.
+    fn new(offset: usize, found: FoundRepeat, is_ambiguous: bool, pending: usize) -> Self {
+        Self {
+            seam: Seam {
+                offset,
+                path: String::new(),
+                overlap: found.repeated.len(),
+                alignment: found.alignment,
+                ambiguous: is_ambiguous,
+                pending,
+                decided: pending,
+                rivals: Vec::new(),
+                posterior: 1.0,
+                early_end: false,
+            },
+            white: found.repeated.end,
+            fence: found.fence,
+            lead: String::new(),
+            is_new: false,
+        }
+    }
+
     /// Delivers text after the seam; the delivered text ended at `offset`.
     fn deliver(&mut self, text: &str, offset: usize, fragment: &str, out: &mut String) {
         let mut fragment = fragment;

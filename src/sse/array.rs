@@ -164,7 +164,7 @@ mod tests {
             loop {
                 match decoder.next_event(&mut piece) {
                     Ok(Some(event)) => {
-                        seen.push((event.data.into_owned(), event.range, event.terminated))
+                        seen.push((event.data.into_owned(), event.range, event.terminated));
                     }
                     Ok(None) => break,
                     Err(error) => return (seen, Some(error)),

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::deltas::TextDelta;
 use super::stitcher::{Stitcher, mapped, opening};
 use super::{StitchText, driver::Upstream};
-use crate::provider::chat::{Reader, parse};
+use crate::provider::chat::{ChatReader, parse};
 use crate::provider::{Delta, FIRST, answer_tokens};
 use crate::session::Retry;
 
@@ -61,12 +61,12 @@ where
     S: Stream<Item = Result<C, E>> + Send + 'a,
     C: Serialize,
 {
-    let mut reader = Reader::new();
+    let mut reader = ChatReader::new();
     mapped(stream, move |chunk| delta(&mut reader, &chunk))
 }
 
 /// Reads a chunk's delta of the first choice.
-fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
+fn delta(reader: &mut ChatReader, chunk: &impl Serialize) -> TextDelta {
     let mut read = TextDelta::default();
     let Ok(data) = serde_json::to_string(chunk) else {
         return read;

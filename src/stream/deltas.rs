@@ -151,8 +151,8 @@ impl Deltas {
     fn end(&mut self, now: Duration, end: CallEnd) {
         let end = self.finish.take().map_or(end, CallEnd::Finished);
         // A reader of text sees only the end of the stream, so a clean end is not a loss.
-        if end == CallEnd::Dropped && self.session.is_first_whole() {
-            return self.session.end_whole(&end);
+        if end == CallEnd::Dropped && self.session.end_if_whole(now, &end) {
+            return;
         }
         self.session.handle_input(now, Input::CallEnd(end));
     }

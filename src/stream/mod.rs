@@ -153,7 +153,7 @@ impl Engine for Relay {
     }
 
     fn rejected(&mut self, now: Duration, end: CallEnd) {
-        self.handle_rejection(now, end);
+        self.handle_call_end(now, end);
     }
 
     fn due(&self) -> Option<Duration> {

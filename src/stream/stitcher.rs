@@ -16,7 +16,7 @@ use crate::provider::Dialect;
 use crate::provider::capability::{Capability, PrefillForm};
 use crate::provider::wire::{Base, Request, Tool};
 use crate::repair::RepairOptions;
-use crate::session::relay::Relay;
+use crate::session::relay::{AnswerOptions, Relay};
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
 
 /// A builder of the adapters that make answers whole.

@@ -58,7 +58,7 @@ impl fmt::Debug for View<'_> {
 fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let mut result = f.write_char('"');
     string::escaped(text, |piece| {
-        result = result.and_then(|()| f.write_str(piece))
+        result = result.and_then(|()| f.write_str(piece));
     });
     result.and_then(|()| f.write_char('"'))
 }

@@ -6,11 +6,11 @@ use memchr::memchr;
 
 use super::keys::Keys;
 use super::{Duplicate, LiveValue, Node, OPEN, Open};
-use crate::json::{Event, Kind, Live, Scalar, Sink, Span, string};
+use crate::json::{Event, Kind, ParserView, Scalar, Sink, Span, string};
 
 impl LiveValue {
     /// Returns whether the event directly follows the last one that was taken.
-    fn follows(&self, event: Event, live: &Live<'_>) -> bool {
+    fn follows(&self, event: Event, live: &ParserView<'_>) -> bool {
         let is_inside = self.open.len() == live.frames.len();
         match event {
             Event::End { span, count, .. } => {
@@ -59,7 +59,7 @@ impl LiveValue {
         }
     }
 
-    fn key(&mut self, span: Span, live: &Live<'_>) {
+    fn key(&mut self, span: Span, live: &ParserView<'_>) {
         let at = self.nodes.len();
         let start = self.text.len();
         let said = live.key(span);
@@ -86,7 +86,7 @@ impl LiveValue {
         }
     }
 
-    fn scalar(&mut self, kind: Scalar, span: Span, live: &Live<'_>) {
+    fn scalar(&mut self, kind: Scalar, span: Span, live: &ParserView<'_>) {
         self.count(self.nodes.len());
         self.nodes.push(match kind {
             Scalar::True => Node::Bool(true),
@@ -114,7 +114,7 @@ impl LiveValue {
 }
 
 impl Sink for LiveValue {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if live.frames.is_empty() && event.begins_value() {
             self.clear();
         } else if self.is_stale || !self.follows(event, live) {

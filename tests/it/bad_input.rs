@@ -3,7 +3,7 @@
 
 use restitch::AllowedRoots;
 use restitch::internal::json::{Machine, string};
-use restitch::json::{CloseOptions, CutState, Event, Live};
+use restitch::json::{CloseOptions, CutState, Event, ParserView};
 use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
 
 use crate::reference::{Log, Told};
@@ -300,7 +300,7 @@ fn what_finish_ended_stays_ended() {
     let told = |document: &Document| {
         let mut spans = Vec::new();
         document.replay(&mut restitch::internal::json::each(
-            |event: Event, _: &Live<'_>| {
+            |event: Event, _: &ParserView<'_>| {
                 spans.push((event.span().start, event.span().end));
             },
         ));

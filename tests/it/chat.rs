@@ -6,7 +6,7 @@ use std::fs;
 use proptest::prelude::*;
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::chat::{self, Reader};
+use restitch::internal::chat::{self, ChatReader};
 use restitch::internal::json::walk;
 use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
 use restitch::provider::{Delta, Dialect, Finish, Kind, SlotId};
@@ -48,7 +48,7 @@ fn recorded_streams_say_what_the_index_says() {
         let file = row["file"].as_str().unwrap();
         let body = fs::read(folder.join(file)).unwrap();
 
-        let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+        let (mut reader, mut whole) = (ChatReader::new(), Transcript::default());
         // Three bodies are examples with one object per line, without the event-stream format
         // around them.
         let events = match file.ends_with(".ndjson") {
@@ -133,7 +133,7 @@ fn show(delta: &Delta<'_>) -> String {
 /// Reads events (a name before `|` if it is not `message`) and compares their deltas and the kind
 /// of the last event.
 fn check(data: &[&str], deltas: &[&str], kind: Kind) {
-    let (mut reader, mut found, mut last) = (Reader::new(), Vec::new(), Kind::Other);
+    let (mut reader, mut found, mut last) = (ChatReader::new(), Vec::new(), Kind::Other);
     for data in data {
         let (name, data) = data.split_once('|').unwrap_or(("message", data));
         last = reader.read(name, data, |delta| found.push(show(&delta)));
@@ -386,7 +386,7 @@ fn tool_calls_in_pieces() {
         Kind::Chunk,
     );
 
-    let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+    let (mut reader, mut whole) = (ChatReader::new(), Transcript::default());
     for data in data {
         reader.read("message", data, |delta| whole.push(&delta));
     }
@@ -466,7 +466,7 @@ fn surrogates_split_over_deltas() {
         Kind::Chunk,
     );
 
-    let (mut reader, mut whole) = (Reader::new(), Transcript::default());
+    let (mut reader, mut whole) = (ChatReader::new(), Transcript::default());
     for content in [r"\ud83d", "a", r"\ude00", r"b\ud83d"] {
         reader.read("message", &text(0, content), |delta| whole.push(&delta));
     }
@@ -491,7 +491,7 @@ fn surrogates_split_over_deltas() {
     );
 
     // However many channels wait, memory is bounded and every loss is counted.
-    let mut reader = Reader::new();
+    let mut reader = ChatReader::new();
     for index in 0..100 {
         reader.read("message", &text(index, r"\ud83d"), |_| {});
     }
@@ -628,7 +628,7 @@ fn what_is_written_reads_as_what_was_meant() {
         writer.text(out, slot(0), text);
         end(writer, out, 0, "le\"ngth", Some(r#"{"t":1}"#), Some("[1]"));
     });
-    let (mut reader, mut found) = (Reader::new(), Vec::new());
+    let (mut reader, mut found) = (ChatReader::new(), Vec::new());
     for (name, data) in events(body.as_bytes()) {
         reader.read(&name, &data, |delta| found.push(show(&delta)));
     }
@@ -1037,7 +1037,7 @@ proptest! {
 
     #[test]
     fn no_data_is_a_panic(data in "[\\[\\]{}\",:\\\\ud83acehinot1 ]{0,40}", at in 0usize..200, with in any::<u8>()) {
-        let mut reader = Reader::new();
+        let mut reader = ChatReader::new();
         reader.read("message", &data, |_| {});
         for value in walk::members(&data).map(|(_, value)| value).chain(walk::elements(&data)) {
             prop_assert_eq!(&data[value.range()], value.as_str());

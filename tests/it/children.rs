@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use restitch::AllowedRoots;
 use restitch::internal::children::{ChildIndex, KeyHash, digest_of, same_value};
 use restitch::internal::json::walk::{Raw, ValueKind};
-use restitch::json::{Event, Kind, Live, Scalar, Sink, Span};
+use restitch::json::{Event, Kind, ParserView, Scalar, Sink, Span};
 use restitch::paths::Paths;
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
@@ -614,7 +614,7 @@ fn no_event_makes_the_index_panic() {
             let frames = &live.frames[..rng.below(live.frames.len() + 1)];
             (&mut index, &mut value, &mut paths).event(
                 event,
-                &Live {
+                &ParserView {
                     text: live.text,
                     frames,
                 },
@@ -641,7 +641,7 @@ fn no_event_makes_the_index_panic() {
     }
     ChildIndex::new(1).event(
         Event::StringEnd(Span { start: 0, end: 0 }),
-        &Live {
+        &ParserView {
             text: "",
             frames: &[],
         },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 use serde_json::{Value, json};

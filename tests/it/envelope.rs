@@ -284,7 +284,7 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         assert_eq!(document.root(), root, "{text:?}");
         let mut all = String::new();
         document.replay(&mut restitch::internal::json::each(|event, _| {
-            all.push_str(event.name())
+            all.push_str(event.name());
         }));
         let mut slow = restitch::Document::new(64);
         let mut slowly = String::new();

@@ -245,7 +245,7 @@ fn roots(
         cuts.retain(|&cut| text.is_char_boundary(cut));
         let mut document = Document::with_options(16, roots, trailing);
         let mut ended = Vec::new();
-        let mut sink = each(|event: Event, live: &restitch::json::Live<'_>| {
+        let mut sink = each(|event: Event, live: &restitch::json::ParserView<'_>| {
             if event.ends_value() && live.frames.is_empty() {
                 ended.push(event.span().of(live.text).to_owned());
             }

@@ -328,3 +328,35 @@ fn the_rule_can_fail() {
         &["tokio", "println"],
     );
 }
+
+/// The names that the other crates, the benches and the tests use beside the public ones. A longer
+/// list is a decision: first look for a public name.
+const INTERNAL: &str = include_str!("layers/internal.txt");
+
+#[test]
+fn the_hidden_module_exports_the_listed_names() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = fs::read_to_string(src.join("lib.rs")).unwrap();
+    let (_, internal) = root.split_once("pub mod internal {").unwrap();
+    let (internal, _) = internal.split_once("\n}\n").unwrap();
+    let squeezed = internal.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut names = Vec::new();
+    for used in squeezed.split("pub use crate::").skip(1) {
+        let (path, _) = used.split_once(';').unwrap();
+        match path.split_once('{') {
+            Some((module, group)) => names.extend(
+                group
+                    .trim_end_matches(['}', ' '])
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|name| !name.is_empty())
+                    .map(|name| format!("{module}{name}")),
+            ),
+            None => names.push(path.to_owned()),
+        }
+    }
+    names.sort();
+    let listed: Vec<_> = INTERNAL.lines().collect();
+    assert_eq!(names, listed);
+    assert!(names.len() > 50);
+}

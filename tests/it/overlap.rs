@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
-use restitch::internal::overlap::{Anchor, Edits, Hits, Matcher, NearAnchor};
+use restitch::internal::overlap::{Anchor, EditCount, Hits, Matcher, NearAnchor};
 
 use restitch_testing::Rng;
 
@@ -677,8 +677,8 @@ fn a_long_anchor_dies_where_it_is_not_repeated() {
     assert!(!near.is_alive());
     near.begin();
     assert!(near.is_alive());
-    let ends: Vec<Edits> = anchor.chars().filter_map(|c| near.feed(c)).collect();
-    assert_eq!((ends, near.is_alive()), (vec![Edits::default()], false));
+    let ends: Vec<EditCount> = anchor.chars().filter_map(|c| near.feed(c)).collect();
+    assert_eq!((ends, near.is_alive()), (vec![EditCount::default()], false));
 }
 
 /// Pieces of text whose escapes are complete, in the many ways in which models write them.

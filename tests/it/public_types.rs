@@ -47,7 +47,7 @@ const _: () = {
     is_shared::<Delta<'_>>();
     is_shared::<Finish>();
     is_shared::<Transcript>();
-    is_shared::<chat::Reader>();
+    is_shared::<chat::ChatReader>();
     is_shared::<Capability>();
     is_shared::<CapabilityCache>();
     is_shared::<Table>();

@@ -1,6 +1,6 @@
 //! The machine's slow twin: reads whole prefixes, and returns what is certain of each.
 
-use restitch::json::{Event, Live, Sink};
+use restitch::json::{Event, ParserView, Sink};
 
 /// What a validator says of a whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -474,7 +474,7 @@ pub(crate) fn oracle_verdict(text: &[u8], depth: usize) -> Verdict {
 pub(crate) struct Log(pub(crate) Vec<Told>);
 
 impl Sink for Log {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         let span = event.span();
         let told = Told {
             name: event.name(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::session::{CallEnd, GiveUp, Outcome, Request, SessionEvent, Status};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn run_with(
         let mut ended = None;
         if let Some(reply) = next.take() {
             match reply {
-                Reply::Rejected(end) => relay.handle_rejection(NOW, end.clone()),
+                Reply::Rejected(end) => relay.handle_call_end(NOW, end.clone()),
                 Reply::Body(bytes, transport_end) => {
                     if !requests.is_empty() {
                         relay.handle_open(NOW);
@@ -1024,7 +1024,7 @@ fn limits_at_their_ends() {
     );
     relay.handle_transport_end(now, TransportEnd::Dropped);
     let wait = Some(Duration::MAX);
-    relay.handle_rejection(
+    relay.handle_call_end(
         now,
         CallEnd::Rejected {
             reason: "busy".into(),
@@ -1091,7 +1091,7 @@ fn comments_come_while_a_resend_is_waited_for() {
     };
     let mut relay = Relay::new(Limits::default().with_patience(Duration::ZERO));
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
-    relay.handle_rejection(NOW, busy);
+    relay.handle_call_end(NOW, busy);
     let comments = |relay: &mut Relay| {
         std::iter::from_fn(|| relay.poll_output())
             .filter(|output| matches!(output, Output::Bytes(bytes) if bytes.starts_with(b":")))

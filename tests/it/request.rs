@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
-use restitch::internal::prompt::{Form, Parts};
-use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
+use restitch::internal::prompt::{Parts, QuestionForm};
+use restitch::internal::relay::{self, AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
@@ -50,13 +50,13 @@ fn every_part_can_be_replaced_and_switched_off() {
         (parts.tool_call, parts.cut_path, parts.mark) =
             (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
         parts.form = match part {
-            Part::RetryInstruction => Form::LongerAnchor,
-            Part::ElementInstruction => Form::WholeElement,
-            Part::JsonInstruction => Form::Rerooted,
-            Part::JsonRetryInstruction => Form::RerootedAgain,
-            Part::TextInstruction => Form::Text,
-            Part::TextRetryInstruction => Form::TextAgain,
-            _ => Form::Anchor,
+            Part::RetryInstruction => QuestionForm::LongerAnchor,
+            Part::ElementInstruction => QuestionForm::WholeElement,
+            Part::JsonInstruction => QuestionForm::Rerooted,
+            Part::JsonRetryInstruction => QuestionForm::RerootedAgain,
+            Part::TextInstruction => QuestionForm::Text,
+            Part::TextRetryInstruction => QuestionForm::TextAgain,
+            _ => QuestionForm::Anchor,
         };
         let prompt = Prompt::default().with(part, Some("REPLACED")).unwrap();
         let text = prompt.render(&parts);

@@ -600,7 +600,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
     session.handle_input(Duration::ZERO, Input::Tokens(u64::MAX - 1));
     session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
-    assert_eq!(session.calls(), 1);
+    assert_eq!(session.tally().continuations, 1);
     session.handle_input(Duration::ZERO, Input::Text("[1, 2, 3"));
     session.handle_input(Duration::ZERO, Input::Tokens(2));
     session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));

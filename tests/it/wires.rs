@@ -50,7 +50,7 @@ fn read(dialect: Dialect, events: &[(&str, &str)]) -> Vec<String> {
     let mut seen = Vec::new();
     for (event_type, data) in events {
         let kind = reader.read(event_type, data, &mut |delta| {
-            seen.push(format!("{delta:?}"))
+            seen.push(format!("{delta:?}"));
         });
         seen.push(format!("{kind:?}"));
     }
@@ -160,7 +160,7 @@ fn what_is_written_is_read() {
                 dialect
                     .wire()
                     .writer()
-                    .error(out, "no \"rest\"", "incomplete", "{}")
+                    .error(out, "no \"rest\"", "incomplete", "{}");
             });
             assert_eq!(
                 transcript(dialect, error.as_bytes()).error.as_deref(),

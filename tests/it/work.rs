@@ -5,7 +5,7 @@ use allocation_counter::{AllocationInfo, measure};
 use restitch::AllowedRoots;
 use restitch::internal::children::ChildIndex;
 use restitch::internal::json::Machine;
-use restitch::json::{CloseOptions, CutState, Event, Live, Sink, Span};
+use restitch::json::{CloseOptions, CutState, Event, ParserView, Sink, Span};
 use restitch::paths::Paths;
 use restitch::repair::{RepairOptions, RepairStatus, repair_root};
 use restitch::value::{LiveValue, View};
@@ -22,7 +22,7 @@ struct Counting {
 }
 
 impl Sink for Counting {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         match event {
             Event::Fragment(span) => {
                 self.fragments += 1;
@@ -679,7 +679,7 @@ fn a_million_open_containers_are_closed() {
         assert_eq!(
             document.complete_into(CloseOptions::default(), &mut suffix),
             Some(depth)
-        )
+        );
     });
     assert_eq!(suffix, "]".repeat(depth));
     assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");
@@ -698,14 +698,14 @@ fn the_counter_counts() {
     let mut counting = Counting::default();
     counting.event(
         Event::Fragment(Span { start: 1, end: 3 }),
-        &Live {
+        &ParserView {
             text: "abcd",
             frames: &[],
         },
     );
     counting.event(
         Event::StringBegin(0),
-        &Live {
+        &ParserView {
             text: "abcd",
             frames: &[],
         },

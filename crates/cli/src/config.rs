@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             match Config::parse_checked(&read.text) {
                 Ok(config) => check_files(file, &config, console),
                 Err(error) => {
-                    console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()))
+                    console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()));
                 }
             }
             Ok(())

@@ -340,9 +340,9 @@ pub(super) fn escape_controls(text: &mut String, start: usize) {
         let tail = text.split_off(start);
         for c in tail.chars() {
             if c.is_control() {
-                text.extend(c.escape_default())
+                text.extend(c.escape_default());
             } else {
-                text.push(c)
+                text.push(c);
             }
         }
     }

@@ -80,7 +80,7 @@ impl Answer {
             error,
         } = self;
         reader.read(&event.event, &event.data, &mut |delta| {
-            push(&delta, slot, kind, error, text)
+            push(&delta, slot, kind, error, text);
         });
         self.error.take().map_or(Ok(()), Err)
     }

@@ -12,7 +12,7 @@ use super::live::{Input, Watcher};
 use super::{Console, epilogue};
 use restitch::Document;
 use restitch::internal::json::string;
-use restitch::json::{Event, Kind, Live, Sink, Span};
+use restitch::json::{Event, Kind, ParserView, Sink, Span};
 
 /// Arguments of `restitch events`.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,7 +92,7 @@ struct Log<'a> {
 }
 
 impl Sink for Log<'_> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if self.failed.is_some() {
             return;
         }
@@ -154,7 +154,7 @@ fn is_first(root: &usize) -> bool {
 }
 
 impl Log<'_> {
-    fn json(&mut self, event: Event, live: &Live<'_>) {
+    fn json(&mut self, event: Event, live: &ParserView<'_>) {
         let span = event.span();
         let text = span.of(live.text);
         let kind = match event {
@@ -194,7 +194,7 @@ impl Log<'_> {
         self.lines.push('\n');
     }
 
-    fn words(&mut self, event: Event, live: &Live<'_>) {
+    fn words(&mut self, event: Event, live: &ParserView<'_>) {
         let span = event.span();
         let text = span.of(live.text);
         let quote = if matches!(event, Event::Key(_) | Event::Fragment(_)) {

@@ -42,5 +42,5 @@ impl<S: Subscriber> Layer<S> for LogFilter {
 }
 
 fn is_request(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
+    metadata.is_span() && metadata.target().starts_with("restitch")
 }

@@ -10,7 +10,7 @@ use super::live::{Input, Watcher};
 use super::{Console, Exit, epilogue};
 use restitch::Document;
 use restitch::internal::json::string::{decode, quoted};
-use restitch::json::{Event, Live, Sink};
+use restitch::json::{Event, ParserView, Sink};
 use restitch::paths::{Match, Paths, Phase};
 
 /// Arguments of `restitch paths`.
@@ -113,7 +113,7 @@ struct Found<'a> {
 }
 
 impl Sink for Found<'_> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.paths.event(event, live);
     }
 

@@ -2,7 +2,7 @@
 
 use super::console::{count, short};
 use super::{Console, Exit};
-use restitch::Place;
+use restitch::SourceLocation;
 use restitch::repair::{Repair, RepairStatus};
 use restitch::shape::{Root, Violation};
 
@@ -127,20 +127,20 @@ impl Position {
     }
 }
 
-/// Returns the text of the line before and after a repair, up to [`Place::EXCERPT`] characters on
+/// Returns the text of the line before and after a repair, up to [`SourceLocation::EXCERPT`] characters on
 /// each side.
 fn around<'t>(text: &'t str, repair: &Repair) -> (&'t str, &'t str) {
     let before = text.get(..repair.range.start).unwrap_or_default();
     let near = before
         .char_indices()
         .rev()
-        .take(Place::EXCERPT)
+        .take(SourceLocation::EXCERPT)
         .take_while(|(_, c)| *c != '\n')
         .last();
     let after = text.get(repair.range.end..).unwrap_or_default();
     let end = after
         .char_indices()
-        .take(Place::EXCERPT)
+        .take(SourceLocation::EXCERPT)
         .take_while(|(_, c)| *c != '\n')
         .last();
     let before = before

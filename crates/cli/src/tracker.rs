@@ -5,7 +5,7 @@
 
 use restitch::internal::json::Frame;
 use restitch::internal::json::Machine;
-use restitch::json::{Live, Span};
+use restitch::json::{ParserView, Span};
 
 /// Counts lines and characters, and remembers keys.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,7 @@ impl Tracker {
             })
             .collect();
         let named = frames.get(..machine.path("").len()).unwrap_or_default();
-        Live {
+        ParserView {
             text: &self.text,
             frames: named,
         }

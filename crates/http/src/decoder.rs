@@ -99,7 +99,7 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, ConnectionError> {
         let length = text.parse::<u64>().ok().filter(|_| is_number);
         match length {
             Some(length) if announced.is_none_or(|other| other == length) => {
-                announced = Some(length)
+                announced = Some(length);
             }
             _ => {
                 return Err(ConnectionError::Invalid(

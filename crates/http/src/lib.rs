@@ -32,7 +32,7 @@ use tokio::time::Instant;
 pub use body::{Body, BodyError};
 use connector::Connector;
 pub use error::{ConnectionError, Error};
-pub use expiry::{Expiry, Role};
+pub use expiry::{Expiry, Role, Validity};
 use pool::Pool;
 pub use received::Received;
 pub use tls::TlsFiles;
@@ -176,7 +176,7 @@ impl Client {
                 // The upstream has closed the connection while it was unused. Had it been open, the
                 // upstream may have read the request, and a second one would be billed, too.
                 (Err(Error::Unanswered(_)), Some(again)) if sent_at.elapsed() <= STALE => {
-                    request = again
+                    request = again;
                 }
                 (answer, _) => return answer,
             }

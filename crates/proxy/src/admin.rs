@@ -369,7 +369,7 @@ async fn reach(proxy: &Proxy) -> String {
             metrics.iter().for_each(|metrics| {
                 metrics
                     .requests
-                    .note_upstream(authority, matches!(reached, Ok(Ok(()))))
+                    .note_upstream(authority, matches!(reached, Ok(Ok(()))));
             });
             let found = match reached {
                 Ok(Ok(())) => "reached".to_owned(),

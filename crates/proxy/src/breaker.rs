@@ -177,7 +177,7 @@ mod tests {
             assert_ne!(
                 breaker.count("m", SECOND, true).map(|change| change.0),
                 Some(false)
-            )
+            );
         });
         assert!(breaker.admits("m", SECOND) && !breaker.admits("m", SECOND));
         assert!(matches!(
@@ -229,7 +229,7 @@ mod tests {
         for n in 0..5000 {
             breaker.count(&format!("m{n}"), SECOND, true);
         }
-        assert!(breaker.models.len() <= 1024);
+        assert!(breaker.models.models() <= 1024);
         breaker.count(&"a".repeat(257), SECOND, true);
         assert!(breaker.models.get(&"a".repeat(257)).is_none());
     }

@@ -38,7 +38,7 @@ impl Content {
     pub(super) fn log(&self, what: &'static str, call: u32, body: &[u8]) {
         let (mut lines, mut left) = (Lines::new(&self.keys), MOST);
         lines.push(body, &mut left, |from, text| {
-            write(what, Some(call), None, from, text)
+            write(what, Some(call), None, from, text);
         });
         lines.finish(|from, text| write(what, Some(call), None, from, text));
     }
@@ -88,7 +88,7 @@ impl AnswerLog {
         }
         if let Some((slot, lines)) = self.slots.iter_mut().rfind(|(known, _)| *known == slot) {
             lines.push(text.as_bytes(), &mut self.left, |from, text| {
-                write_slot(&self.span, *slot, from, text)
+                write_slot(&self.span, *slot, from, text);
             });
         }
     }
@@ -124,7 +124,7 @@ fn write_slot(span: &Span, slot: Slot, from: usize, text: Logged<'_>) {
             Some(format_args!("{name} {}", slot.id)),
             from,
             text,
-        )
+        );
     });
 }
 

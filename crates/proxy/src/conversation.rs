@@ -35,7 +35,7 @@ use super::rest_call::{RestCall, lost, rejected};
 use super::resume::Retention;
 use restitch::TransportLimits;
 use restitch::internal::record::Change;
-use restitch::internal::relay::{BodyRelay, Output, Reattach, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Framing};
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, FailureReason, GiveUp, Request, Retry};

@@ -108,7 +108,7 @@ async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>
             }
             // A port that is free for IPv4 may be taken for IPv6.
             (Ok(_), Err(error)) if port == 0 && is_taken(&error) && tries < PORT_TRIES => {
-                tries += 1
+                tries += 1;
             }
             // With one family alone, half of the clients would reach the process that has the
             // other.

@@ -149,7 +149,7 @@ impl Shared {
                 );
             }
             Some((false, _)) => {
-                tracing::info!(upstream, model, "continuations are asked for again")
+                tracing::info!(upstream, model, "continuations are asked for again");
             }
             None => {}
         }

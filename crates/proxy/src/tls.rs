@@ -66,7 +66,7 @@ impl ServerTls {
         // hyper counts the bytes in this buffer as sent, so the buffer is small.
         let acceptor = self.current().acceptor.clone();
         let accepting = acceptor.accept_with(stream, |session| {
-            session.set_buffer_limit(Some(MAX_ENCODED))
+            session.set_buffer_limit(Some(MAX_ENCODED));
         });
         Ok(Box::new(timeout(limit, accepting).await??))
     }

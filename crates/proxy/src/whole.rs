@@ -51,7 +51,7 @@ impl Conversation {
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
                 Ok(body) => {
-                    whole = handle_body(whole, origin.elapsed(), self.caller.redacted(body)).await
+                    whole = handle_body(whole, origin.elapsed(), self.caller.redacted(body)).await;
                 }
                 // A body that is not UTF-8 is not JSON, so it can't be continued, and passes
                 // unchanged.
@@ -88,8 +88,9 @@ impl Conversation {
                     };
                     match answered {
                         Ok(body) => {
-                            whole = handle_body(whole, origin.elapsed(), self.caller.redacted(body))
-                                .await
+                            whole =
+                                handle_body(whole, origin.elapsed(), self.caller.redacted(body))
+                                    .await;
                         }
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }

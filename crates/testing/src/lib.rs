@@ -55,6 +55,11 @@ impl Rng {
         }))
     }
 
+    /// Returns the next number.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an endless generator is no iterator"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -18,7 +18,7 @@ use bufjson::pointer::{Evaluator, Event as PointerEvent, Group, Pointer};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
 use restitch::internal::json::Machine;
-use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
+use restitch::json::{CloseOptions, Event, ParserView, PathSegment, Sink};
 use restitch::paths::Paths;
 use restitch::splice::Slot;
 use restitch::{Document, Limits};
@@ -72,7 +72,7 @@ struct Counting {
 }
 
 impl Sink for Counting {
-    fn event(&mut self, event: Event, _: &Live<'_>) {
+    fn event(&mut self, event: Event, _: &ParserView<'_>) {
         self.events += 1;
         self.bytes += event.span().len();
     }

@@ -17,7 +17,6 @@ mod source;
 #[path = "../../../tests/it/repair/structure_mistakes.rs"]
 mod structure_mistakes;
 #[allow(dead_code)]
-#[allow(dead_code)]
 #[path = "../../../tests/it/repair/table.rs"]
 mod table;
 #[path = "../../../tests/it/repair/token_mistakes.rs"]

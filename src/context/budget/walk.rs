@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::super::back::{Back, container};
+use super::super::back::{ReverseScanner, container};
 use super::super::element::known_child;
 use super::{
     Budget, HINTS, LEAST, REACH_OF_HINTS, REACH_OF_VALUES, REACH_PER_CHARACTER, hint, members,
@@ -63,7 +63,7 @@ impl Entered {
 /// The walk through an open container and the complete values in it.
 pub(super) struct Walk<'w, 'a> {
     budget: &'w mut Budget<'a>,
-    back: Back<'a>,
+    back: ReverseScanner<'a>,
     /// The containers that the walk is in, the open one first.
     stack: Vec<Entered>,
     /// The bracket of the open container, and its depth.
@@ -89,7 +89,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                 .saturating_add(REACH_OF_VALUES),
             _ => REACH_OF_HINTS,
         };
-        let back = Back::new(
+        let back = ReverseScanner::new(
             budget.text,
             frame.start + 1,
             frame.end,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::json::{Frame, Kind, Live, Span, string};
+use crate::json::{Frame, Kind, ParserView, Span, string};
 
 /// A section, as spans of the text.
 #[derive(Clone, Debug)]
@@ -206,14 +206,14 @@ impl List {
     }
 
     /// A string of code starts.
-    pub(super) fn code_starts(&mut self, live: &Live<'_>) {
+    pub(super) fn code_starts(&mut self, live: &ParserView<'_>) {
         if let Some(open) = self.open.last_mut() {
             open.in_code = live.frames.len() > open.depth;
         }
     }
 
     /// A fragment of a string was received.
-    pub(super) fn fragment(&mut self, span: Span, live: &Live<'_>) {
+    pub(super) fn fragment(&mut self, span: Span, live: &ParserView<'_>) {
         let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else {
             return;
         };
@@ -223,7 +223,7 @@ impl List {
     }
 
     /// A string or another scalar has ended. `name` is its index in [`NAMES`], if it has one.
-    pub(super) fn scalar(&mut self, span: Span, live: &Live<'_>, name: Option<usize>) {
+    pub(super) fn scalar(&mut self, span: Span, live: &ParserView<'_>, name: Option<usize>) {
         if let Some(open) = self.open.last_mut() {
             open.in_code = false;
         }
@@ -238,7 +238,7 @@ impl List {
     }
 
     /// A container has ended.
-    pub(super) fn end(&mut self, kind: Kind, count: usize, span: Span, live: &Live<'_>) {
+    pub(super) fn end(&mut self, kind: Kind, count: usize, span: Span, live: &ParserView<'_>) {
         if kind == Kind::Array
             && let Some((entry, open)) = self.innermost()
             && live.frames.len() >= open.depth
@@ -250,7 +250,7 @@ impl List {
     }
 
     /// Closes the innermost section if its value has this span.
-    fn close(&mut self, span: Span, live: &Live<'_>) {
+    fn close(&mut self, span: Span, live: &ParserView<'_>) {
         let is_it = |open: &Open| open.depth == live.frames.len() && open.start == span.start;
         if self.open.last().is_some_and(is_it) {
             if let Some((entry, _)) = self.innermost() {
@@ -262,18 +262,18 @@ impl List {
 }
 
 /// Returns the index in [`NAMES`] of the key whose value the event is about.
-pub(super) fn name(live: &Live<'_>) -> Option<usize> {
+pub(super) fn name(live: &ParserView<'_>) -> Option<usize> {
     let key = key(live)?.of(live.text);
     NAMES.iter().position(|known| *known == key)
 }
 
 /// Returns whether the string that the event is about is code.
-pub(super) fn is_code(live: &Live<'_>) -> bool {
+pub(super) fn is_code(live: &ParserView<'_>) -> bool {
     key(live).is_some_and(|key| key.of(live.text) == CODE)
 }
 
 /// Returns the key of the value that the event is about.
-fn key(live: &Live<'_>) -> Option<Span> {
+fn key(live: &ParserView<'_>) -> Option<Span> {
     live.frames
         .last()
         .filter(|frame: &&Frame| frame.kind == Kind::Object)

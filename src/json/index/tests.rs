@@ -15,7 +15,7 @@ impl Rng {
     }
 }
 
-/// The slow twin of [`Index`]: the marks up to the first error in a string, byte by byte.
+/// The slow twin of [`StructuralIndex`]: the marks up to the first error in a string, byte by byte.
 fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
     let (mut marks, mut is_escaped, mut has_escape, mut in_scalar) =
         (Vec::new(), false, false, false);
@@ -50,8 +50,8 @@ fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
 }
 
 fn marks(bytes: &[u8], in_string: bool) -> Vec<(usize, bool)> {
-    let mut index =
-        Index::new(bytes, in_string, false).expect("the processor has vector instructions");
+    let mut index = StructuralIndex::new(bytes, in_string, false)
+        .expect("the processor has vector instructions");
     let mut marks = Vec::new();
     while let Some(mark) = index.close() {
         marks.push((mark.at(), mark.has_escape()));
@@ -175,7 +175,7 @@ fn numbers_end_where_the_twin_says() {
             text.push_str(pieces[rng.below(pieces.len())]);
         }
         text.push_str(&format!(",{}", " ".repeat(rng.below(200))));
-        let mut index = Index::new(text.as_bytes(), false, true)
+        let mut index = StructuralIndex::new(text.as_bytes(), false, true)
             .expect("the processor has vector instructions");
         if matches!(index.byte(start), b'-' | b'0'..=b'9') {
             index.look_ahead();
@@ -189,7 +189,7 @@ fn numbers_end_where_the_twin_says() {
     }
 }
 
-/// The slow twin of [`Index::number_end`].
+/// The slow twin of [`StructuralIndex::number_end`].
 fn slow_number_end(bytes: &[u8], at: usize) -> Option<usize> {
     let digits = |at: usize| {
         at + bytes[at..]

@@ -1,32 +1,40 @@
-//! Long pushes: the machine moves from mark to mark of an [`Index`] instead of from byte to byte.
+//! Long pushes: the machine moves from mark to mark of an [`StructuralIndex`] instead of from byte to byte.
 //!
 //! It takes only tokens that are whole and valid. [`Machine::run`] takes the rest of a push byte by
 //! byte: a token that the end of the push cuts, or a byte that the grammar rejects.
 
-use super::{Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, SyntaxError};
-use crate::json::index::{AHEAD, Index, Mark};
+use super::{
+    Event, EventOutput, GrammarState, Kind, Machine, Scalar, ScanPush, Sink, Span, SyntaxError,
+};
+use crate::json::index::{AHEAD, Mark, StructuralIndex};
 
 /// The shortest push that is worth an index. For shorter pushes of text without escapes and
 /// characters beyond ASCII, the index costs more than it saves.
+// The length is from benches/engine.rs, which has pushes of several lengths; `scripts/instructions`
+// counts short and long pushes, so a change shows there.
 pub(super) const SHORTEST: usize = 1024;
 /// The shortest rest of a push that is worth an index. Also the number of bytes that are taken
 /// without an index at the start of a root: many roots are short, and an index of the text after
 /// them would be wasted.
+// Most roots of tool calls and labels are shorter. An index would be filled for 512 bytes of text
+// after them, which no one reads.
 const REST: usize = 192;
 /// The size of the steps without an index, up to a state in which a walk can begin.
+// A state in which a walk can't begin (inside a key, a number, before a colon) ends within a few
+// bytes; a longer step takes text of the next strings byte by byte.
 const STEP: usize = 32;
 
 impl Machine {
     /// Takes a long push.
-    pub(super) fn run_marked<P: Push, S: Sink + ?Sized>(
+    pub(super) fn run_marked<P: ScanPush, S: Sink + ?Sized>(
         &mut self,
         mut push: P,
-        out: &mut Out<'_, S>,
+        out: &mut EventOutput<'_, S>,
     ) -> Result<usize, SyntaxError> {
         let start = self.offset;
         while push.left() >= REST && !self.is_done() {
             let step = match self.state {
-                State::Start => REST,
+                GrammarState::Start => REST,
                 _ if self.may_walk() => 0,
                 _ => STEP,
             };
@@ -35,8 +43,8 @@ impl Machine {
                 push.skip(taken);
                 continue;
             }
-            let piece = push.start(Index::LONGEST);
-            let Some(mut index) = piece.index(self.state == State::Plain) else {
+            let piece = push.start(StructuralIndex::LONGEST);
+            let Some(mut index) = piece.index(self.state == GrammarState::Plain) else {
                 break;
             };
             let taken = self.walk(&mut index, out);
@@ -54,9 +62,9 @@ impl Machine {
     /// middle of a member.
     fn may_walk(&self) -> bool {
         match self.state {
-            State::Plain => !self.in_key,
-            State::Colon => false,
-            State::Value => self
+            GrammarState::Plain => !self.in_key,
+            GrammarState::Colon => false,
+            GrammarState::Value => self
                 .frames
                 .last()
                 .is_none_or(|frame| frame.kind == Kind::Array),
@@ -67,13 +75,17 @@ impl Machine {
     /// Takes whole children of the open containers up to the first one that is not among the marks,
     /// is cut or is wrong; returns the number of bytes.
     #[inline(never)]
-    fn walk<S: Sink + ?Sized>(&mut self, index: &mut Index<'_>, out: &mut Out<'_, S>) -> usize {
+    fn walk<S: Sink + ?Sized>(
+        &mut self,
+        index: &mut StructuralIndex<'_>,
+        out: &mut EventOutput<'_, S>,
+    ) -> usize {
         let base = self.offset;
-        let mut place = Place {
+        let mut place = WalkPosition {
             state: self.state,
             taken: 0,
         };
-        if place.state == State::Plain {
+        if place.state == GrammarState::Plain {
             place = self.end_string(base, index, out);
         }
         loop {
@@ -97,14 +109,14 @@ impl Machine {
     #[inline(always)]
     fn children<S: Sink + ?Sized>(
         &mut self,
-        place: &mut Place,
+        place: &mut WalkPosition,
         base: usize,
-        index: &Index<'_>,
-        out: &mut Out<'_, S>,
+        index: &StructuralIndex<'_>,
+        out: &mut EventOutput<'_, S>,
     ) -> (usize, bool) {
         let mut marks = index.ahead();
         let count = marks.len();
-        let Place {
+        let WalkPosition {
             mut state,
             mut taken,
         } = *place;
@@ -134,7 +146,7 @@ impl Machine {
                     let Some(end) = self.key(ahead, base, index, out) else {
                         break false;
                     };
-                    (state, taken) = (State::Value, end);
+                    (state, taken) = (GrammarState::Value, end);
                     marks = marks.get(3..).unwrap_or_default();
                 }
                 let Some([first, second, ..]) = marks.first_chunk::<{ AHEAD - 3 }>() else {
@@ -190,7 +202,7 @@ impl Machine {
                 marks = rest;
             }
         };
-        *place = Place { state, taken };
+        *place = WalkPosition { state, taken };
         (count - marks.len(), is_short)
     }
 
@@ -200,8 +212,8 @@ impl Machine {
         &mut self,
         ahead: &[Mark; AHEAD],
         base: usize,
-        index: &Index<'_>,
-        out: &mut Out<'_, S>,
+        index: &StructuralIndex<'_>,
+        out: &mut EventOutput<'_, S>,
     ) -> Option<usize> {
         let [open, close, colon, ..] = ahead;
         if index.byte(open.at()) != b'"' || index.byte(colon.at()) != b':' {
@@ -219,7 +231,7 @@ impl Machine {
 
     /// Emits a string that is a value, with its quotes.
     #[inline(always)]
-    fn whole_string<S: Sink + ?Sized>(&self, span: Span, out: &mut Out<'_, S>) {
+    fn whole_string<S: Sink + ?Sized>(&self, span: Span, out: &mut EventOutput<'_, S>) {
         out.tell(Event::StringBegin(span.start), &self.frames);
         let text = Span {
             start: span.start + 1,
@@ -237,15 +249,15 @@ impl Machine {
         &mut self,
         base: usize,
         at: usize,
-        index: &Index<'_>,
-        out: &mut Out<'_, S>,
-    ) -> (State, usize) {
-        let state = self.open_string(base + at, State::Value, out);
+        index: &StructuralIndex<'_>,
+        out: &mut EventOutput<'_, S>,
+    ) -> (GrammarState, usize) {
+        let state = self.open_string(base + at, GrammarState::Value, out);
         (state, self.last_place(base, at + 1, index))
     }
 
     /// Returns the offset up to which the open string is taken if its end is not among the marks.
-    fn last_place(&mut self, base: usize, start: usize, index: &Index<'_>) -> usize {
+    fn last_place(&mut self, base: usize, start: usize, index: &StructuralIndex<'_>) -> usize {
         let place = index.last_place(start);
         if index.has_open_escape() {
             self.pending_start = base + place;
@@ -257,19 +269,19 @@ impl Machine {
     fn end_string<S: Sink + ?Sized>(
         &mut self,
         base: usize,
-        index: &mut Index<'_>,
-        out: &mut Out<'_, S>,
-    ) -> Place {
+        index: &mut StructuralIndex<'_>,
+        out: &mut EventOutput<'_, S>,
+    ) -> WalkPosition {
         let Some(close) = index.close() else {
-            return Place {
-                state: State::Plain,
+            return WalkPosition {
+                state: GrammarState::Plain,
                 taken: self.last_place(base, 0, index),
             };
         };
         if close.has_escape() {
             self.pending_start = base + close.at();
         }
-        Place {
+        WalkPosition {
             state: self.quote(base + close.at(), out),
             taken: close.at() + 1,
         }
@@ -277,15 +289,20 @@ impl Machine {
 }
 
 /// The position of a walk: the state, and the number of bytes taken.
-struct Place {
-    state: State,
+struct WalkPosition {
+    state: GrammarState,
     taken: usize,
 }
 
 /// Returns the number or literal that begins with `byte` at `at`, and its end, if the byte after it
 /// may end a value in this kind of container.
 #[inline(always)]
-fn scalar(byte: u8, at: usize, parent: Kind, index: &Index<'_>) -> Option<(Scalar, usize)> {
+fn scalar(
+    byte: u8,
+    at: usize,
+    parent: Kind,
+    index: &StructuralIndex<'_>,
+) -> Option<(Scalar, usize)> {
     let (scalar, end) = match byte {
         b'-' | b'0'..=b'9' => (Scalar::Number, index.number_end(at)?),
         _ => literal(index.bytes(), at)?,
@@ -312,9 +329,9 @@ fn literal(bytes: &[u8], at: usize) -> Option<(Scalar, usize)> {
 
 /// Returns the state after the comma between two children.
 #[inline(always)]
-fn next_child(parent: Kind) -> State {
+fn next_child(parent: Kind) -> GrammarState {
     match parent {
-        Kind::Array => State::Value,
-        Kind::Object => State::Key,
+        Kind::Array => GrammarState::Value,
+        Kind::Object => GrammarState::Key,
     }
 }

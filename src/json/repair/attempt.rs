@@ -3,90 +3,22 @@
 
 use std::borrow::Cow;
 
-use super::super::event::{Event, Live, Sink};
-use super::super::stack::{self, Frame};
+use memchr::memchr;
+
+use super::super::grammar::GrammarState;
+use super::super::stack::{self, Frame, Kind};
 use super::super::{Machine, Span};
-use super::habit::Mistake;
-use super::recovery::{self, Comment, Place, Quote, Recovery};
-use super::writer::Writer;
-use super::{Repair, RepairOptions, RepairRule};
-use crate::error::SyntaxError;
-
-/// The text that an attempt reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
-    /// The text as written, from the offset `from` on.
-    pub(super) window: &'a str,
-    pub(super) from: usize,
-    /// Whether the text ends after `window`.
-    pub(super) is_end: bool,
-    /// Whether it may have been cut there: then an open string or an open root is not evidence
-    /// against a reading.
-    pub(super) is_cut: bool,
-    pub(super) options: &'a RepairOptions,
-    /// The repaired text that is final, from the root on: keys of the path are in it.
-    pub(super) released: &'a str,
-    /// The repaired text between `released` and the start of the attempts. No guess changes it any
-    /// more.
-    pub(super) held: &'a str,
-}
-
-impl<'a> Source<'a> {
-    /// Returns the text as written from the offset `at` on.
-    pub(super) fn rest(&self, at: usize) -> &'a str {
-        self.window
-            .get(at.saturating_sub(self.from)..)
-            .unwrap_or_default()
-    }
-
-    /// Returns the repaired text before the attempts, between two offsets.
-    fn before(&self, start: usize, end: usize) -> Cow<'a, str> {
-        let Some(from) = start.checked_sub(self.released.len()) else {
-            let final_part = self
-                .released
-                .get(start..end.min(self.released.len()))
-                .unwrap_or_default();
-            return match end.checked_sub(self.released.len()) {
-                Some(held @ 1..) => [final_part, self.held.get(..held).unwrap_or_default()]
-                    .concat()
-                    .into(),
-                _ => final_part.into(),
-            };
-        };
-        self.held
-            .get(from..end.saturating_sub(self.released.len()))
-            .unwrap_or_default()
-            .into()
-    }
-
-    /// Returns the text as written between two offsets.
-    pub(super) fn part(&self, start: usize, end: usize) -> &'a str {
-        let rest = self.rest(start);
-        rest.get(..end.saturating_sub(start)).unwrap_or_default()
-    }
-}
-
-/// A change that is not final.
-#[derive(Clone, Debug)]
-pub(super) struct Edit {
-    pub(super) repair: Repair,
-    /// Where the replacement begins in the repaired text.
-    pub(super) out: usize,
-    /// A separator between tokens that nothing separates as written.
-    pub(super) is_tight: bool,
-    /// The mistake that this edit explains, if it is a guess.
-    pub(super) guess: Option<Mistake>,
-}
-
-impl Edit {
-    pub(super) fn out_end(&self) -> usize {
-        self.out + self.repair.replacement.len()
-    }
-}
+use super::input::RepairInput;
+use super::recovery::{self, Comment, Deviation, Quote, Recovery};
+use super::repaired_text::{Edit, RepairedText};
+use super::token::{Recorder, Token};
+use super::writer::{EscapeEvidence, Fate};
+use super::{Repair, RepairRule};
+use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// The grammar of the next text: between tokens, or inside a token that JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ReadMode {
     Json,
     Quoted(Quote),
     Comment { start: usize, kind: Comment },
@@ -94,7 +26,7 @@ pub(super) enum Mode {
 
 /// Why an attempt stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ReadStop {
     /// All text was read, or the decision needs later text.
     End,
     /// The root is closed.
@@ -103,134 +35,63 @@ pub(super) enum Stop {
     Deviation(SyntaxError),
 }
 
-/// A token of the repaired text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) kind: TokenKind,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    /// The number of containers around it.
-    pub(super) depth: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TokenKind {
-    Key,
-    String,
-    Scalar,
-    Open,
-    Close,
-}
-
-impl TokenKind {
-    pub(super) fn is_string(self) -> bool {
-        matches!(self, Self::Key | Self::String)
-    }
-
-    /// Whether a value ends with the token.
-    pub(super) fn ends_value(self) -> bool {
-        matches!(self, Self::String | Self::Scalar | Self::Close)
-    }
-}
-
-/// Records tokens while a guess may need them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Recorder {
-    pub(super) is_on: bool,
-    pub(super) tokens: Vec<Token>,
-}
-
-impl Sink for Recorder {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
-        let Span { start, end } = event.span();
-        let (kind, start, end) = match event {
-            Event::Begin { .. } => (TokenKind::Open, start, end),
-            Event::End { .. } => (TokenKind::Close, end - 1, end),
-            Event::Key(_) => (TokenKind::Key, start - 1, end + 1),
-            Event::StringEnd(_) => (TokenKind::String, start, end),
-            Event::Scalar { .. } => (TokenKind::Scalar, start, end),
-            Event::StringBegin(_) | Event::Fragment(_) => return,
-        };
-        self.tokens.push(Token {
-            kind,
-            start,
-            end,
-            depth: live.frames.len(),
-        });
-    }
-
-    fn is_idle(&self) -> bool {
-        !self.is_on
-    }
-}
-
 /// One reading of the text after the final part. Offsets of the machine and of tokens count in the
 /// repaired text, from the root on.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(super) struct RepairAttempt {
     pub(super) machine: Machine,
-    /// The repaired text that is not final; it begins at the offset `origin`, which is `origin_in`
-    /// as written.
-    pub(super) out: String,
-    pub(super) origin: usize,
-    pub(super) origin_in: usize,
+    pub(super) text: RepairedText,
     /// The end of the text as written that was read.
     pub(super) at: usize,
-    pub(super) edits: Vec<Edit>,
-    pub(super) mode: Mode,
+    pub(super) mode: ReadMode,
     /// The evidence in the last string with a backslash.
-    pub(super) writer: Option<Writer>,
+    pub(super) writer: Option<EscapeEvidence>,
     pub(super) recorder: Recorder,
 }
 
-impl Attempt {
+impl RepairAttempt {
     /// Creates an attempt after text that is final, up to the offset `written` in the text as
     /// written.
     pub(super) fn after(machine: &Machine, written: usize) -> Self {
         Self {
             machine: machine.clone(),
-            out: String::new(),
-            origin: machine.offset(),
-            origin_in: written,
+            text: RepairedText::at(machine.offset(), written),
             at: written,
-            edits: Vec::new(),
-            mode: Mode::Json,
+            mode: ReadMode::Json,
             writer: None,
             recorder: Recorder::default(),
         }
     }
 
     /// Reads until the grammar and the certain recoveries stop.
-    pub(super) fn run(&mut self, source: &Source<'_>) -> Stop {
+    pub(super) fn run(&mut self, input: &RepairInput<'_>) -> ReadStop {
         loop {
-            let rest = source.rest(self.at);
+            let rest = input.rest(self.at);
             let read = match self.mode {
-                Mode::Json => self.json(source, rest),
-                Mode::Quoted(quote) => self.quoted(quote, source, rest),
-                Mode::Comment { start, kind } => self.comment(start, kind, source, rest),
+                ReadMode::Json => self.json(input, rest),
+                ReadMode::Quoted(quote) => self.quoted(quote, input, rest),
+                ReadMode::Comment { start, kind } => self.comment(start, kind, input, rest),
             };
             match read {
-                _ if self.machine.is_done() && self.mode == Mode::Json => return Stop::Done,
+                _ if self.machine.is_done() && self.mode == ReadMode::Json => {
+                    return ReadStop::Done;
+                }
                 Ok(true) => {}
-                Ok(false) => return Stop::End,
-                Err(error) => match self.recover(source) {
+                Ok(false) => return ReadStop::End,
+                Err(error) => match self.recover(input) {
                     Some(true) => {}
-                    Some(false) => return Stop::End,
+                    Some(false) => return ReadStop::End,
                     None => {
                         // The number before this character, if any, has ended.
-                        let next = source
-                            .rest(self.at)
-                            .chars()
-                            .next()
-                            .map_or(0, char::len_utf8);
-                        let next = source.part(self.at, self.at + next);
+                        let next = input.rest(self.at).chars().next().map_or(0, char::len_utf8);
+                        let next = input.part(self.at, self.at + next);
                         let error = self
                             .machine
                             .clone()
                             .feed(next.as_bytes())
                             .err()
                             .unwrap_or(error);
-                        return Stop::Deviation(SyntaxError {
+                        return ReadStop::Deviation(SyntaxError {
                             offset: self.at,
                             ..error
                         });
@@ -245,15 +106,15 @@ impl Attempt {
         let before = self.machine.offset();
         let result = self.machine.feed_with(text.as_bytes(), &mut self.recorder);
         let read = self.machine.offset() - before;
-        self.out.push_str(text.get(..read).unwrap_or_default());
+        self.text.out.push_str(text.get(..read).unwrap_or_default());
         self.at += read;
         result.map(|_| false)
     }
 
     /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and
     /// false if the decision needs later text.
-    fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
-        let next = source.rest(self.at).chars().next()?;
+    fn recover(&mut self, input: &RepairInput<'_>) -> Option<bool> {
+        let next = input.rest(self.at).chars().next()?;
         if self.is_after_number(next) {
             if self.machine.frames().is_empty() {
                 // A root that is a number ends with white space alone, as in the grammar.
@@ -262,56 +123,49 @@ impl Attempt {
             self.machine.end_number("", &mut self.recorder);
         }
         let open = self.open_start();
-        let place = Place {
+        let deviation = Deviation {
             state: self.machine.state(),
             parent: self.machine.frames().last().map(|frame| frame.kind),
-            open: self
-                .out
-                .get(open.saturating_sub(self.origin)..)
-                .unwrap_or_default(),
-            rest: source.rest(self.at),
-            is_end: source.is_end,
+            open: self.text.after(open),
+            rest: input.rest(self.at),
+            is_end: input.is_end,
         };
-        let found = recovery::recovery(&place);
-        let allows = |rule| source.options.allows(rule);
+        let found = recovery::recovery(&deviation);
+        let allows = |rule| input.options.allows(rule);
         match found {
             Recovery::None => None,
-            Recovery::Wait => (!source.is_end).then_some(false),
+            Recovery::Wait => (!input.is_end).then_some(false),
             Recovery::Replace { len, by, rule } => {
-                (allows(rule) && self.replace(source, len, by, rule)).then_some(true)
+                (allows(rule) && self.replace(input, len, by, rule)).then_some(true)
             }
             // A token that began in final text can't be replaced.
-            Recovery::ReplaceOpen { len, by, rule } if allows(rule) && open >= self.origin => {
-                let start = self.in_offset(open);
+            Recovery::ReplaceOpen { len, by, rule } if allows(rule) && self.text.has(open) => {
+                let start = self.text.in_offset(open);
                 let len = self.at - start + len;
                 self.take_back(open);
                 self.at = start;
-                self.replace(source, len, by, rule).then_some(true)
+                self.replace(input, len, by, rule).then_some(true)
             }
             Recovery::AddComma
-                if allows(RepairRule::MissingComma) && !self.is_after_string(source) =>
+                if allows(RepairRule::MissingComma) && !self.is_after_string(input) =>
             {
-                self.add_comma(source)
+                self.add_comma(input)
             }
-            Recovery::DropComma if allows(RepairRule::ExtraComma) => self.drop_comma(source),
+            Recovery::DropComma if allows(RepairRule::ExtraComma) => self.drop_comma(input),
             Recovery::Quote(quote) if allows(RepairRule::Quotes) => {
-                let len = source
-                    .rest(self.at)
-                    .chars()
-                    .next()
-                    .map_or(1, char::len_utf8);
-                let is_open = self.replace(source, len, "\"".to_owned(), RepairRule::Quotes);
+                let len = input.rest(self.at).chars().next().map_or(1, char::len_utf8);
+                let is_open = self.replace(input, len, "\"".to_owned(), RepairRule::Quotes);
                 self.mode = if is_open {
-                    Mode::Quoted(quote)
+                    ReadMode::Quoted(quote)
                 } else {
-                    Mode::Json
+                    ReadMode::Json
                 };
                 is_open.then_some(true)
             }
-            Recovery::Comment(kind) if allows(RepairRule::Comment) && open >= self.origin => {
-                self.at = self.in_offset(open);
+            Recovery::Comment(kind) if allows(RepairRule::Comment) && self.text.has(open) => {
+                self.at = self.text.in_offset(open);
                 self.take_back(open);
-                self.mode = Mode::Comment {
+                self.mode = ReadMode::Comment {
                     start: self.at,
                     kind,
                 };
@@ -329,8 +183,9 @@ impl Attempt {
 
     /// Whether a missing comma is a guess here: after a string, its closing quote may be a part of
     /// its text.
-    fn is_after_string(&self, source: &Source<'_>) -> bool {
-        source.options.allows(RepairRule::InnerQuote) && self.out.trim_ascii_end().ends_with('"')
+    fn is_after_string(&self, input: &RepairInput<'_>) -> bool {
+        input.options.allows(RepairRule::InnerQuote)
+            && self.text.out.trim_ascii_end().ends_with('"')
     }
 
     /// Returns where the open escape, number or literal begins, or the end of the repaired text if
@@ -338,9 +193,12 @@ impl Attempt {
     fn open_start(&self) -> usize {
         let state = self.machine.state();
         if state.in_escape() {
-            let from = self.machine.pending_start().saturating_sub(self.origin);
-            let pending = self.out.get(from..).unwrap_or_default();
-            self.origin + from + pending.rfind('\\').unwrap_or(0)
+            let from = self
+                .machine
+                .pending_start()
+                .saturating_sub(self.text.origin);
+            let pending = self.text.out.get(from..).unwrap_or_default();
+            self.text.origin + from + pending.rfind('\\').unwrap_or(0)
         } else if state.in_token() && !state.in_string() {
             self.machine.token_start()
         } else {
@@ -354,14 +212,14 @@ impl Attempt {
         if offset < self.machine.offset() {
             self.machine.set_back(offset);
         }
-        self.out.truncate(offset.saturating_sub(self.origin));
+        self.text.truncate(offset);
     }
 
     /// Replaces the next `len` bytes of the text as written by `by`. Returns false, and changes
     /// nothing, if the grammar rejects the replacement.
     pub(super) fn replace(
         &mut self,
-        source: &Source<'_>,
+        input: &RepairInput<'_>,
         len: usize,
         by: String,
         rule: RepairRule,
@@ -376,13 +234,13 @@ impl Attempt {
             self.recorder.tokens.truncate(recorded);
             return false;
         }
-        let path = self.path(source);
+        let path = self.path(input);
         self.machine = machine;
-        self.out.push_str(&by);
+        self.text.out.push_str(&by);
         let range = self.at..self.at + len;
-        let original = source.part(range.start, range.end).to_owned();
+        let original = input.part(range.start, range.end).to_owned();
         self.at = range.end;
-        self.edits.push(Edit {
+        self.text.edits.push(Edit {
             repair: Repair {
                 rule,
                 range,
@@ -397,138 +255,21 @@ impl Attempt {
         true
     }
 
-    /// Adds a comma after the last whole child.
-    fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
-        let (end, tail) = self.after_child()?;
-        let (path, start) = (self.path(source), self.in_offset(end));
-        self.rewrite_after(end, &format!(",{tail}"))?;
-        let at = self
-            .edits
-            .partition_point(|edit| edit.repair.range.end <= start && edit.out <= end);
-        for edit in self.edits.iter_mut().skip(at) {
-            edit.out += 1;
-        }
-        let (rule, range, replacement) = (RepairRule::MissingComma, start..start, ",".to_owned());
-        let repair = Repair {
-            rule,
-            range,
-            original: String::new(),
-            replacement,
-            path,
-        };
-        self.edits.insert(
-            at,
-            Edit {
-                repair,
-                out: end,
-                is_tight: tail.is_empty(),
-                guess: None,
-            },
-        );
-        Some(true)
-    }
-
-    /// Removes the comma after the last whole child.
-    fn drop_comma(&mut self, source: &Source<'_>) -> Option<bool> {
-        let (end, tail) = self.after_child()?;
-        let out = end + tail.find(',')?;
-        let (path, start) = (self.path(source), self.in_offset(out));
-        self.rewrite_after(end, &tail.replacen(',', "", 1))?;
-        let at = self
-            .edits
-            .partition_point(|edit| edit.repair.range.end <= start && edit.out <= out);
-        for edit in self.edits.iter_mut().skip(at) {
-            edit.out -= 1;
-        }
-        let last = at.checked_sub(1).and_then(|last| self.edits.get(last));
-        if last.is_some_and(|edit| edit.out == out && edit.out_end() > out) {
-            // The comma was added: it is not in the text as written.
-            self.edits.remove(at - 1);
-            return Some(true);
-        }
-        let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
-        let original = source.part(start, start + 1).to_owned();
-        let repair = Repair {
-            rule,
-            range,
-            original,
-            replacement: String::new(),
-            path,
-        };
-        self.edits.insert(
-            at,
-            Edit {
-                repair,
-                out,
-                is_tight: false,
-                guess: None,
-            },
-        );
-        Some(true)
-    }
-
-    /// Returns where the last whole child ends, and the repaired text after it.
-    fn after_child(&self) -> Option<(usize, String)> {
-        let end = self
-            .machine
-            .frames()
-            .last()
-            .map(|frame| frame.end)
-            .filter(|&end| end >= self.origin)?;
-        Some((end, self.out.get(end - self.origin..)?.to_owned()))
-    }
-
-    /// Replaces the repaired text after a child that ends at `end`, if the grammar takes that.
-    fn rewrite_after(&mut self, end: usize, tail: &str) -> Option<()> {
-        let mut machine = self.machine.clone();
-        machine.set_back(end);
-        machine.feed_with(tail.as_bytes(), &mut ()).ok()?;
-        self.machine = machine;
-        self.out.truncate(end - self.origin);
-        self.out.push_str(tail);
-        Some(())
-    }
-
-    /// Returns the offset in the text as written of an offset in the repaired text.
-    pub(super) fn in_offset(&self, out: usize) -> usize {
-        let before = self.edits.partition_point(|edit| edit.out_end() <= out);
-        match before.checked_sub(1).and_then(|last| self.edits.get(last)) {
-            Some(edit) => edit.repair.range.end + (out - edit.out_end()),
-            None => self.origin_in + (out - self.origin),
-        }
-        .min(
-            self.edits
-                .get(before)
-                .map_or(usize::MAX, |edit| edit.repair.range.start),
-        )
-    }
-
-    /// Returns the offset in the repaired text of an offset in the text as written.
-    pub(super) fn out_offset(&self, at: usize) -> usize {
-        let before = self
-            .edits
-            .partition_point(|edit| edit.repair.range.end <= at);
-        match before.checked_sub(1).and_then(|last| self.edits.get(last)) {
-            Some(edit) => edit.out_end() + (at - edit.repair.range.end),
-            None => self.origin + at.saturating_sub(self.origin_in),
-        }
-        .min(self.edits.get(before).map_or(usize::MAX, |edit| edit.out))
-    }
-
     /// Returns the JSON Pointer of the value that is open or due, else of the innermost open
     /// container.
-    fn path(&self, source: &Source<'_>) -> String {
+    fn path(&self, input: &RepairInput<'_>) -> String {
         let mut path = String::new();
         for frame in self.machine.path("").frames {
             // A key may be final in part.
-            let before = source.before(
-                frame.key.start.min(self.origin),
-                frame.key.end.min(self.origin),
+            let before = input.before(
+                frame.key.start.min(self.text.origin),
+                frame.key.end.min(self.text.origin),
             );
-            let from = frame.key.start.max(self.origin) - self.origin;
+            let from = frame.key.start.max(self.text.origin) - self.text.origin;
             let after = self
+                .text
                 .out
-                .get(from..frame.key.end.saturating_sub(self.origin))
+                .get(from..frame.key.end.saturating_sub(self.text.origin))
                 .unwrap_or_default();
             let text = if before.is_empty() {
                 Cow::Borrowed(after)
@@ -550,59 +291,201 @@ impl Attempt {
         path
     }
 
+    /// Adds a comma after the last whole child.
+    fn add_comma(&mut self, input: &RepairInput<'_>) -> Option<bool> {
+        let (end, tail) = self.after_child()?;
+        let (path, start) = (self.path(input), self.text.in_offset(end));
+        self.rewrite_after(end, &format!(",{tail}"))?;
+        let at = self.text.shift(start, end, 1);
+        let (rule, range, replacement) = (RepairRule::MissingComma, start..start, ",".to_owned());
+        let repair = Repair {
+            rule,
+            range,
+            original: String::new(),
+            replacement,
+            path,
+        };
+        self.text.edits.insert(
+            at,
+            Edit {
+                repair,
+                out: end,
+                is_tight: tail.is_empty(),
+                guess: None,
+            },
+        );
+        Some(true)
+    }
+
+    /// Removes the comma after the last whole child.
+    fn drop_comma(&mut self, input: &RepairInput<'_>) -> Option<bool> {
+        let (end, tail) = self.after_child()?;
+        let out = end + tail.find(',')?;
+        let (path, start) = (self.path(input), self.text.in_offset(out));
+        self.rewrite_after(end, &tail.replacen(',', "", 1))?;
+        let at = self.text.shift(start, out, -1);
+        let last = at.checked_sub(1).and_then(|last| self.text.edits.get(last));
+        if last.is_some_and(|edit| edit.out == out && edit.out_end() > out) {
+            // The comma was added: it is not in the text as written.
+            self.text.edits.remove(at - 1);
+            return Some(true);
+        }
+        let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
+        let original = input.part(start, start + 1).to_owned();
+        let repair = Repair {
+            rule,
+            range,
+            original,
+            replacement: String::new(),
+            path,
+        };
+        self.text.edits.insert(
+            at,
+            Edit {
+                repair,
+                out,
+                is_tight: false,
+                guess: None,
+            },
+        );
+        Some(true)
+    }
+
+    /// Returns where the last whole child ends, and the repaired text after it.
+    fn after_child(&self) -> Option<(usize, String)> {
+        let end = self
+            .machine
+            .frames()
+            .last()
+            .map(|frame| frame.end)
+            .filter(|&end| self.text.has(end))?;
+        Some((end, self.text.after(end).to_owned()))
+    }
+
+    /// Replaces the repaired text after a child that ends at `end`, if the grammar takes that.
+    fn rewrite_after(&mut self, end: usize, tail: &str) -> Option<()> {
+        let mut machine = self.machine.clone();
+        machine.set_back(end);
+        machine.feed_with(tail.as_bytes(), &mut ()).ok()?;
+        self.machine = machine;
+        self.text.truncate(end);
+        self.text.out.push_str(tail);
+        Some(())
+    }
+
+    /// Reads text up to the next backslash or deviation. A backslash in a string is read once its
+    /// meaning is known.
+    pub(super) fn json(
+        &mut self,
+        input: &RepairInput<'_>,
+        rest: &str,
+    ) -> Result<bool, SyntaxError> {
+        let backslash = |from: usize| {
+            let after = rest.as_bytes().get(from..).unwrap_or_default();
+            memchr(b'\\', after).map_or(rest.len(), |at| from + at)
+        };
+        let end = match self.fate(None, input, rest) {
+            None => backslash(usize::from(rest.starts_with('\\'))),
+            Some(Fate::Keep(len)) => backslash(len),
+            Some(Fate::Double(len)) => return Ok(self.double(input, len)),
+            Some(Fate::Wait) => return Ok(false),
+        };
+        self.feed(rest.get(..end).unwrap_or_default())
+            .map(|_| end < rest.len())
+    }
+
+    /// Decides about the backslash at the start of `rest`. `None` if no escape begins there.
+    pub(super) fn fate(
+        &mut self,
+        quote: Option<Quote>,
+        input: &RepairInput<'_>,
+        rest: &str,
+    ) -> Option<Fate> {
+        let state = self.machine.state();
+        let is_new = rest.starts_with('\\') && state.in_string() && !state.in_open_escape();
+        if !is_new || !input.options.allows(RepairRule::InvalidEscape) {
+            return None;
+        }
+        let token = self.machine.token_start();
+        let known = self.writer.filter(|writer| writer.token == token);
+        let is_first = self.machine.offset() == token + 1;
+        let writer = self
+            .writer
+            .insert(known.unwrap_or_else(|| EscapeEvidence::new(token, self.at, is_first)));
+        Some(writer.fate(self.at, quote, input))
+    }
+
+    /// Doubles the next `len` bytes, which are backslashes.
+    pub(super) fn double(&mut self, input: &RepairInput<'_>, len: usize) -> bool {
+        self.replace(input, len, "\\".repeat(2 * len), RepairRule::InvalidEscape)
+    }
+
     /// Returns the part of the attempt from the offset `base` on. No edit may straddle `base`.
     /// Reading it again needs a machine at `base`.
     pub(super) fn rebased(&self, base: usize) -> Self {
-        let count = self.edits.partition_point(|edit| edit.out_end() <= base);
         let first = self
             .recorder
             .tokens
             .partition_point(|token| token.start < base);
-        let (edits, tokens) = (self.edits.get(count..), self.recorder.tokens.get(first..));
+        let tokens = self.recorder.tokens.get(first..).unwrap_or_default();
         Self {
             machine: self.machine.clone(),
-            out: self
-                .out
-                .get(base - self.origin..)
-                .unwrap_or_default()
-                .to_owned(),
-            origin: base,
-            origin_in: self.in_offset(base),
+            text: self.text.rebased(base),
             at: self.at,
-            edits: edits.unwrap_or_default().to_vec(),
             mode: self.mode,
             writer: self.writer,
             recorder: Recorder {
                 is_on: self.recorder.is_on,
-                tokens: tokens.unwrap_or_default().to_vec(),
+                tokens: tokens.to_vec(),
             },
         }
     }
 
     /// Replaces the end of this attempt by an attempt that began inside it.
     pub(super) fn replace_tail(&mut self, tail: Self) {
-        self.out.truncate(tail.origin - self.origin);
-        self.out.push_str(&tail.out);
-        let count = self
-            .edits
-            .partition_point(|edit| edit.out_end() <= tail.origin);
-        self.edits.truncate(count);
-        self.edits.extend(tail.edits);
+        self.text.replace_tail(tail.text);
         (self.machine, self.at, self.mode) = (tail.machine, tail.at, tail.mode);
         self.writer = tail.writer;
         self.recorder = Recorder::default();
     }
 
-    /// Moves the repaired text up to the offset `to`, and the changes in it, to the final text.
-    pub(super) fn release(&mut self, to: usize, text: &mut String, log: &mut Vec<Repair>) {
-        if to < self.origin {
-            return;
+    /// Returns the tokens of the repaired text after the offset of `settled`.
+    pub(super) fn tokens(&self, settled: &Machine) -> Vec<Token> {
+        let mut recorder = Recorder::on(Vec::new());
+        let text = self.text.after(settled.offset());
+        let _ = settled.clone().feed_with(text.as_bytes(), &mut recorder);
+        recorder.tokens
+    }
+
+    /// Returns the end of the text that no certain recovery changes.
+    pub(super) fn certain(&self) -> usize {
+        let machine = &self.machine;
+        let state = machine.state();
+        if state.in_string() {
+            return machine.certain_string();
         }
-        let origin_in = self.in_offset(to);
-        let count = self.edits.partition_point(|edit| edit.out_end() <= to);
-        log.extend(self.edits.drain(..count).map(|edit| edit.repair));
-        text.push_str(self.out.get(..to - self.origin).unwrap_or_default());
-        self.out.drain(..to - self.origin);
-        (self.origin, self.origin_in) = (to, origin_in);
+        if state.in_literal() || state == GrammarState::Minus {
+            // A second dash would make it a comment.
+            return machine.token_start();
+        }
+        match machine.frames().last() {
+            _ if state.in_token() || state == GrammarState::Colon => machine.offset(),
+            Some(frame) if state == GrammarState::Value && frame.kind == Kind::Object => {
+                machine.offset()
+            }
+            Some(frame) => frame.end.max(self.text.origin),
+            None => machine.offset(),
+        }
+    }
+
+    /// Returns the deviation at which the certain reading stops if the text ends here.
+    pub(super) fn failure(&self, input: &RepairInput<'_>) -> SyntaxError {
+        match self.clone().run(input) {
+            ReadStop::Deviation(error) => error,
+            ReadStop::End | ReadStop::Done => SyntaxError {
+                kind: SyntaxErrorKind::UnexpectedEnd,
+                offset: self.at,
+            },
+        }
     }
 }

@@ -129,6 +129,9 @@ fn closes(after: &str, is_end: bool) -> Option<bool> {
 }
 
 /// The most bytes between such a quote and the next one: no name is longer.
+// A stream at the level `syntax` waits for this text after `\"` in a raw string. It is also the
+// longest name of a file in common file systems, so a path that ends there has its closing quote in
+// it.
 const NEXT_QUOTE: usize = 256;
 
 /// Whether two backslashes begin the path of a network share, as in `\\server\share`. `None` if the
@@ -209,10 +212,10 @@ fn code(after: &str, is_end: bool) -> Option<Meaning> {
         if digits == after.len() {
             return None;
         }
-        return match Word::after(after, is_end) {
-            Word::Open => None,
-            Word::Whole => Some(Meaning::Text),
-            Word::Broken => Some(Meaning::Either),
+        return match EscapeWord::after(after, is_end) {
+            EscapeWord::Open => None,
+            EscapeWord::Whole => Some(Meaning::Text),
+            EscapeWord::Broken => Some(Meaning::Either),
         };
     }
     let (code, rest) = after.split_at_checked(CODE)?;
@@ -247,7 +250,7 @@ pub(super) const CODE: usize = 4;
 
 /// The text after `\u` that is not a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum EscapeWord {
     /// The text ends in it.
     Open,
     /// A word without digits: `\users`.
@@ -256,7 +259,7 @@ pub(super) enum Word {
     Broken,
 }
 
-impl Word {
+impl EscapeWord {
     /// Reads `text`, whose first [`CODE`] characters are not a code.
     pub(super) fn after(text: &str, is_end: bool) -> Self {
         let code: String = text.chars().take(CODE).collect();
@@ -312,4 +315,5 @@ const T: [&str; 15] = [
 ];
 
 /// The length of the longest of these commands.
+// A longer run of letters is a word. A stream waits for at most these bytes after `\n` and `\t`.
 const COMMAND: usize = 18;

@@ -4,20 +4,26 @@
 use std::collections::HashMap;
 
 use super::RepairRule;
-use super::attempt::{Attempt, Token, TokenKind};
+use super::attempt::RepairAttempt;
 use super::content;
 use super::guess::CHANGE;
 use super::recovery::Quote;
+use super::token::{Token, TokenKind};
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes the
 /// rest wrong.
+// As much as the cheapest guess: a lost bracket moves every later line and key, so the count of
+// contradictions says how long the text is, not how wrong the reading is. Unbounded, a long text
+// would prefer any number of guesses to one early bracket.
 const MOST: u32 = 8;
 /// The cost of a string with an odd number of quotes in it, including a repaired quote.
+// As much as the cheapest guess: quotes inside a string come in pairs, so an odd one is itself a
+// mistake that the reading leaves unexplained.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
 /// The last column of lines and the last depth of keys in the text before the attempts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Context {
+pub(super) struct LayoutContext {
     /// The last column of lines at each depth.
     columns: HashMap<usize, usize>,
     /// The last depth of each key, as written.
@@ -25,9 +31,11 @@ pub(super) struct Context {
 }
 
 /// The most keys remembered: siblings are close to each other.
+// Bounds the memory of a text with ever new keys; the depths of the first keys are those of its
+// records. Fewer would lose the record's own keys behind those of a header object.
 const KEYS: usize = 256;
 
-impl Context {
+impl LayoutContext {
     /// Remembers the tokens of `text`, which begins at the offset `origin`.
     pub(super) fn learn(&mut self, tokens: &[Token], text: &str, origin: usize) {
         for token in tokens {
@@ -50,21 +58,22 @@ impl Context {
 }
 
 /// Counts the contradictions between the text of an attempt and the text before it.
-pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
+pub(super) fn contradictions(attempt: &RepairAttempt, context: &LayoutContext) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
     for token in &attempt.recorder.tokens {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(start) = token.start.checked_sub(attempt.text.origin) else {
             continue;
         };
         let text = attempt
+            .text
             .out
-            .get(start..token.end - attempt.origin)
+            .get(start..token.end - attempt.text.origin)
             .unwrap_or_default();
         // The text before the attempt sets the column of a depth and the depth of a key; else the
         // first one here does.
-        if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
+        if let Some(column) = column(attempt.text.out.get(..start).unwrap_or_default()) {
             let before = context.columns.get(&token.depth).copied();
             found += u32::from(
                 *columns
@@ -93,18 +102,19 @@ fn column(before: &str) -> Option<usize> {
 }
 
 /// Returns the cost of unpaired quotes inside strings, if one of the quotes was repaired.
-pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
+pub(super) fn odd_quotes(attempt: &RepairAttempt) -> u32 {
     let inner = |from: usize, to: usize| {
-        let mut edits = attempt.edits.iter();
+        let mut edits = attempt.text.edits.iter();
         edits.any(|edit| {
             edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out)
         })
     };
     let is_odd = |from: usize, to: usize| {
-        let from = from.saturating_sub(attempt.origin);
+        let from = from.saturating_sub(attempt.text.origin);
         let text = attempt
+            .text
             .out
-            .get(from..to - attempt.origin)
+            .get(from..to - attempt.text.origin)
             .unwrap_or_default();
         text.matches("\\\"").count() % 2 == 1
     };
@@ -126,7 +136,7 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
 
 /// Whether a guess turns parsed structure into text: a string that it opened again holds members or
 /// elements, a key holds elements, or the guess moved the end of a string or of a container.
-pub(super) fn rewrites(attempt: &Attempt) -> bool {
+pub(super) fn rewrites(attempt: &RepairAttempt) -> bool {
     if moves_closer(attempt) {
         return true;
     }
@@ -156,13 +166,18 @@ pub(super) fn rewrites(attempt: &Attempt) -> bool {
 /// Whether guesses close a container that the text closes itself later: all brackets between an
 /// added closing bracket and a dropped one are paired. A number or a word between members would
 /// become an element.
-fn moves_closer(attempt: &Attempt) -> bool {
+fn moves_closer(attempt: &RepairAttempt) -> bool {
     let mut tokens = attempt.recorder.tokens.iter().peekable();
     // Closing brackets that were added, with the depths after them, up to the bracket of the text
     // that closes a container around them.
     let mut added: Vec<(usize, &str)> = Vec::new();
     let mut depth = 0;
-    for edit in attempt.edits.iter().filter(|edit| edit.guess.is_some()) {
+    for edit in attempt
+        .text
+        .edits
+        .iter()
+        .filter(|edit| edit.guess.is_some())
+    {
         while let Some(token) = tokens.next_if(|token| token.end <= edit.out) {
             depth = token.depth + usize::from(token.kind == TokenKind::Open);
             while added.last().is_some_and(|last| last.0 > depth) {
@@ -193,20 +208,11 @@ fn moves_closer(attempt: &Attempt) -> bool {
     false
 }
 
-fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
-    let Some(start) = token.start.checked_sub(attempt.origin) else {
+fn rewrites_in(attempt: &RepairAttempt, token: Token) -> bool {
+    let Some(text) = attempt.text.content(token) else {
         return false;
     };
-    let text = attempt
-        .out
-        .get(start + 1..(token.end - 1).saturating_sub(attempt.origin))
-        .unwrap_or_default();
-    let edits = || {
-        attempt
-            .edits
-            .iter()
-            .filter(|edit| (token.start..token.end).contains(&edit.out))
-    };
+    let edits = || attempt.text.edits_in(token);
     if token.kind == TokenKind::Key && text.starts_with("\\\"") && edits().next().is_some() {
         // The quotes before a key do not belong to it.
         return true;
@@ -262,17 +268,14 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
 
 /// Whether the quote that closes a string is inside brackets that the string opens: the bracket
 /// after the quote belongs to the string, too.
-fn ends_inside_brackets(attempt: &Attempt, token: Token, text: &str) -> bool {
-    let after = attempt
-        .out
-        .get(token.end.saturating_sub(attempt.origin)..)
-        .unwrap_or_default();
+fn ends_inside_brackets(attempt: &RepairAttempt, token: Token, text: &str) -> bool {
+    let after = attempt.text.after(token.end);
     after.trim_ascii_start().starts_with(['}', ']']) && content::leaves_open(text)
 }
 
 /// Whether the last string of an attempt ends inside brackets that it opens, and has an odd number
 /// of quotes: its closing quote is the second one of a pair inside the string.
-pub(super) fn ends_inside(attempt: &Attempt) -> bool {
+pub(super) fn ends_inside(attempt: &RepairAttempt) -> bool {
     let last = attempt
         .recorder
         .tokens
@@ -280,17 +283,10 @@ pub(super) fn ends_inside(attempt: &Attempt) -> bool {
         .rev()
         .find(|token| token.kind.is_string());
     last.is_some_and(|&token| {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(text) = attempt.text.content(token) else {
             return false;
         };
-        let text = attempt
-            .out
-            .get(start + 1..(token.end - 1).saturating_sub(attempt.origin))
-            .unwrap_or_default();
-        let edits = attempt
-            .edits
-            .iter()
-            .filter(|edit| (token.start..token.end).contains(&edit.out));
+        let edits = attempt.text.edits_in(token);
         let opened = edits
             .filter(|edit| edit.repair.rule == RepairRule::InnerQuote)
             .count();
@@ -301,7 +297,7 @@ pub(super) fn ends_inside(attempt: &Attempt) -> bool {
 /// Returns the cost of strings that seem to hold structure: a key with a member or a line in it,
 /// and repaired quotes around a comma, which look like the end of one string and the start of the
 /// next.
-pub(super) fn texts(attempt: &Attempt) -> u32 {
+pub(super) fn texts(attempt: &RepairAttempt) -> u32 {
     let mut cost = 0;
     for token in attempt
         .recorder
@@ -309,18 +305,11 @@ pub(super) fn texts(attempt: &Attempt) -> u32 {
         .iter()
         .filter(|token| token.kind.is_string())
     {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(text) = attempt.text.content(*token) else {
             continue;
         };
-        let text = attempt
-            .out
-            .get(start + 1..token.end - 1 - attempt.origin)
-            .unwrap_or_default();
         let is_repaired = || {
-            let mut edits = attempt
-                .edits
-                .iter()
-                .filter(|edit| (token.start..token.end).contains(&edit.out));
+            let mut edits = attempt.text.edits_in(*token);
             edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote)
         };
         if token.kind == TokenKind::Key {

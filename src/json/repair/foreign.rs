@@ -1,17 +1,18 @@
 //! Tokens that JSON does not have: strings in other quotes, and comments.
 
-use super::attempt::{Attempt, Mode, Source};
+use super::attempt::{ReadMode, RepairAttempt};
+use super::input::RepairInput;
 use super::recovery::{Comment, Quote};
 use super::writer::Fate;
 use super::{RepairRule, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
-impl Attempt {
+impl RepairAttempt {
     /// Reads a string whose quotes are not `"`.
     pub(super) fn quoted(
         &mut self,
         quote: Quote,
-        source: &Source<'_>,
+        input: &RepairInput<'_>,
         rest: &str,
     ) -> Result<bool, SyntaxError> {
         if self.machine.state().in_open_escape() {
@@ -37,27 +38,27 @@ impl Attempt {
         let fate = if quote == Quote::Escaped {
             None
         } else {
-            self.fate(Some(quote), source, rest)
+            self.fate(Some(quote), input, rest)
         };
         match fate {
             Some(Fate::Wait) => return Ok(false),
-            Some(Fate::Double(count)) => return Ok(self.double(source, count)),
+            Some(Fate::Double(count)) => return Ok(self.double(input, count)),
             Some(Fate::Keep(_)) | None => {}
         }
         match (quote, c) {
-            (_, '\\') if after.is_none() && !source.is_end => Ok(false),
+            (_, '\\') if after.is_none() && !input.is_end => Ok(false),
             (Quote::Until(_) | Quote::Repeated(..), '\\')
                 if slashes == 1 && after.is_some_and(|c| c != '"' && quote.ends(c)) =>
             {
                 let close: String = after.into_iter().collect();
-                Ok(self.replace(source, 1 + close.len(), close, RepairRule::InvalidEscape))
+                Ok(self.replace(input, 1 + close.len(), close, RepairRule::InvalidEscape))
             }
             (Quote::Escaped, '\\') if after == Some('"') && slashes == 1 => {
-                self.mode = Mode::Json;
-                Ok(self.replace(source, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
+                self.mode = ReadMode::Json;
+                Ok(self.replace(input, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
             }
             (Quote::Escaped, '\\') if after == Some('"') => Ok(self.replace(
-                source,
+                input,
                 slashes + 1,
                 "\\\"".to_owned(),
                 RepairRule::EscapedQuotes,
@@ -65,7 +66,7 @@ impl Attempt {
             (Quote::Escaped, '\\') if slashes > 1 => {
                 let escape: String = "\\".repeat(slashes / 2).chars().chain(after).collect();
                 let len = slashes + after.map_or(0, char::len_utf8);
-                Ok(self.replace(source, len, escape, RepairRule::EscapedQuotes))
+                Ok(self.replace(input, len, escape, RepairRule::EscapedQuotes))
             }
             (_, '\\') => {
                 let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
@@ -74,13 +75,13 @@ impl Attempt {
             }
             (Quote::Repeated(quote, count), c) if c == quote => {
                 let found = rest.len() - rest.trim_start_matches(quote).len();
-                if found == rest.len() && !source.is_end {
+                if found == rest.len() && !input.is_end {
                     return Ok(false);
                 }
                 // If there are more quotes than close the string, the first ones are text.
                 let closes = found == count;
                 if closes {
-                    self.mode = Mode::Json;
+                    self.mode = ReadMode::Json;
                 }
                 let (len, by) = match (closes, quote) {
                     (true, _) => (count, "\""),
@@ -89,13 +90,13 @@ impl Attempt {
                         return self.feed(rest.get(..1).unwrap_or_default()).map(|_| true);
                     }
                 };
-                Ok(self.replace(source, len, by.to_owned(), RepairRule::Quotes))
+                Ok(self.replace(input, len, by.to_owned(), RepairRule::Quotes))
             }
             (Quote::Until(closing), '"')
                 if !closing.iter().any(char::is_ascii)
                     && let before =
                         content::is_before_member(rest.get(1..).unwrap_or_default())
-                    && (before == Some(true) || before.is_none() && !source.is_end) =>
+                    && (before == Some(true) || before.is_none() && !input.is_end) =>
             {
                 match before {
                     Some(_) => Err(SyntaxError {
@@ -106,15 +107,15 @@ impl Attempt {
                 }
             }
             (Quote::Until(_) | Quote::Repeated(..), '"') => {
-                Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes))
+                Ok(self.replace(input, 1, "\\\"".to_owned(), RepairRule::Quotes))
             }
             (Quote::Escaped, _) => {
-                self.mode = Mode::Json;
+                self.mode = ReadMode::Json;
                 self.feed("\"").map(|_| true)
             }
             (Quote::Until(_) | Quote::Repeated(..), _) => {
-                self.mode = Mode::Json;
-                Ok(self.replace(source, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
+                self.mode = ReadMode::Json;
+                Ok(self.replace(input, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
             }
         }
     }
@@ -124,7 +125,7 @@ impl Attempt {
         &mut self,
         start: usize,
         kind: Comment,
-        source: &Source<'_>,
+        input: &RepairInput<'_>,
         rest: &str,
     ) -> Result<bool, SyntaxError> {
         let end = match kind {
@@ -137,21 +138,21 @@ impl Attempt {
                     .max(start + closing.len());
                 let from = (start..=from)
                     .rev()
-                    .find(|&at| !source.rest(at).is_empty())
+                    .find(|&at| !input.rest(at).is_empty())
                     .unwrap_or(from);
-                source
+                input
                     .rest(from)
                     .find(closing)
                     .map(|at| from + at + closing.len() - self.at)
             }
         };
-        let is_over = end.is_some() || source.is_end;
+        let is_over = end.is_some() || input.is_end;
         self.at += end.unwrap_or(rest.len());
         if is_over {
             let len = self.at - start;
-            self.mode = Mode::Json;
+            self.mode = ReadMode::Json;
             self.at = start;
-            self.replace(source, len, String::new(), RepairRule::Comment);
+            self.replace(input, len, String::new(), RepairRule::Comment);
         }
         Ok(end.is_some())
     }

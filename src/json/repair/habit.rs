@@ -1,16 +1,16 @@
 //! Mistakes that a writer repeats: a mistake found once is more likely in the rest of the text.
 
-use super::super::grammar::State;
+use super::super::grammar::GrammarState;
 use super::RepairRule;
-use super::attempt::Edit;
-use super::guess::{NEXT_QUOTE, Plan};
+use super::guess::{NEXT_QUOTE, RepairPlan};
+use super::repaired_text::Edit;
 
 /// A mistake: the rule that explains it, and the grammar state in which it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) rule: RepairRule,
     /// The state at the deviation.
-    pub(super) state: State,
+    pub(super) state: GrammarState,
     /// The character at the deviation; `a` for any letter or digit.
     pub(super) next: Option<char>,
     /// The index among the plans of its rule.
@@ -27,11 +27,19 @@ pub(super) struct Habits {
 }
 
 /// The cost of a mistake that was found before.
+// One change at the lowest cost of a rule, half of what a guess costs the first time: the writer
+// does it again, but a certain recovery is still preferred. At zero, quotes that are text would be
+// repaired for free after one real mistake.
 const AGAIN: u32 = 4;
 /// The number of searches that must find a mistake before habit alone explains it: one may be a
 /// coincidence.
+// One accepted guess may be wrong, and following it would repeat the error in every row. Two in
+// different searches were each confirmed by ten values (tests/it/repair/dense.rs has a mistake in
+// every row).
 const CONFIRMED: u32 = 2;
 /// The most different mistakes counted: a text with more has no habit.
+// Each search compares its plans with all of them. A text has some five habits, in several states
+// of the grammar each.
 const MISTAKES: usize = 32;
 
 impl Habits {
@@ -54,7 +62,7 @@ impl Habits {
 
     /// Returns the cost of a plan whose mistake was made before: in the text, or in the guesses of
     /// a reading. `None` for a new mistake. A further quote in the same string is the same mistake.
-    pub(super) fn cost_again(&self, plan: &Plan, edits: &[Edit]) -> Option<u32> {
+    pub(super) fn cost_again(&self, plan: &RepairPlan, edits: &[Edit]) -> Option<u32> {
         let known = edits
             .iter()
             .filter_map(|edit| edit.guess)
@@ -63,7 +71,7 @@ impl Habits {
     }
 
     /// Whether this mistake was made before: in the text, or in the guesses of a reading.
-    pub(super) fn is_again(&self, plan: &Plan, edits: &[Edit]) -> bool {
+    pub(super) fn is_again(&self, plan: &RepairPlan, edits: &[Edit]) -> bool {
         let mut guesses = edits.iter().filter_map(|edit| edit.guess);
         guesses.any(|guess| guess == plan.mistake)
             || self
@@ -73,8 +81,11 @@ impl Habits {
     }
 
     /// Returns the plan with the most frequent mistake, if it was made often enough.
-    pub(super) fn choose<'p>(&self, plans: impl Iterator<Item = &'p Plan>) -> Option<&'p Plan> {
-        let count = |plan: &Plan| {
+    pub(super) fn choose<'p>(
+        &self,
+        plans: impl Iterator<Item = &'p RepairPlan>,
+    ) -> Option<&'p RepairPlan> {
+        let count = |plan: &RepairPlan| {
             self.mistakes
                 .iter()
                 .find(|(known, _)| *known == plan.mistake)

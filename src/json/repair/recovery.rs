@@ -4,15 +4,15 @@
 //! A pure function of the position in the grammar and of the text after it. Recoveries that choose
 //! between readings are in `guess`.
 
-use super::super::grammar::State;
+use super::super::grammar::GrammarState;
 use super::super::stack::Kind;
 use super::RepairRule;
-use super::backslash::{CODE, Word};
+use super::backslash::{CODE, EscapeWord};
 
 /// The context of a deviation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) state: State,
+pub(super) struct Deviation<'a> {
+    pub(super) state: GrammarState,
     /// The innermost open container.
     pub(super) parent: Option<Kind>,
     /// The part of the open token that the grammar accepts; for a string, its open escape.
@@ -113,7 +113,7 @@ pub(super) enum Comment {
 }
 
 /// Returns the recovery from a deviation.
-pub(super) fn recovery(place: &Place<'_>) -> Recovery {
+pub(super) fn recovery(place: &Deviation<'_>) -> Recovery {
     let Some(c) = place.rest.chars().next() else {
         return Recovery::Wait;
     };
@@ -158,9 +158,9 @@ fn control(c: char) -> Recovery {
 /// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before
 /// other characters it was meant as an escape: `\_`, `\'`. `\u` with digits is a broken code of an
 /// unknown character; without digits it is a word.
-fn escape(place: &Place<'_>, c: char) -> Recovery {
+fn escape(place: &Deviation<'_>, c: char) -> Recovery {
     let rule = RepairRule::InvalidEscape;
-    if place.state == State::Escape {
+    if place.state == GrammarState::Escape {
         let by = if c.is_alphanumeric() { "\\\\" } else { "" };
         return Recovery::ReplaceOpen {
             len: 0,
@@ -170,10 +170,10 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
     }
     let given = place.open.strip_prefix("\\u").unwrap_or_default();
     let code: String = given.chars().chain(place.rest.chars()).take(CODE).collect();
-    match Word::after(&code, place.is_end) {
-        Word::Open => Recovery::Wait,
-        Word::Broken => Recovery::None,
-        Word::Whole => Recovery::ReplaceOpen {
+    match EscapeWord::after(&code, place.is_end) {
+        EscapeWord::Open => Recovery::Wait,
+        EscapeWord::Broken => Recovery::None,
+        EscapeWord::Whole => Recovery::ReplaceOpen {
             len: 0,
             by: format!("\\\\u{given}"),
             rule,
@@ -188,7 +188,7 @@ pub(super) const FENCE: &str = "```";
 const MARKUP: &str = "<!--";
 
 /// Recoveries from text between tokens: other white space, and comments.
-fn between(place: &Place<'_>, c: char) -> Recovery {
+fn between(place: &Deviation<'_>, c: char) -> Recovery {
     let replace = |by: &str| Recovery::Replace {
         len: c.len_utf8(),
         by: by.to_owned(),
@@ -239,20 +239,22 @@ fn is_dashes(rest: Option<&str>) -> bool {
 }
 
 /// Recoveries where a token or a comma is due.
-fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
+fn token(state: GrammarState, place: &Deviation<'_>, c: char) -> Recovery {
     let extra = Recovery::Replace {
         len: 1,
         by: String::new(),
         rule: RepairRule::ExtraComma,
     };
     match (state, c) {
-        (State::Value, ',') if place.parent == Some(Kind::Array) => extra,
-        (State::FirstElement | State::FirstKey | State::Key, ',') => extra,
-        (State::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
-        (State::Key, '}') => Recovery::DropComma,
-        (State::AfterElement, _) if begins_value(c) => Recovery::AddComma,
+        (GrammarState::Value, ',') if place.parent == Some(Kind::Array) => extra,
+        (GrammarState::FirstElement | GrammarState::FirstKey | GrammarState::Key, ',') => extra,
+        (GrammarState::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
+        (GrammarState::Key, '}') => Recovery::DropComma,
+        (GrammarState::AfterElement, _) if begins_value(c) => Recovery::AddComma,
         // Only a key can follow the comma in an object.
-        (State::AfterMember, c) if c == '"' || Quote::opening(c).is_some() => Recovery::AddComma,
+        (GrammarState::AfterMember, c) if c == '"' || Quote::opening(c).is_some() => {
+            Recovery::AddComma
+        }
         _ if state.takes_quote() => match Quote::opening(c) {
             Some(quote) => Recovery::Quote(quote),
             None if state.takes_value() => literal(place),
@@ -271,7 +273,7 @@ pub(super) fn begins_value(c: char) -> bool {
 }
 
 /// Literals of Python, and literals in another case.
-fn literal(place: &Place<'_>) -> Recovery {
+fn literal(place: &Deviation<'_>) -> Recovery {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let rest: String = place.rest.chars().take_while(word).take(LITERAL).collect();
     let start = format!("{}{rest}", place.open).to_ascii_lowercase();
@@ -295,4 +297,6 @@ fn literal(place: &Place<'_>) -> Recovery {
 }
 
 /// One more letter than the longest literal has, so that a longer word differs from every literal.
+// `false` has five letters: with six, `falsey` differs from it, and `Falsehoods` is not copied to
+// its end.
 const LITERAL: usize = 6;

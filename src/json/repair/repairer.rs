@@ -1,14 +1,14 @@
 //! The push repairer: one reading that is certain, and the guesses about its end.
 
 use super::super::Machine;
-use super::super::grammar::State;
-use super::super::stack::Kind;
-use super::attempt::{Attempt, Edit, Recorder, Source, Stop, Token, TokenKind};
-use super::fit::Context;
-use super::guess::{self, Guesses, Plan};
+use super::attempt::{ReadStop, RepairAttempt};
+use super::fit::LayoutContext;
+use super::guess::{self, RepairPlan};
 use super::habit::Habits;
+use super::input::RepairInput;
 use super::recovery::FENCE;
-use super::search::{Found, Known, LOST_TEXT, OPEN_ROOT, Search};
+use super::search::{GuessSearch, LOST_TEXT, OPEN_ROOT, SearchKnowledge, SearchResult};
+use super::token::{Recorder, Token, TokenKind};
 use super::{Repair, RepairLevel, RepairOptions, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
@@ -20,29 +20,138 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 #[derive(Clone, Debug)]
 pub struct Repairer {
     options: RepairOptions,
-    /// The text as written that is not final, from the offset `from` on.
-    window: String,
-    from: usize,
+    window: TextWindow,
     /// The reading that is certain, or that led to the deviation under the guesses.
-    trunk: Attempt,
-    /// A machine at the end of the text that no guess changes any more. `context` was learned from
-    /// that text.
-    settled: Machine,
-    context: Context,
-    /// The guesses about a deviation, while one is open.
-    search: Option<Search>,
+    trunk: RepairAttempt,
+    settled: SettledText,
+    phase: RepairPhase,
     log: Vec<Repair>,
     habits: Habits,
     /// The number of readings tried.
     readings: usize,
     /// The end of the last guess that was accepted, in the repaired text. It is final.
     accepted: usize,
-    /// The root has ended, and nothing after it can change that.
-    is_closed: bool,
     /// The text may end because it was cut.
     is_cut: bool,
-    /// The deviation that no reading explains.
-    error: Option<SyntaxError>,
+}
+
+#[derive(Clone, Debug)]
+enum RepairPhase {
+    /// The certain reading continues.
+    Reading,
+    /// The guesses about a deviation are open.
+    Guessing(Box<GuessSearch>),
+    /// The root has ended, and nothing after it can change that.
+    Closed,
+    /// No reading explains this deviation.
+    Failed(SyntaxError),
+}
+
+/// The text as written that is not final.
+#[derive(Clone, Debug)]
+struct TextWindow {
+    text: String,
+    /// Where it begins.
+    from: usize,
+}
+
+impl TextWindow {
+    /// Returns the text from the offset `at` on.
+    fn after(&self, at: usize) -> &str {
+        self.text
+            .get(at.saturating_sub(self.from)..)
+            .unwrap_or_default()
+    }
+
+    /// Removes the text from the offset `at` on, and returns it.
+    fn split_off(&mut self, at: usize) -> String {
+        let at = at.saturating_sub(self.from).min(self.text.len());
+        self.text.split_off(at)
+    }
+
+    /// Forgets the text before the offset `at`, now or later: each byte is moved at most once,
+    /// whatever the pushes are.
+    fn forget(&mut self, at: usize) {
+        let gone = at.saturating_sub(self.from).min(self.text.len());
+        if gone > self.text.len() / 2 {
+            self.text.drain(..gone);
+            self.from += gone;
+        }
+    }
+
+    /// Returns what a reading reads; `root` is the repaired text that is final.
+    fn input<'a>(
+        &'a self,
+        options: &'a RepairOptions,
+        is_end: bool,
+        is_cut: bool,
+        root: &'a str,
+    ) -> RepairInput<'a> {
+        RepairInput {
+            window: &self.text,
+            from: self.from,
+            is_end,
+            is_cut,
+            options,
+            released: root,
+            held: "",
+        }
+    }
+}
+
+/// The text that no guess changes any more.
+#[derive(Clone, Debug)]
+struct SettledText {
+    /// A machine at its end.
+    machine: Machine,
+    /// Its layout.
+    context: LayoutContext,
+}
+
+impl SettledText {
+    /// Moves the end to that of the last accepted guess, or to an earlier offset from which on a
+    /// certain recovery may still change text; at least to the end of the final text, `root`.
+    fn settle(&mut self, trunk: &RepairAttempt, accepted: usize, root: &str) {
+        let text = &trunk.text;
+        let end = accepted.min(trunk.certain()).max(text.origin);
+        let end = text.floor(text.outside_edits(end));
+        let from = self.machine.offset();
+        let mut recorder = Recorder::on(Vec::new());
+        let released = root.get(from..text.origin).unwrap_or_default();
+        let held = text.between(from.max(text.origin), end);
+        for text in [released, held] {
+            let origin = self.machine.offset();
+            let read = self.machine.feed_with(text.as_bytes(), &mut recorder);
+            debug_assert!(read.is_ok(), "the final text is valid: {read:?}");
+            self.context.learn(&recorder.tokens, text, origin);
+            recorder.tokens.clear();
+        }
+    }
+
+    /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset
+    /// `first` on neither change nor read the text before the base.
+    fn base(&mut self, trunk: &RepairAttempt, first: usize) -> (Machine, RepairAttempt) {
+        let (tokens, origin) = (&trunk.recorder.tokens, trunk.text.origin);
+        let next = tokens.partition_point(|token| token.end < first);
+        let before = next
+            .checked_sub(TOKENS_BEFORE)
+            .and_then(|at| tokens.get(at));
+        let mut base = before.map_or(origin, |token| token.start).max(origin);
+        if trunk.machine.state().in_token() {
+            base = base.min(trunk.machine.token_start().max(origin));
+        }
+        base = trunk.text.outside_edits(base);
+        let mut machine = self.machine.clone();
+        let read = machine.feed(trunk.text.before(base).as_bytes());
+        debug_assert!(
+            read.is_ok(),
+            "the repaired text before the base is valid: {read:?}"
+        );
+        let count = tokens.partition_point(|token| token.end <= base);
+        let tokens = tokens.get(..count).unwrap_or_default();
+        self.context.learn(tokens, &trunk.text.out, origin);
+        (machine, trunk.rebased(base))
+    }
 }
 
 impl Repairer {
@@ -58,19 +167,21 @@ impl Repairer {
     pub(crate) fn after(options: RepairOptions, machine: &Machine, written: usize) -> Self {
         Self {
             options,
-            window: String::new(),
-            from: written,
-            trunk: Attempt::after(machine, written),
-            settled: machine.clone(),
-            context: Context::default(),
-            search: None,
+            window: TextWindow {
+                text: String::new(),
+                from: written,
+            },
+            trunk: RepairAttempt::after(machine, written),
+            settled: SettledText {
+                machine: machine.clone(),
+                context: LayoutContext::default(),
+            },
+            phase: RepairPhase::Reading,
             log: Vec::new(),
             habits: Habits::default(),
             readings: 0,
             accepted: machine.offset(),
-            is_closed: false,
             is_cut: false,
-            error: None,
         }
     }
 
@@ -81,7 +192,7 @@ impl Repairer {
     /// Fails where no reading can continue, with an offset in the text as written. From then on
     /// every call fails.
     pub fn feed(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
-        self.window.push_str(text);
+        self.window.text.push_str(text);
         self.advance(false, root)
     }
 
@@ -102,7 +213,7 @@ impl Repairer {
     /// Reads the whole text and ends it, as [`finish`](Self::finish) does. Unlike a stream, it has
     /// all of a string before it reads the escapes.
     pub(super) fn read_whole(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
-        self.window.push_str(text);
+        self.window.text.push_str(text);
         self.finish(root)
     }
 
@@ -113,7 +224,7 @@ impl Repairer {
 
     /// Whether the root is closed for good: later text does not change that.
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed
+        matches!(self.phase, RepairPhase::Closed)
     }
 
     /// Returns the number of bytes of the text as written that were read, or that belong to the
@@ -124,16 +235,8 @@ impl Repairer {
 
     /// Takes the text after the root, as written, once the root is closed for good.
     pub(crate) fn take_tail(&mut self) -> Option<String> {
-        if !self.is_closed {
-            return None;
-        }
-        let tail = self.window.split_off(
-            self.trunk
-                .at
-                .saturating_sub(self.from)
-                .min(self.window.len()),
-        );
-        Some(tail)
+        self.is_closed()
+            .then(|| self.window.split_off(self.trunk.at))
     }
 
     /// Whether the final text ends with a whole value: the final text does not show the end of a
@@ -141,19 +244,17 @@ impl Repairer {
     pub(crate) fn ends_with_value(&self) -> bool {
         let machine = &self.trunk.machine;
         let end = machine.frames().last().map(|frame| frame.end);
-        !machine.state().in_token() && end == Some(self.trunk.origin)
+        !machine.state().in_token() && end == Some(self.trunk.text.origin)
     }
 
     /// Returns the offset in the text as written up to which the text is final.
     pub(crate) fn written(&self) -> usize {
-        self.trunk.origin_in
+        self.trunk.text.origin_in
     }
 
     /// Returns the withheld text, as written.
     pub(crate) fn pending(&self) -> &str {
-        self.window
-            .get(self.trunk.origin_in.saturating_sub(self.from)..)
-            .unwrap_or_default()
+        self.window.after(self.written())
     }
 
     /// Returns the final changes so far.
@@ -161,322 +262,184 @@ impl Repairer {
         &self.log
     }
 
-    fn source<'a>(&'a self, is_end: bool, root: &'a str) -> Source<'a> {
-        let Self {
-            window,
-            from,
-            is_cut,
-            options,
-            ..
-        } = self;
-        Source {
-            window,
-            from: *from,
-            is_end,
-            is_cut: *is_cut,
-            options,
-            released: root,
-            held: "",
-        }
+    fn input<'a>(&'a self, is_end: bool, root: &'a str) -> RepairInput<'a> {
+        self.window.input(&self.options, is_end, self.is_cut, root)
     }
 
     fn advance(&mut self, is_end: bool, root: &mut String) -> Result<(), SyntaxError> {
-        while !self.is_closed {
-            if let Some(error) = self.error {
-                return Err(error);
-            }
-            let next = match self.search.take() {
-                Some(search) => self.decide(search, is_end, root),
-                None => {
-                    let Self {
-                        window,
-                        from,
-                        is_cut,
-                        options,
-                        trunk,
-                        ..
-                    } = self;
-                    let (from, is_cut) = (*from, *is_cut);
-                    let stop = trunk.run(&Source {
-                        window,
-                        from,
-                        is_end,
-                        is_cut,
-                        options,
-                        released: root,
-                        held: "",
-                    });
+        loop {
+            let next = match std::mem::replace(&mut self.phase, RepairPhase::Reading) {
+                RepairPhase::Reading => {
+                    let input = self.window.input(&self.options, is_end, self.is_cut, root);
+                    let stop = self.trunk.run(&input);
                     self.release(false, root);
                     self.branch(stop, is_end, root)
                 }
+                RepairPhase::Guessing(search) => self.decide(search, is_end, root),
+                RepairPhase::Closed => {
+                    self.phase = RepairPhase::Closed;
+                    return Ok(());
+                }
+                RepairPhase::Failed(error) => {
+                    self.phase = RepairPhase::Failed(error);
+                    return Err(error);
+                }
             };
             match next {
-                Next::Wait => return Ok(()),
-                Next::Close => {
-                    self.is_closed = true;
+                RepairStep::Wait => return Ok(()),
+                RepairStep::Close => {
+                    self.phase = RepairPhase::Closed;
                     self.release(true, root);
                 }
-                Next::Fail(error) => self.error = Some(error),
-                Next::Guess => {}
+                RepairStep::Fail(error) => self.phase = RepairPhase::Failed(error),
+                RepairStep::Guess => {}
             }
         }
-        Ok(())
     }
 
     /// Begins to guess where the certain reading stopped.
-    fn branch(&mut self, stop: Stop, is_end: bool, root: &str) -> Next {
+    fn branch(&mut self, stop: ReadStop, is_end: bool, root: &str) -> RepairStep {
         let most = self.options.caps.repairs;
-        if self.log.len() + self.trunk.edits.len() > most {
-            return Next::Fail(SyntaxError {
+        if self.log.len() + self.trunk.text.edits.len() > most {
+            return RepairStep::Fail(SyntaxError {
                 kind: SyntaxErrorKind::TooManyRepairs(most),
                 offset: self.trunk.at,
             });
         }
         let guesses = self.options.level == RepairLevel::Guess;
         let otherwise = match stop {
-            Stop::Deviation(error) => Next::Fail(error),
-            Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => {
-                Next::Wait
+            ReadStop::Deviation(error) => RepairStep::Fail(error),
+            ReadStop::End
+                if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() =>
+            {
+                RepairStep::Wait
             }
-            Stop::End => return Next::Wait,
-            Stop::Done if !guesses => return Next::Close,
+            ReadStop::End => return RepairStep::Wait,
+            ReadStop::Done if !guesses => return RepairStep::Close,
             // If a value follows, a guess may explain it. If no guess does, the root ends here.
-            Stop::Done => match self.goes_on(is_end) {
-                Some(true) => Next::Close,
-                Some(false) => return Next::Close,
-                None => return Next::Wait,
+            ReadStop::Done => match goes_on(self.window.after(self.trunk.at), is_end) {
+                Some(true) => RepairStep::Close,
+                Some(false) => return RepairStep::Close,
+                None => return RepairStep::Wait,
             },
         };
         if !guesses {
             return otherwise;
         }
-        self.settle(root);
-        let source = Source {
-            held: self.held(self.settled.offset()),
-            ..self.source(is_end, root)
+        self.settled.settle(&self.trunk, self.accepted, root);
+        let settled = &self.settled.machine;
+        let input = RepairInput {
+            held: self.trunk.text.before(settled.offset()),
+            ..self.input(is_end, root)
         };
         // The tokens before the deviation are needed now.
-        let mut trunk = self.trunk.rebased(self.settled.offset());
-        trunk.recorder = Recorder {
-            is_on: true,
-            tokens: trunk.tokens(&self.settled),
-        };
-        let Some(plans) = Guesses::list(&trunk, &source) else {
-            return Next::Wait;
+        let mut trunk = self.trunk.rebased(settled.offset());
+        trunk.recorder = Recorder::on(trunk.tokens(settled));
+        let Some(plans) = guess::plans(&trunk, &input) else {
+            return RepairStep::Wait;
         };
         // An accepted guess is final.
-        let fits = |plan: &Plan| plan.out >= self.accepted;
+        let fits = |plan: &RepairPlan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else {
             return otherwise;
         };
         // The unchanged text is a reading, too: further objects may be a list, but a string or a
         // member after a root belongs to the root.
-        let rest = source
+        let rest = input
             .rest(trunk.at)
             .trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         let as_it_is = match stop {
-            Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
+            ReadStop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
             _ if rest.starts_with('"') => 2 * LOST_TEXT,
             _ => LOST_TEXT,
         };
-        let (base, parent) = self.based(&trunk, first);
+        let (base, parent) = self.settled.base(&trunk, first);
         let keys = written_keys(&parent);
-        let mut search = Search::new(base, parent, plans, keys, &self.habits);
-        if !matches!(otherwise, Next::Fail(_)) {
+        let mut search = GuessSearch::new(base, parent, plans, keys, &self.habits);
+        if !matches!(otherwise, RepairStep::Fail(_)) {
             search.add_as_it_is(stop, as_it_is);
         }
-        self.search = Some(search);
-        Next::Guess
-    }
-
-    /// Returns the repaired text that is not final up to the offset `end`.
-    fn held(&self, end: usize) -> &str {
-        self.trunk
-            .out
-            .get(..end.saturating_sub(self.trunk.origin))
-            .unwrap_or_default()
-    }
-
-    /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset
-    /// `first` on neither change nor read the text before the base.
-    fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
-        let tokens = &trunk.recorder.tokens;
-        let next = tokens.partition_point(|token| token.end < first);
-        let before = next
-            .checked_sub(TOKENS_BEFORE)
-            .and_then(|at| tokens.get(at));
-        let mut base = before
-            .map_or(trunk.origin, |token| token.start)
-            .max(trunk.origin);
-        if trunk.machine.state().in_token() {
-            base = base.min(trunk.machine.token_start().max(trunk.origin));
-        }
-        let straddles = |edit: &&Edit| edit.out < base && base < edit.out_end();
-        base = trunk
-            .edits
-            .iter()
-            .find(straddles)
-            .map_or(base, |edit| edit.out);
-        let mut machine = self.settled.clone();
-        let before = trunk.out.get(..base - trunk.origin).unwrap_or_default();
-        let read = machine.feed(before.as_bytes());
-        debug_assert!(
-            read.is_ok(),
-            "the repaired text before the base is valid: {read:?}"
-        );
-        let count = tokens.partition_point(|token| token.end <= base);
-        self.context.learn(
-            tokens.get(..count).unwrap_or_default(),
-            &trunk.out,
-            trunk.origin,
-        );
-        let parent = trunk.rebased(base);
-        (machine, parent)
-    }
-
-    /// Whether a comma and a value follow a root that is closed, so that it may have been closed
-    /// too early. `None`: that is not known yet.
-    fn goes_on(&self, is_end: bool) -> Option<bool> {
-        let rest = self
-            .source(is_end, "")
-            .rest(self.trunk.at)
-            .trim_ascii_start();
-        let after = rest.strip_prefix(',').map(str::trim_ascii_start);
-        match after {
-            None if !rest.is_empty() => Some(false),
-            Some(after) if !after.is_empty() => Some(after.starts_with(['"', '{', '['])),
-            _ => is_end.then_some(false),
-        }
-    }
-
-    /// Moves the settled machine to the end of the last accepted guess, or to an earlier offset
-    /// from which on a certain recovery may still change text; at least to the end of the final
-    /// text.
-    fn settle(&mut self, root: &str) {
-        let mut end = self
-            .accepted
-            .min(self.trunk.certain())
-            .max(self.trunk.origin);
-        let within = |edit: &&Edit| edit.out < end && end < edit.out_end();
-        end = self
-            .trunk
-            .edits
-            .iter()
-            .find(within)
-            .map_or(end, |edit| edit.out);
-        while end > self.trunk.origin && !self.trunk.out.is_char_boundary(end - self.trunk.origin) {
-            end -= 1;
-        }
-        let from = self.settled.offset();
-        let mut recorder = Recorder {
-            is_on: true,
-            tokens: Vec::new(),
-        };
-        let released = root.get(from..self.trunk.origin).unwrap_or_default();
-        let start = from.max(self.trunk.origin) - self.trunk.origin;
-        let held = self
-            .trunk
-            .out
-            .get(start..end - self.trunk.origin)
-            .unwrap_or_default();
-        for text in [released, held] {
-            let origin = self.settled.offset();
-            let read = self.settled.feed_with(text.as_bytes(), &mut recorder);
-            debug_assert!(read.is_ok(), "the final text is valid: {read:?}");
-            self.context.learn(&recorder.tokens, text, origin);
-            recorder.tokens.clear();
-        }
+        self.phase = RepairPhase::Guessing(Box::new(search));
+        RepairStep::Guess
     }
 
     /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that
     /// the result depends on the text alone, not on its chunks.
-    fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
+    fn decide(&mut self, mut search: Box<GuessSearch>, is_end: bool, root: &str) -> RepairStep {
         let limit = self
             .trunk
             .at
             .saturating_add(self.options.caps.lookahead)
-            .saturating_sub(self.from);
-        let is_whole = limit >= self.window.len();
+            .saturating_sub(self.window.from);
+        let is_whole = limit >= self.window.text.len();
         if is_whole && !is_end {
-            self.search = Some(search);
-            return Next::Wait;
+            self.phase = RepairPhase::Guessing(search);
+            return RepairStep::Wait;
         }
-        let source = Source {
-            held: self.held(search.base()),
-            ..self.source(is_end, root)
+        let input = RepairInput {
+            held: self.trunk.text.before(search.base()),
+            ..self.input(is_end, root)
         };
-        let limit = limit.min(source.window.len());
+        let limit = limit.min(input.window.len());
         let limit = (0..=limit)
             .rev()
-            .find(|&at| source.window.is_char_boundary(at))
+            .find(|&at| input.window.is_char_boundary(at))
             .unwrap_or(0);
-        let source = Source {
-            window: source.window.get(..limit).unwrap_or_default(),
+        let input = RepairInput {
+            window: input.window.get(..limit).unwrap_or_default(),
             is_end: is_whole,
-            ..source
+            ..input
         };
         if self.is_done()
             && is_whole
-            && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth)
+            && is_list_of_roots(input.rest(self.trunk.at), self.options.caps.depth)
         {
             // No text has to change.
-            return Next::Close;
+            return RepairStep::Close;
         }
-        let known = Known {
+        let known = SearchKnowledge {
             habits: &self.habits,
-            context: &self.context,
+            context: &self.settled.context,
         };
         let most = self.options.caps.readings;
         let allowed = most.saturating_mul(FREE_KIB.saturating_add(self.trunk.at >> 10));
         let mut readings = self.readings;
-        let after = source.rest(self.trunk.at);
+        let after = input.rest(self.trunk.at);
         let comma = self.trunk.at + (after.len() - after.trim_start().len());
         let is_before_member = content::is_before_member(after) == Some(true);
         // A habit costs at most `STEPS` readings per mistake, so it needs no budget.
-        let found = search.follow(known, &source);
-        let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
+        let found = search.follow(known, &input);
+        let found = found.unwrap_or_else(|| search.run(known, &input, &mut readings, allowed));
         self.readings = readings;
         match found {
-            Found::Nothing => Next::Fail(self.failure(root)),
-            Found::TooMany => Next::Fail(SyntaxError {
+            SearchResult::Nothing => RepairStep::Fail(self.trunk.failure(&self.input(true, root))),
+            SearchResult::TooMany => RepairStep::Fail(SyntaxError {
                 kind: SyntaxErrorKind::TooManyReadings(most),
                 offset: self.trunk.at,
             }),
-            Found::Reading {
+            SearchResult::Reading {
                 attempt,
                 stop,
                 last,
             } => {
                 self.accepted = self.accepted.max(last);
-                self.habits.learn(&attempt.edits);
+                self.habits.learn(&attempt.text.edits);
                 let before = self.trunk.at;
                 self.trunk.replace_tail(*attempt);
                 match stop {
                     // No reading explains the member, and dropping it is not allowed.
-                    Stop::Done if self.trunk.at <= before && is_before_member => {
-                        Next::Fail(SyntaxError {
+                    ReadStop::Done if self.trunk.at <= before && is_before_member => {
+                        RepairStep::Fail(SyntaxError {
                             kind: SyntaxErrorKind::TrailingText(b','),
                             offset: comma,
                         })
                     }
-                    Stop::Done if self.trunk.at <= before => Next::Close,
-                    Stop::End if is_whole => Next::Wait,
-                    _ => Next::Guess,
+                    ReadStop::Done if self.trunk.at <= before => RepairStep::Close,
+                    ReadStop::End if is_whole => RepairStep::Wait,
+                    _ => RepairStep::Guess,
                 }
             }
-        }
-    }
-
-    /// Returns the deviation of the certain reading.
-    fn failure(&self, root: &str) -> SyntaxError {
-        let end = SyntaxError {
-            kind: SyntaxErrorKind::UnexpectedEnd,
-            offset: self.trunk.at,
-        };
-        match self.trunk.clone().run(&self.source(true, root)) {
-            Stop::Deviation(error) => error,
-            Stop::End | Stop::Done => end,
         }
     }
 
@@ -495,28 +458,10 @@ impl Repairer {
 
     /// Makes the repaired text final up to `to`.
     fn release_to(&mut self, to: usize, root: &mut String) {
-        let mut to = to;
-        let before = self
-            .trunk
-            .edits
-            .partition_point(|edit| edit.out_end() <= to);
-        if let Some(edit) = self.trunk.edits.get(before).filter(|edit| edit.out < to) {
-            to = edit.out;
-        }
-        while to > self.trunk.origin && !self.trunk.out.is_char_boundary(to - self.trunk.origin) {
-            to -= 1;
-        }
-        self.trunk.release(to, root, &mut self.log);
-        let gone = self
-            .trunk
-            .origin_in
-            .saturating_sub(self.from)
-            .min(self.window.len());
-        // Each byte is moved at most once, whatever the pushes are.
-        if gone > self.window.len() / 2 {
-            self.window.drain(..gone);
-            self.from += gone;
-        }
+        let text = &mut self.trunk.text;
+        let to = text.floor(text.outside_edits(to));
+        text.release(to, root, &mut self.log);
+        self.window.forget(text.origin_in);
     }
 
     /// Returns the reading that is certain.
@@ -532,7 +477,7 @@ impl Repairer {
     /// Ends the text as [`finish`](Self::finish) does if that closes the root. Otherwise nothing
     /// changes.
     pub(crate) fn finish_whole(&mut self, root: &mut String) {
-        if self.options.level < RepairLevel::Guess || self.is_closed {
+        if self.options.level < RepairLevel::Guess || self.is_closed() {
             // No withheld text closes a root.
             return;
         }
@@ -552,27 +497,29 @@ impl Repairer {
     /// likely reading. Returns the rest as written: a trailing comma, or the beginning of a word;
     /// if the last value may be a guess, that too.
     pub(crate) fn cut(&mut self, root: &mut String) -> String {
-        if self.options.level < RepairLevel::Guess || self.is_closed {
+        if self.options.level < RepairLevel::Guess || self.is_closed() {
             return self.pending().to_owned();
         }
         self.is_cut = true;
         // At the end of the text, the beginning of a word would count as a whole word.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
-        let whole = self.window.trim_end_matches(is_word).len();
-        let word = self.window.split_off(whole.max(self.trunk.at - self.from));
+        let whole = self.window.text.trim_end_matches(is_word).len();
+        let word = self
+            .window
+            .split_off(self.trunk.at.max(self.window.from + whole));
         // A text that no guess explains is continued before the deviation.
         if self.advance(true, root).is_ok() {
-            self.settle(root);
-            let tokens = self.trunk.tokens(&self.settled);
+            self.settled.settle(&self.trunk, self.accepted, root);
+            let settled = &self.settled.machine;
+            let tokens = self.trunk.tokens(settled);
             let before = tokens.split_last().map_or(&[][..], |(_, before)| before);
             let value = before.iter().rev().find(|token| token.kind.ends_value());
             let machine = &self.trunk.machine;
             let is_text = machine.in_string() && machine.offset() > machine.token_start() + LONG;
-            let settled = self.settled.offset();
             let end = if is_text {
                 machine.certain_string()
             } else {
-                value.map_or(settled, |value| value.end)
+                value.map_or(settled.offset(), |value| value.end)
             };
             self.release_to(end, root);
         }
@@ -586,13 +533,11 @@ impl Repairer {
 
 /// Returns the written offsets of the keys that were read with their colons. These keys are
 /// protected: a later mistake doesn't change that they were keys.
-fn written_keys(trunk: &Attempt) -> Vec<usize> {
+fn written_keys(trunk: &RepairAttempt) -> Vec<usize> {
+    let text = &trunk.text;
     let has_colon = |token: &&Token| {
-        let after = trunk
-            .out
-            .get(token.end.saturating_sub(trunk.origin)..)
-            .unwrap_or_default();
-        token.start >= trunk.origin && after.trim_ascii_start().starts_with(':')
+        let after = text.after(token.end);
+        text.has(token.start) && after.trim_ascii_start().starts_with(':')
     };
     let keys = trunk
         .recorder
@@ -600,7 +545,19 @@ fn written_keys(trunk: &Attempt) -> Vec<usize> {
         .iter()
         .filter(|token| token.kind == TokenKind::Key)
         .filter(has_colon);
-    keys.map(|token| trunk.in_offset(token.start)).collect()
+    keys.map(|token| text.in_offset(token.start)).collect()
+}
+
+/// Whether a comma and a value follow a root that is closed, so that it may have been closed too
+/// early. `None`: that is not known yet.
+fn goes_on(rest: &str, is_end: bool) -> Option<bool> {
+    let rest = rest.trim_ascii_start();
+    let after = rest.strip_prefix(',').map(str::trim_ascii_start);
+    match after {
+        None if !rest.is_empty() => Some(false),
+        Some(after) if !after.is_empty() => Some(after.starts_with(['"', '{', '['])),
+        _ => is_end.then_some(false),
+    }
 }
 
 /// Whether `rest` has whole containers, each after a comma, and otherwise only white space and a
@@ -616,7 +573,7 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
         let mut machine = Machine::new(depth);
         match machine.feed(root.as_bytes()) {
             Ok(read) if machine.is_done() => {
-                rest = root.get(read..).unwrap_or_default().trim_start()
+                rest = root.get(read..).unwrap_or_default().trim_start();
             }
             _ => return false,
         }
@@ -628,17 +585,25 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
 
 /// The number of tokens that an attempt keeps before the first one that a plan changes: plans read
 /// the end of the previous value, and the comma after it.
+// The value, the comma, the key and the colon before the first changed token. With fewer, plans
+// would read text that the attempt does not have; each further token is fed again for every plan.
 const TOKENS_BEFORE: usize = 4;
 
 /// A text has the budget of this many KiB from its beginning on: the first mistakes need the most
 /// readings. 1,024 readings of up to 40 microseconds are an acceptable delay.
+// A text of 64 KiB has 5 times the readings of a short one: the budget grows by `max_readings` a
+// KiB, and begins with this many. Halved, documents with several kinds of mistakes in their first
+// rows are refused as `TooManyReadings` (tests/it/repair/dense.rs).
 const FREE_KIB: usize = 16;
 
 /// Bytes of an open string from which on it is unlikely to be another token.
+// Chosen: longer than keys and ids, shorter than a sentence. If a string that a guess opened is
+// kept at a cut although it was structure, the continuation can't take it back; if it is left out,
+// the model writes it once more.
 const LONG: usize = 64;
 
 /// The next step of the repairer.
-enum Next {
+enum RepairStep {
     /// More text is needed.
     Wait,
     /// The root has ended.
@@ -646,39 +611,4 @@ enum Next {
     Fail(SyntaxError),
     /// The search has to compare readings, or has done so.
     Guess,
-}
-
-impl Attempt {
-    /// Returns the tokens of the repaired text after the offset of `settled`.
-    fn tokens(&self, settled: &Machine) -> Vec<Token> {
-        let mut recorder = Recorder {
-            is_on: true,
-            tokens: Vec::new(),
-        };
-        let text = self
-            .out
-            .get(settled.offset() - self.origin..)
-            .unwrap_or_default();
-        let _ = settled.clone().feed_with(text.as_bytes(), &mut recorder);
-        recorder.tokens
-    }
-
-    /// Returns the end of the text that no certain recovery changes.
-    fn certain(&self) -> usize {
-        let machine = &self.machine;
-        let state = machine.state();
-        if state.in_string() {
-            return machine.certain_string();
-        }
-        if state.in_literal() || state == State::Minus {
-            // A second dash would make it a comment.
-            return machine.token_start();
-        }
-        match machine.frames().last() {
-            _ if state.in_token() || state == State::Colon => machine.offset(),
-            Some(frame) if state == State::Value && frame.kind == Kind::Object => machine.offset(),
-            Some(frame) => frame.end.max(self.origin),
-            None => machine.offset(),
-        }
-    }
 }

@@ -10,33 +10,36 @@ use std::sync::Arc;
 
 use super::super::stack::Kind;
 use super::super::{CutState, Machine};
-use super::attempt::{Attempt, Edit, Mode, Recorder, Source, Stop, TokenKind};
+use super::attempt::{ReadMode, ReadStop, RepairAttempt};
 use super::content;
-use super::fit::{self, Context};
-use super::guess::{CHANGE, Guesses, Plan};
+use super::fit::{self, LayoutContext};
+use super::guess::{self, CHANGE, RepairPlan};
 use super::habit::Habits;
+use super::input::RepairInput;
+use super::repaired_text::{Edit, RepairedText};
+use super::token::{Recorder, TokenKind};
 use super::{RepairLevel, RepairRule};
 
 /// The remaining readings of a deviation.
 #[derive(Clone, Debug)]
-pub(super) struct Search {
-    readings: BinaryHeap<Reverse<Reading>>,
+pub(super) struct GuessSearch {
+    readings: BinaryHeap<Reverse<RankedReading>>,
     /// The machine at the start of all attempts. They share the text before it.
     base: Machine,
     /// The reading that led to the deviation, and the plans about it.
-    parent: Arc<Attempt>,
-    plans: Vec<Plan>,
+    parent: Arc<RepairAttempt>,
+    plans: Vec<RepairPlan>,
     /// The number of planned readings.
     planned: usize,
     /// The number of readings that were expanded at each position.
-    replaced: HashMap<Spot, usize>,
+    replaced: HashMap<StopPosition, usize>,
     /// The protected keys: their offsets in the text as written.
     keys: Vec<usize>,
 }
 
 /// The state in which a reading stopped. Readings in the same state continue alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Spot {
+struct StopPosition {
     at: usize,
     state: CutState,
     is_quoted: bool,
@@ -47,19 +50,19 @@ struct Spot {
 
 /// Knowledge of the text before a deviation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct SearchKnowledge<'a> {
     pub(super) habits: &'a Habits,
-    pub(super) context: &'a Context,
+    pub(super) context: &'a LayoutContext,
 }
 
 /// The result of a search.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum SearchResult {
     /// A reading that is confirmed, or the cheapest one at the end of the text, why it stopped, and
     /// where its last guess ends in the repaired text.
     Reading {
-        attempt: Box<Attempt>,
-        stop: Stop,
+        attempt: Box<RepairAttempt>,
+        stop: ReadStop,
         last: usize,
     },
     Nothing,
@@ -68,18 +71,18 @@ pub(super) enum Found {
 }
 
 #[derive(Clone, Debug)]
-struct Reading {
+struct RankedReading {
     /// The cost of its guesses, and that of the rest.
     cost: u32,
     rest: u32,
     /// Among equals, the reading that was planned first.
     number: usize,
-    state: State,
+    state: ReadingState,
 }
 
-impl From<Box<Read>> for Found {
-    fn from(read: Box<Read>) -> Self {
-        let Read {
+impl From<Box<FinishedReading>> for SearchResult {
+    fn from(read: Box<FinishedReading>) -> Self {
+        let FinishedReading {
             attempt,
             stop,
             last,
@@ -94,22 +97,22 @@ impl From<Box<Read>> for Found {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum ReadingState {
     Planned {
-        parent: Arc<Attempt>,
-        places: Places,
-        plan: Plan,
+        parent: Arc<RepairAttempt>,
+        places: DeviationRange,
+        plan: RepairPlan,
     },
-    Read(Box<Read>),
+    Read(Box<FinishedReading>),
 }
 
 #[derive(Clone, Debug)]
-struct Read {
-    attempt: Attempt,
-    stop: Stop,
+struct FinishedReading {
+    attempt: RepairAttempt,
+    stop: ReadStop,
     /// The end of the last guess in the repaired text. The text before it does not change.
     last: usize,
-    places: Places,
+    places: DeviationRange,
     /// Enough values follow the last guess to confirm it.
     is_confirmed: bool,
     /// The root is closed before text that belongs to it.
@@ -119,7 +122,7 @@ struct Read {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub(super) struct DeviationRange {
     /// The first and the farthest deviation in the text as written.
     first: usize,
     deviation: usize,
@@ -130,34 +133,62 @@ pub(super) struct Places {
 /// The most readings expanded at one position. They differ only in earlier guesses, so the cheapest
 /// ones are enough. Expanding all would make the work exponential in the mistakes of the
 /// look-ahead.
+// Two or three earlier guesses that end in the same state are real alternatives (a bracket or a
+// quote more); with four all of them stay. tests/it/repair/dense.rs, and bounds.rs with three
+// mistakes in a text, are measured with it.
 const REPLACED: usize = 4;
 /// The most mistakes in a row that habits explain: more without two values between them show that
 /// the habit does not apply.
+// A row has fewer mistakes of habit than this, and each step reads the rest of the look-ahead: six
+// steps stay below the cost of one search. With two, rows that lose both quotes of two keys would
+// need a search each.
 const STEPS: usize = 6;
 /// Values that must end after the first deviation, and after the last guess. Mistakes within them
 /// are explained together, so that no explanation of the first one causes the second.
+// Two or three rows: the second mistake of a row is then explained with the first. Half as many
+// accept a guess before its row has ended, and then nothing may change it any more; twice as many
+// wait longer and combine the guesses of more mistakes, whose number is exponential. bounds.rs with
+// two mistakes is measured with it.
 const VALUES: usize = 10;
 /// Values that must end after the last guess if its mistake was made before: the value that it is
 /// in, and the next one.
+// The first may be made of the wrong text by the guess itself; the second is not. With ten, a text
+// with a mistake in every row never confirms one (tests/it/repair/dense.rs).
 const LAST_VALUES: usize = 2;
 /// The cost of a deviation that follows a guess closely and has no explanation yet.
+// As much as the cheapest guess: until it is explained, the next deviation counts as one more
+// mistake. At zero, a wrong early quote, which soon leads to a deviation, would tie with the right
+// one.
 const NEXT: u32 = 2 * CHANGE;
 /// The extra cost at which a reading with an expected root still wins.
+// As much as the cheapest guess: a schema decides between explanations with the same number of
+// mistakes, and doesn't invent a mistake to satisfy itself (tests/it/shape.rs has the schema
+// cases).
 const NEARLY: u32 = 2 * CHANGE;
 /// The cost of a root whose end only closing brackets follow.
+// A superfluous bracket is one mistake (`ExtraCloser`, 2), whether it is dropped inside the root or
+// left after it. Cheaper, and roots would end too early; dearer, and a bracket in the middle would
+// be dropped instead of the last one.
 const CLOSERS_AFTER: u32 = 2 * CHANGE;
 /// The cost of members or elements after the end of an unchanged root.
+// Five guesses: members after a root belong to it, so almost any explanation that keeps them is
+// better than to lose them. Halved, three mistakes in one row would lose the rest of the document
+// silently; it is finite because the text may have no explanation (tests/cases/repair/member-after-
+// a-root.md).
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// The cost of a root that is open at the end of the text, or of more structure after its end.
+// One more change than a guess: a missing bracket at the end costs 2, so it is explained; three
+// mistakes are not made up to close a root that was cut. tests/cases/repair/text-after-a-root.md
+// has structure after the end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
-impl Search {
+impl GuessSearch {
     /// Creates a search about the deviation at which `parent` stopped. `base`: the machine at the
     /// start of `parent`. `keys`: the offsets of the protected keys.
     pub(super) fn new(
         base: Machine,
-        parent: Attempt,
-        plans: Vec<Plan>,
+        parent: RepairAttempt,
+        plans: Vec<RepairPlan>,
         keys: Vec<usize>,
         habits: &Habits,
     ) -> Self {
@@ -181,14 +212,14 @@ impl Search {
     }
 
     /// Adds the reading of the unchanged text.
-    pub(super) fn add_as_it_is(&mut self, stop: Stop, cost: u32) {
-        let attempt = Attempt::clone(&self.parent);
-        let places = Places {
+    pub(super) fn add_as_it_is(&mut self, stop: ReadStop, cost: u32) {
+        let attempt = RepairAttempt::clone(&self.parent);
+        let places = DeviationRange {
             first: attempt.at,
             deviation: attempt.at,
             is_again: false,
         };
-        let read = Read {
+        let read = FinishedReading {
             attempt,
             stop,
             last: 0,
@@ -197,24 +228,24 @@ impl Search {
             loses_text: false,
             is_open: true,
         };
-        self.push(cost, State::Read(Box::new(read)));
+        self.push(cost, ReadingState::Read(Box::new(read)));
     }
 
     /// Adds the readings of plans. `places` are those of the reading that they replace.
     fn add(
         &mut self,
-        parent: &Arc<Attempt>,
-        places: Option<Places>,
+        parent: &Arc<RepairAttempt>,
+        places: Option<DeviationRange>,
         cost: u32,
-        plans: Vec<Plan>,
+        plans: Vec<RepairPlan>,
         habits: &Habits,
     ) {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         for plan in plans {
-            let again = habits.cost_again(&plan, &parent.edits);
+            let again = habits.cost_again(&plan, &parent.text.edits);
             let first = places.map_or(deviation, |places| places.first);
-            let is_again = again.is_some() || habits.is_again(&plan, &parent.edits);
-            let places = Places {
+            let is_again = again.is_some() || habits.is_again(&plan, &parent.text.edits);
+            let places = DeviationRange {
                 first,
                 deviation,
                 is_again,
@@ -222,7 +253,7 @@ impl Search {
             let cost = cost + again.unwrap_or(plan.cost);
             self.push(
                 cost,
-                State::Planned {
+                ReadingState::Planned {
                     parent: Arc::clone(parent),
                     places,
                     plan,
@@ -231,9 +262,9 @@ impl Search {
         }
     }
 
-    fn push(&mut self, cost: u32, state: State) {
+    fn push(&mut self, cost: u32, state: ReadingState) {
         self.planned += 1;
-        self.readings.push(Reverse(Reading {
+        self.readings.push(Reverse(RankedReading {
             cost,
             rest: 0,
             number: self.planned,
@@ -243,7 +274,11 @@ impl Search {
 
     /// Explains the deviation, and those soon after it, by the habits of the text. Returns `None`
     /// if no habit applies, or if the text after the guesses does not confirm them.
-    pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>) -> Option<Found> {
+    pub(super) fn follow(
+        &self,
+        known: SearchKnowledge<'_>,
+        input: &RepairInput<'_>,
+    ) -> Option<SearchResult> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
         let (mut first, mut last) = (None, 0);
@@ -251,16 +286,16 @@ impl Search {
             let plan = known
                 .habits
                 .choose(plans.iter().filter(|plan| plan.out >= last))?;
-            let (mut next, end) = apply(&attempt, plan, &self.base, source)?;
-            let stop = next.run(source);
+            let (mut next, end) = apply(&attempt, plan, &self.base, input)?;
+            let stop = next.run(input);
             last = end;
             let first = *first.get_or_insert(end);
             // A habit alone must not end the root, lose a key or turn structure into text.
-            if stop == Stop::Done || loses_key(&next, &self.keys) || fit::rewrites(&next) {
+            if stop == ReadStop::Done || loses_key(&next, &self.keys) || fit::rewrites(&next) {
                 return None;
             }
             plans = match stop {
-                Stop::Deviation(_) => Guesses::list(&next, source)?,
+                ReadStop::Deviation(_) => guess::plans(&next, input)?,
                 _ => Vec::new(),
             };
             let goes_on = || {
@@ -270,7 +305,7 @@ impl Search {
                     .is_some()
             };
             if has_values(&next, first, LAST_VALUES) && (has_values(&next, last, 1) || goes_on()) {
-                return Some(Found::Reading {
+                return Some(SearchResult::Reading {
                     attempt: Box::new(next),
                     stop,
                     last,
@@ -284,14 +319,14 @@ impl Search {
     /// Tries readings until one is confirmed. `readings` counts them, up to `most`.
     pub(super) fn run(
         &mut self,
-        known: Known<'_>,
-        source: &Source<'_>,
+        known: SearchKnowledge<'_>,
+        input: &RepairInput<'_>,
         readings: &mut usize,
         most: usize,
-    ) -> Found {
+    ) -> SearchResult {
         // The likeliest answer without an expected root, and the cost limit for a better one.
-        let mut best: Option<(u32, Box<Read>)> = None;
-        while let Some(Reverse(Reading {
+        let mut best: Option<(u32, Box<FinishedReading>)> = None;
+        while let Some(Reverse(RankedReading {
             cost,
             rest,
             number,
@@ -304,41 +339,41 @@ impl Search {
                 break;
             }
             match state {
-                State::Planned {
+                ReadingState::Planned {
                     parent,
                     places,
                     plan,
                 } => {
                     if *readings >= most {
-                        return Found::TooMany;
+                        return SearchResult::TooMany;
                     }
                     *readings += 1;
-                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, source) else {
+                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, input) else {
                         continue;
                     };
-                    let read = Read::after_guess(attempt, last, places, source);
-                    let rest = read.rest(source, known.context);
-                    self.readings.push(Reverse(Reading {
+                    let read = FinishedReading::after_guess(attempt, last, places, input);
+                    let rest = read.rest(input, known.context);
+                    self.readings.push(Reverse(RankedReading {
                         cost,
                         rest,
                         number,
-                        state: State::Read(Box::new(read)),
+                        state: ReadingState::Read(Box::new(read)),
                     }));
                 }
-                State::Read(read) if loses_key(&read.attempt, &self.keys) => {}
-                State::Read(read) if read.is_answer(source) => {
-                    if read.is_expected(source) {
+                ReadingState::Read(read) if loses_key(&read.attempt, &self.keys) => {}
+                ReadingState::Read(read) if read.is_answer(input) => {
+                    if read.is_expected(input) {
                         return read.into();
                     }
                     best.get_or_insert((rank.saturating_add(NEARLY), read));
                 }
-                State::Read(read) if read.is_unexplained(source) => {
-                    self.replace(cost, rest, number, *read, known.habits, source);
+                ReadingState::Read(read) if read.is_unexplained(input) => {
+                    self.replace(cost, rest, number, *read, known.habits, input);
                 }
-                State::Read(_) => {}
+                ReadingState::Read(_) => {}
             }
         }
-        best.map_or(Found::Nothing, |(_, read)| read.into())
+        best.map_or(SearchResult::Nothing, |(_, read)| read.into())
     }
 
     /// Replaces a reading by those that explain where it stopped.
@@ -347,15 +382,18 @@ impl Search {
         cost: u32,
         rest: u32,
         number: usize,
-        read: Read,
+        read: FinishedReading,
         habits: &Habits,
-        source: &Source<'_>,
+        input: &RepairInput<'_>,
     ) {
         // Without plans the decision needs more text, but the text has ended.
-        let Some(plans) = Guesses::list(&read.attempt, source) else {
+        let Some(plans) = guess::plans(&read.attempt, input) else {
             return;
         };
-        let replaced = self.replaced.entry(Spot::of(&read.attempt)).or_default();
+        let replaced = self
+            .replaced
+            .entry(StopPosition::of(&read.attempt))
+            .or_default();
         *replaced += 1;
         if *replaced <= REPLACED {
             // A later guess must not change an earlier one.
@@ -371,13 +409,13 @@ impl Search {
                 habits,
             );
         }
-        if read.stop == Stop::End {
+        if read.stop == ReadStop::End {
             // The text may also be cut here.
-            let state = State::Read(Box::new(Read {
+            let state = ReadingState::Read(Box::new(FinishedReading {
                 is_open: true,
                 ..read
             }));
-            self.readings.push(Reverse(Reading {
+            self.readings.push(Reverse(RankedReading {
                 cost,
                 rest,
                 number,
@@ -387,27 +425,27 @@ impl Search {
     }
 }
 
-impl Read {
+impl FinishedReading {
     /// Whether a guess could explain where the reading stopped: at a deviation, in a string that is
     /// open at the end of the text, or at the end of a root that text belonging to it follows.
-    fn is_unexplained(&self, source: &Source<'_>) -> bool {
+    fn is_unexplained(&self, input: &RepairInput<'_>) -> bool {
         match self.stop {
-            Stop::Deviation(_) => true,
-            Stop::Done => self.loses_text,
-            Stop::End => {
-                source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string()
+            ReadStop::Deviation(_) => true,
+            ReadStop::Done => self.loses_text,
+            ReadStop::End => {
+                input.is_end && !input.is_cut && !self.is_open && self.attempt.machine.in_string()
             }
         }
     }
 
     /// Whether the reading leads to the expected root, if that can be known.
-    fn is_expected(&self, source: &Source<'_>) -> bool {
+    fn is_expected(&self, input: &RepairInput<'_>) -> bool {
         let json = || {
-            let text = [source.released, source.held, &self.attempt.out].concat();
+            let text = [input.released, input.held, &self.attempt.text.out].concat();
             let suffix = self.attempt.machine.completion(&text).suffix;
             text + &suffix
         };
-        !source.is_end || source.options.prefers(json)
+        !input.is_end || input.options.prefers(json)
     }
 
     /// Whether the text ends in a key that a guess has opened again: a missing value would become a
@@ -417,38 +455,43 @@ impl Read {
         let is_inner = |edit: &Edit| {
             edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start()
         };
-        machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
+        machine.in_string() && machine.in_key() && self.attempt.text.edits.iter().any(is_inner)
     }
 
     /// Whether the reading is the answer, if it is the cheapest one.
-    fn is_answer(&self, source: &Source<'_>) -> bool {
+    fn is_answer(&self, input: &RepairInput<'_>) -> bool {
         if fit::rewrites(&self.attempt) {
             return false;
         }
         match self.stop {
-            Stop::Deviation(_) => self.is_confirmed,
-            Stop::Done => self.is_confirmed || source.is_end && !self.loses_text,
-            Stop::End if self.is_unexplained(source) => false,
-            Stop::End if source.is_end => self.is_confirmed || !self.is_in_reopened_key(),
+            ReadStop::Deviation(_) => self.is_confirmed,
+            ReadStop::Done => self.is_confirmed || input.is_end && !self.loses_text,
+            ReadStop::End if self.is_unexplained(input) => false,
+            ReadStop::End if input.is_end => self.is_confirmed || !self.is_in_reopened_key(),
             // The look-ahead ends in long values.
-            Stop::End => self.is_confirmed || has_values(&self.attempt, self.last, 1),
+            ReadStop::End => self.is_confirmed || has_values(&self.attempt, self.last, 1),
         }
     }
 
     /// Reads all text after the last guess, which ends at `last`.
-    fn after_guess(mut attempt: Attempt, last: usize, places: Places, source: &Source<'_>) -> Self {
-        let stop = attempt.run(source);
-        let after = source.rest(attempt.at).trim_ascii_start();
+    fn after_guess(
+        mut attempt: RepairAttempt,
+        last: usize,
+        places: DeviationRange,
+        input: &RepairInput<'_>,
+    ) -> Self {
+        let stop = attempt.run(input);
+        let after = input.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
-        let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
+        let is_end_known = input.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
         let is_followed = is_followed(&attempt, last, places);
-        let loses_text = stop == Stop::Done
+        let loses_text = stop == ReadStop::Done
             && (fit::ends_inside(&attempt)
                 || comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
                 || !is_followed
                     && (content::is_of_root(after)
-                        || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
-        let is_confirmed = is_followed || stop == Stop::Done && is_end_known && !loses_text;
+                        || moves_end(&attempt.text.edits) && goes_on(input.rest(attempt.at))));
+        let is_confirmed = is_followed || stop == ReadStop::Done && is_end_known && !loses_text;
         Self {
             attempt,
             stop,
@@ -461,40 +504,40 @@ impl Read {
     }
 
     /// Returns the cost of text that no guess changes, and of certain changes.
-    fn rest(&self, source: &Source<'_>, context: &Context) -> u32 {
+    fn rest(&self, input: &RepairInput<'_>, context: &LayoutContext) -> u32 {
         let attempt = &self.attempt;
-        let after = source.rest(attempt.at).trim_ascii_start();
+        let after = input.rest(attempt.at).trim_ascii_start();
         let beyond = beyond_closers(after);
         // Prose after a root begins after white space.
-        let is_joined = source
+        let is_joined = input
             .rest(attempt.at)
             .starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
-            Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => {
+            ReadStop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => {
                 LOST_TEXT
             }
-            Stop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
-            Stop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
-            Stop::Deviation(_) if self.is_confirmed => NEXT,
-            Stop::End if source.is_end && !source.is_cut => {
+            ReadStop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
+            ReadStop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
+            ReadStop::Deviation(_) if self.is_confirmed => NEXT,
+            ReadStop::End if input.is_end && !input.is_cut => {
                 OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string())
             }
             _ => 0,
         };
         // An explanation of the next deviation may still change the rest.
         let is_final =
-            self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
+            self.is_confirmed || input.is_end && !matches!(self.stop, ReadStop::Deviation(_));
         let form = if is_final {
             fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt, context)
         } else {
             0
         };
-        open + certain_costs(&attempt.edits) + form
+        open + certain_costs(&attempt.text.edits) + form
     }
 }
 
 /// Whether a protected key is no longer a key.
-fn loses_key(attempt: &Attempt, keys: &[usize]) -> bool {
+fn loses_key(attempt: &RepairAttempt, keys: &[usize]) -> bool {
     let tokens = &attempt.recorder.tokens;
     let is_key = |start: usize| {
         let found = tokens.binary_search_by_key(&start, |token| token.start);
@@ -504,17 +547,17 @@ fn loses_key(attempt: &Attempt, keys: &[usize]) -> bool {
             .is_some_and(|token| token.kind == TokenKind::Key)
     };
     keys.iter()
-        .map(|&key| attempt.out_offset(key))
+        .map(|&key| attempt.text.out_offset(key))
         .any(|start| !is_key(start))
 }
 
-impl Spot {
-    fn of(attempt: &Attempt) -> Self {
+impl StopPosition {
+    fn of(attempt: &RepairAttempt) -> Self {
         let frames = attempt.machine.frames();
         let kinds = frames.iter().rev().take(64).fold(0, |kinds, frame| {
             kinds << 1 | u64::from(frame.kind == Kind::Object)
         });
-        let is_quoted = attempt.mode != Mode::Json;
+        let is_quoted = attempt.mode != ReadMode::Json;
         Self {
             at: attempt.at,
             state: attempt.machine.cut_state(),
@@ -549,26 +592,23 @@ fn goes_on(after: &str) -> bool {
 }
 
 /// Whether at least `count` values end after `from`, and more text follows them.
-fn has_values(attempt: &Attempt, from: usize, count: usize) -> bool {
+fn has_values(attempt: &RepairAttempt, from: usize, count: usize) -> bool {
     let mut ended = attempt
         .recorder
         .tokens
         .iter()
         .filter(|token| token.kind.ends_value() && token.end > from);
     ended.nth(count - 1).is_some_and(|token| {
-        let after = attempt
-            .out
-            .get(token.end - attempt.origin..)
-            .unwrap_or_default();
+        let after = attempt.text.after(token.end);
         !after.trim_ascii_start().is_empty()
     })
 }
 
 /// Whether enough values follow the guesses.
-fn is_followed(attempt: &Attempt, last: usize, places: Places) -> bool {
+fn is_followed(attempt: &RepairAttempt, last: usize, places: DeviationRange) -> bool {
     let last_values = if places.is_again { LAST_VALUES } else { VALUES };
-    let last = last.max(attempt.out_offset(places.deviation));
-    has_values(attempt, attempt.out_offset(places.first), VALUES)
+    let last = last.max(attempt.text.out_offset(places.deviation));
+    has_values(attempt, attempt.text.out_offset(places.first), VALUES)
         && has_values(attempt, last, last_values)
 }
 
@@ -581,40 +621,40 @@ fn beyond_closers(after: &str) -> &str {
 /// Returns the attempt that a plan leads to, and where its guess ends; `None` if the grammar
 /// rejects the plan.
 fn apply(
-    parent: &Attempt,
-    plan: &Plan,
+    parent: &RepairAttempt,
+    plan: &RepairPlan,
     base: &Machine,
-    source: &Source<'_>,
-) -> Option<(Attempt, usize)> {
-    let mut recorder = Recorder {
-        is_on: true,
-        tokens: Vec::new(),
-    };
+    input: &RepairInput<'_>,
+) -> Option<(RepairAttempt, usize)> {
+    let mut recorder = Recorder::on(Vec::new());
     let mut machine = base.clone();
-    let kept = parent.out.get(..plan.out - parent.origin)?;
+    let kept = parent.text.out.get(..plan.out - parent.text.origin)?;
     machine.feed_with(kept.as_bytes(), &mut recorder).ok()?;
     let is_before =
         |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
-    let mut attempt = Attempt {
+    let edits = parent.text.edits.iter().take_while(is_before).cloned();
+    let mut attempt = RepairAttempt {
         machine,
-        out: kept.to_owned(),
-        origin: parent.origin,
-        origin_in: parent.origin_in,
+        text: RepairedText {
+            out: kept.to_owned(),
+            edits: edits.collect(),
+            ..RepairedText::at(parent.text.origin, parent.text.origin_in)
+        },
         at: plan.start,
-        edits: parent.edits.iter().take_while(is_before).cloned().collect(),
         mode: plan.mode,
         // If a guess opens a string again, its evidence remains.
         writer: parent.writer.filter(|writer| writer.token < plan.out),
         recorder,
     };
-    if !attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {
+    if !attempt.replace(input, plan.end - plan.start, plan.by.clone(), plan.rule) {
         return None;
     }
-    if let Some(edit) = attempt.edits.last_mut() {
+    if let Some(edit) = attempt.text.edits.last_mut() {
         edit.guess = Some(plan.mistake);
     }
     // A closing quote that is read as text stays unchanged.
     attempt
+        .text
         .edits
         .pop_if(|edit| edit.repair.original == edit.repair.replacement);
     let last = attempt.machine.offset();
@@ -647,28 +687,28 @@ fn certain_costs(edits: &[Edit]) -> u32 {
     habits.chain(others).sum::<u32>() * CHANGE
 }
 
-impl Reading {
+impl RankedReading {
     fn rank(&self) -> (u32, usize) {
         (self.cost.saturating_add(self.rest), self.number)
     }
 }
 
-impl Ord for Reading {
+impl Ord for RankedReading {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-impl PartialOrd for Reading {
+impl PartialOrd for RankedReading {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Reading {
+impl PartialEq for RankedReading {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
 
-impl Eq for Reading {}
+impl Eq for RankedReading {}

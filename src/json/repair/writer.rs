@@ -6,18 +6,16 @@
 //! `\n`, `\t` and `\r` are text only before a letter that could belong to a word, and only if
 //! nothing shows that the writer escapes. The decision needs the rest of the string.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
-use super::RepairRule;
-use super::attempt::{Attempt, Source};
 use super::backslash::{self, Meaning};
+use super::input::RepairInput;
 use super::recovery::Quote;
-use crate::error::SyntaxError;
 
 /// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written,
 /// with that evidence, or `usize::MAX`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writer {
+pub(super) struct EscapeEvidence {
     /// The opening quote of the string in the repaired text.
     pub(super) token: usize,
     /// The offset of a backslash that begins the string.
@@ -44,7 +42,7 @@ pub(super) enum Fate {
     Wait,
 }
 
-impl Writer {
+impl EscapeEvidence {
     /// Creates the evidence for the string at `token`, before its first backslash at `at`.
     pub(super) fn new(token: usize, at: usize, is_first: bool) -> Self {
         let (first, none) = (is_first.then_some(at), usize::MAX);
@@ -61,22 +59,27 @@ impl Writer {
 
     /// Decides about the backslash at `at`: in a stream by the rest of the string within the
     /// look-ahead, in a whole text by the whole string.
-    pub(super) fn fate(&mut self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Fate {
+    pub(super) fn fate(
+        &mut self,
+        at: usize,
+        quote: Option<Quote>,
+        input: &RepairInput<'_>,
+    ) -> Fate {
         if at > self.read {
             // The text between has no backslash, or a guess made the closing quote a part of the
             // string.
             (self.read, self.is_over) = (at, false);
         }
-        self.search(quote, source);
-        let Some((len, meaning)) = self.meaning(at, quote, source) else {
+        self.search(quote, input);
+        let Some((len, meaning)) = self.meaning(at, quote, input) else {
             return Fate::Wait;
         };
-        let reach = if source.is_end {
+        let reach = if input.is_end {
             usize::MAX
         } else {
-            at.saturating_add(source.options.lookahead())
+            at.saturating_add(input.options.lookahead())
         };
-        let is_decided = source.is_end || self.is_over || self.read >= reach;
+        let is_decided = input.is_end || self.is_over || self.read >= reach;
         let is_raw = self.raw < reach;
         let doubled = match meaning {
             Meaning::Plain | Meaning::Escape | Meaning::Pair => Some(false),
@@ -95,9 +98,9 @@ impl Writer {
     }
 
     /// Searches the available text for evidence, up to the end of the string.
-    fn search(&mut self, quote: Option<Quote>, source: &Source<'_>) {
+    fn search(&mut self, quote: Option<Quote>, input: &RepairInput<'_>) {
         while !self.is_over {
-            let rest = source.rest(self.read);
+            let rest = input.rest(self.read);
             let found = match quote {
                 None => memchr2(b'\\', b'"', rest.as_bytes()),
                 Some(quote) => rest.find(|c: char| c == '\\' || quote.ends(c)),
@@ -106,11 +109,11 @@ impl Writer {
             if found.is_none() {
                 return;
             }
-            if !source.rest(self.read).starts_with('\\') {
+            if !input.rest(self.read).starts_with('\\') {
                 self.is_over = true;
                 return;
             }
-            let Some((len, meaning)) = self.meaning(self.read, quote, source) else {
+            let Some((len, meaning)) = self.meaning(self.read, quote, input) else {
                 return;
             };
             let at = self.read;
@@ -118,7 +121,7 @@ impl Writer {
                 Meaning::Text => self.raw = self.raw.min(at),
                 Meaning::Escape => self.escape = self.escape.min(at),
                 Meaning::Pair => {
-                    (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at))
+                    (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at));
                 }
                 _ => {}
             }
@@ -135,55 +138,10 @@ impl Writer {
         &self,
         at: usize,
         quote: Option<Quote>,
-        source: &Source<'_>,
+        input: &RepairInput<'_>,
     ) -> Option<(usize, Meaning)> {
         let is_first = self.first == Some(at);
         let may_close = self.raw < at && self.escape >= at;
-        backslash::meaning(source.rest(at), quote, is_first, may_close, source.is_end)
-    }
-}
-
-impl Attempt {
-    /// Reads text up to the next backslash or deviation. A backslash in a string is read once its
-    /// meaning is known.
-    pub(super) fn json(&mut self, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
-        let backslash = |from: usize| {
-            let after = rest.as_bytes().get(from..).unwrap_or_default();
-            memchr(b'\\', after).map_or(rest.len(), |at| from + at)
-        };
-        let end = match self.fate(None, source, rest) {
-            None => backslash(usize::from(rest.starts_with('\\'))),
-            Some(Fate::Keep(len)) => backslash(len),
-            Some(Fate::Double(len)) => return Ok(self.double(source, len)),
-            Some(Fate::Wait) => return Ok(false),
-        };
-        self.feed(rest.get(..end).unwrap_or_default())
-            .map(|_| end < rest.len())
-    }
-
-    /// Decides about the backslash at the start of `rest`. `None` if no escape begins there.
-    pub(super) fn fate(
-        &mut self,
-        quote: Option<Quote>,
-        source: &Source<'_>,
-        rest: &str,
-    ) -> Option<Fate> {
-        let state = self.machine.state();
-        let is_new = rest.starts_with('\\') && state.in_string() && !state.in_open_escape();
-        if !is_new || !source.options.allows(RepairRule::InvalidEscape) {
-            return None;
-        }
-        let token = self.machine.token_start();
-        let known = self.writer.filter(|writer| writer.token == token);
-        let is_first = self.machine.offset() == token + 1;
-        let writer = self
-            .writer
-            .insert(known.unwrap_or_else(|| Writer::new(token, self.at, is_first)));
-        Some(writer.fate(self.at, quote, source))
-    }
-
-    /// Doubles the next `len` bytes, which are backslashes.
-    pub(super) fn double(&mut self, source: &Source<'_>, len: usize) -> bool {
-        self.replace(source, len, "\\".repeat(2 * len), RepairRule::InvalidEscape)
+        backslash::meaning(input.rest(at), quote, is_first, may_close, input.is_end)
     }
 }

@@ -38,7 +38,7 @@ impl<T: Default> ByModel<T> {
     }
 
     /// Returns how many models have a value.
-    pub fn len(&self) -> usize {
+    pub fn models(&self) -> usize {
         self.0.len()
     }
 }

@@ -12,7 +12,7 @@
 //! use restitch::provider::{Delta, Dialect, SlotId};
 //!
 //! let data = r#"{"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"{\"a\":"},"finish_reason":null}]}"#;
-//! let (mut reader, mut writer) = (chat::Reader::new(), wire_of(Dialect::Chat).writer());
+//! let (mut reader, mut writer) = (chat::ChatReader::new(), wire_of(Dialect::Chat).writer());
 //! let mut text = String::new();
 //! reader.read("message", data, |delta| {
 //!     if let Delta::Text { text: more, .. } = delta {
@@ -40,7 +40,7 @@ mod wire;
 mod writer;
 
 pub use body::write_body;
-pub use reader::Reader;
+pub use reader::ChatReader;
 pub(crate) use request::new_request;
 pub use request::{adapt, ask, continuation, has_form, has_member, parse};
 pub(crate) use wire::Chat;

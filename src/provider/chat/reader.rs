@@ -14,7 +14,7 @@ use crate::provider::{Delta, Finish, Kind, SlotId};
 /// It keeps halves of surrogate pairs, since a later event may have the other half, and the
 /// template of the last event around its text.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct ChatReader {
     /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
     waiting: Vec<(Channel, Unescaper)>,
     /// The buffer that strings with escapes are decoded into.
@@ -56,7 +56,7 @@ impl Channel {
     }
 }
 
-impl Reader {
+impl ChatReader {
     /// Creates a reader for one stream.
     pub fn new() -> Self {
         Self::default()
@@ -452,7 +452,7 @@ const WAITING: usize = 64;
 mod tests {
     use super::*;
 
-    fn deltas(reader: &mut Reader, data: &str) -> Vec<String> {
+    fn deltas(reader: &mut ChatReader, data: &str) -> Vec<String> {
         let mut seen = Vec::new();
         let kind = reader.read("message", data, |delta| seen.push(format!("{delta:?}")));
         seen.push(format!("{kind:?}"));
@@ -491,7 +491,7 @@ mod tests {
             ];
             events.extend(bodies.iter().map(|body| event(body, rest)));
         }
-        let (mut known, mut full) = (Reader::new(), Reader::new());
+        let (mut known, mut full) = (ChatReader::new(), ChatReader::new());
         let mut hits = 0;
         for event in &events {
             hits += usize::from(known.form.read("message", event).is_some());

@@ -39,11 +39,11 @@ impl Wire for Chat {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(super::Reader::new())
+        Box::new(super::ChatReader::new())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::new(super::writer::Writer::default())
+        Box::new(super::writer::ChatWriter::default())
     }
 
     fn write_body(
@@ -89,7 +89,7 @@ impl Wire for Chat {
     }
 }
 
-impl wire::Reader for super::Reader {
+impl wire::Reader for super::ChatReader {
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         self.read(event_type, data, on)
     }

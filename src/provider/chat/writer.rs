@@ -1,6 +1,6 @@
 //! Writes events that continue a Chat Completions stream.
 
-use super::{Chat, Reader};
+use super::{Chat, ChatReader};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
@@ -11,15 +11,15 @@ use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug)]
-pub(super) struct Writer(Chunks);
+pub(super) struct ChatWriter(Chunks);
 
-impl Default for Writer {
+impl Default for ChatWriter {
     fn default() -> Self {
         Self(Chunks::new(UNSEEN))
     }
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for ChatWriter {
     fn observe(&mut self, _event_type: &str, data: &str) {
         if !self.0.is_settled() {
             self.0.observe(data, REPEATED, |head| head.has("id"));
@@ -70,7 +70,7 @@ impl wire::Writer for Writer {
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         let mut is_empty = true;
-        let kind = Reader::new().read(event_type, data, |delta| {
+        let kind = ChatReader::new().read(event_type, data, |delta| {
             is_empty &= matches!(
                 delta,
                 Delta::Text { text: "", .. } | Delta::Refusal { text: "", .. }

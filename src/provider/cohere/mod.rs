@@ -17,8 +17,8 @@ use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
 use crate::provider::{Delta, Finish, fields, translate};
-use reader::Reader;
-use writer::Writer;
+use reader::CohereReader;
+use writer::CohereWriter;
 
 #[derive(Debug)]
 pub(crate) struct Cohere;
@@ -44,11 +44,11 @@ impl Wire for Cohere {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader::default())
+        Box::new(CohereReader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::new(Writer::default())
+        Box::new(CohereWriter::default())
     }
 
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

@@ -6,13 +6,13 @@ use crate::provider::{Delta, FIRST, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct CohereReader {
     texts: Texts<Channel>,
     /// `message-end` was read.
     has_ended: bool,
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for CohereReader {
     /// Reads one event. The type is the one in the data, or else the event's own: some recordings
     /// have no event names.
     ///
@@ -51,7 +51,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl CohereReader {
     /// Reads more of a content. Its start has an empty text, which is not part of the answer.
     fn content(&mut self, slot: SlotId, content: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(content) = content else { return };

@@ -14,7 +14,7 @@ use crate::sse::Encoder;
 /// It knows which contents and tool calls the client has seen begin and end, so that each begins
 /// and ends once.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct CohereWriter {
     /// `message-start` was observed.
     has_begun: bool,
     /// The first event has no name beside its type.
@@ -64,7 +64,7 @@ fn content(root: Raw<'_>) -> Option<Raw<'_>> {
     root.member("delta")?.member("message")?.member("content")
 }
 
-impl Writer {
+impl CohereWriter {
     fn event(&self, out: &mut Vec<u8>, event_type: &str, members: &str) {
         let name = (!self.is_nameless).then_some(event_type);
         Encoder::event(
@@ -190,7 +190,7 @@ impl Writer {
     }
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for CohereWriter {
     fn observe(&mut self, event_type: &str, data: &str) {
         let Some(root) = fields::object(data) else {
             return;

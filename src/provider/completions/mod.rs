@@ -17,8 +17,8 @@ use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText,
     Wire,
 };
-use reader::Reader;
-use writer::Writer;
+use reader::CompletionsReader;
+use writer::CompletionsWriter;
 
 #[derive(Debug)]
 pub(crate) struct Completions;
@@ -57,11 +57,11 @@ impl Wire for Completions {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader::default())
+        Box::new(CompletionsReader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::new(Writer::default())
+        Box::new(CompletionsWriter::default())
     }
 
     fn write_body(

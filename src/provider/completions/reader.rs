@@ -6,11 +6,11 @@ use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct CompletionsReader {
     texts: Texts<Channel>,
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for CompletionsReader {
     /// Reads one event. Deltas follow the order of the choices, text before the finish; usage and
     /// an error follow. The finish may be on an event with text, and once more on an event without.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
@@ -57,7 +57,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl CompletionsReader {
     fn choice(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
         let choice = fields::number_or(raw.member("index"), at);
         let slot = SlotId::of(choice);

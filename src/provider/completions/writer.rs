@@ -11,9 +11,9 @@ use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug)]
-pub(super) struct Writer(Chunks);
+pub(super) struct CompletionsWriter(Chunks);
 
-impl Default for Writer {
+impl Default for CompletionsWriter {
     fn default() -> Self {
         Self(Chunks::new(UNSEEN))
     }
@@ -28,7 +28,7 @@ fn choice(index: u32, text: &str, reason: Option<&str>) -> String {
     )
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for CompletionsWriter {
     fn observe(&mut self, _event_type: &str, data: &str) {
         if !self.0.is_settled() {
             self.0.observe(data, REPEATED, |_| false);

@@ -1,6 +1,6 @@
 //! Answers that are not streamed: one JSON body.
 
-use super::reader::Reader;
+use super::reader::GeminiReader;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
@@ -13,7 +13,7 @@ pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let Some(root) = Raw::root(body).filter(|_| walk::is_valid(body)) else {
         return false;
     };
-    let mut reader = Reader::default();
+    let mut reader = GeminiReader::default();
     let mut read =
         |event: &str| matches!(reader.read("message", event, on), Kind::Chunk | Kind::Error);
     if root.kind() == ValueKind::Array {

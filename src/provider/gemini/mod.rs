@@ -18,8 +18,8 @@ use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
 };
 use crate::provider::{Delta, Finish, SlotId, fields};
-use reader::Reader;
-use writer::Writer;
+use reader::GeminiReader;
+use writer::GeminiWriter;
 
 #[derive(Debug)]
 pub(crate) struct Gemini;
@@ -47,15 +47,15 @@ impl Wire for Gemini {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader::default())
+        Box::new(GeminiReader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::new(Writer::default())
+        Box::new(GeminiWriter::default())
     }
 
     fn array_writer(&self) -> Option<Box<dyn wire::Writer>> {
-        Some(Box::new(Writer::of_array()))
+        Some(Box::new(GeminiWriter::of_array()))
     }
 
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

@@ -8,13 +8,13 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct GeminiReader {
     texts: Texts<Channel>,
     /// How many function calls each candidate has made.
     calls: BTreeMap<u32, u32>,
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for GeminiReader {
     /// Reads one event. Deltas follow the order of the candidates and of their parts, then the
     /// finish; usage, which every event has, and an error follow it.
     ///
@@ -63,7 +63,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl GeminiReader {
     fn candidate(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
         let candidate = fields::number_or(raw.member("index"), at);
         let parts = raw

@@ -228,7 +228,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             // The switch of the Chat Completions API, which the same models have at another path.
             // Here it is an error.
             "reasoning_effort" if value == r#""none""# => {
-                config.set.push((THINKING, NO_THINKING.to_owned()))
+                config.set.push((THINKING, NO_THINKING.to_owned()));
             }
             key => {
                 remove.retain(|other| *other != key);

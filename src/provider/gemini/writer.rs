@@ -11,7 +11,7 @@ use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct GeminiWriter {
     /// The members that every chunk repeats.
     head: Head,
     /// A chunk with a candidate was observed; later chunks are ignored.
@@ -20,7 +20,7 @@ pub(super) struct Writer {
     is_array: bool,
 }
 
-impl Writer {
+impl GeminiWriter {
     /// Returns a writer of the elements of an array.
     pub(super) fn of_array() -> Self {
         Self {
@@ -76,7 +76,7 @@ fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
     format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for GeminiWriter {
     fn observe(&mut self, _event_type: &str, data: &str) {
         if self.is_settled {
             return;

@@ -1,6 +1,6 @@
 //! Answers that are not streamed: one JSON body.
 
-use super::reader::{Input, Reader};
+use super::reader::{Input, MessagesReader};
 use super::{is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -27,7 +27,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let Some(content) = content.filter(|content| content.kind() == ValueKind::Array) else {
         return false;
     };
-    let mut reader = Reader::default();
+    let mut reader = MessagesReader::default();
     for (index, block) in (0u32..).zip(content.elements()) {
         reader.block(index, block, Input::Whole, on);
     }

@@ -10,8 +10,8 @@ mod reader;
 mod request;
 mod writer;
 
-use reader::Reader;
-use writer::Writer;
+use reader::MessagesReader;
+use writer::MessagesWriter;
 
 use super::fields::{self, members_of, object};
 use super::translate::{self, PlainMessage};
@@ -46,11 +46,11 @@ impl Wire for Messages {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::<Reader>::default()
+        Box::<MessagesReader>::default()
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::<Writer>::default()
+        Box::<MessagesWriter>::default()
     }
 
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

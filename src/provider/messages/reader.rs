@@ -10,7 +10,7 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct MessagesReader {
     /// The texts by block: each block has one text.
     texts: Texts<u32>,
     /// The usage so far: the usage of `message_start`, with the later members of `message_delta`.
@@ -33,7 +33,7 @@ enum PieceKind {
     Reasoning,
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for MessagesReader {
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data) {
             self.piece(event.subject, event.text, on);
@@ -46,7 +46,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl MessagesReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let Some(root) = object(data) else {
             return fields::no_object(event_type, data, on);
@@ -110,7 +110,7 @@ pub(super) enum Input {
     Whole,
 }
 
-impl Reader {
+impl MessagesReader {
     /// Reads a content block.
     pub(super) fn block(
         &mut self,

@@ -12,7 +12,7 @@ use crate::sse::Encoder;
 
 /// A writer of events of the message that the client is already reading.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct MessagesWriter {
     has_begun: bool,
     /// The blocks that the client knows.
     blocks: Vec<Block>,
@@ -57,7 +57,7 @@ impl Block {
     }
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for MessagesWriter {
     fn observe(&mut self, event_type: &str, data: &str) {
         // Most events are deltas, and add no block and no usage.
         if event_type == DELTA {
@@ -263,7 +263,7 @@ impl wire::Writer for Writer {
     }
 }
 
-impl Writer {
+impl MessagesWriter {
     fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
         self.blocks.retain(|block| block.index != index);
         self.blocks.push(Block {

@@ -17,8 +17,8 @@ use crate::provider::wire::{
     SlotText, Wire,
 };
 use crate::provider::{Finish, fields, translate};
-use reader::Reader;
-use writer::Writer;
+use reader::OllamaReader;
+use writer::OllamaWriter;
 
 #[derive(Debug)]
 pub(crate) struct Ollama;
@@ -53,11 +53,11 @@ impl Wire for Ollama {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::new(Reader::default())
+        Box::new(OllamaReader::default())
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::new(Writer::default())
+        Box::new(OllamaWriter::default())
     }
 
     fn write_body(

@@ -6,13 +6,13 @@ use crate::provider::{Delta, FIRST, Finish, Kind, SlotId, wire};
 
 /// A reader for one stream, line by line.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct OllamaReader {
     texts: Texts<Channel>,
     /// How many tools were called.
     calls: u32,
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for OllamaReader {
     /// Reads one object. Its deltas are reasoning, text, tool calls, usage, finish and the end of
     /// the stream, in this order.
     ///
@@ -66,7 +66,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl OllamaReader {
     fn reasoning(&mut self, answer: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(inner) = answer.member("thinking").and_then(|text| text.inner()) else {
             return;

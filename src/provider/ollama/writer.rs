@@ -10,7 +10,7 @@ use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
 
 /// A writer of lines that look like those of the answer that the client is already reading.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct OllamaWriter {
     /// The members that every line repeats.
     head: Head,
     /// The lines are those of `/api/generate`: the text is in `response`.
@@ -19,7 +19,7 @@ pub(super) struct Writer {
     is_settled: bool,
 }
 
-impl Writer {
+impl OllamaWriter {
     /// Writes a line with a text and further members, raw JSON.
     fn line(&self, out: &mut Vec<u8>, text: &str, done: bool, more: &[(&str, &str)]) {
         let mut line = String::from("{");
@@ -40,7 +40,7 @@ impl Writer {
     }
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for OllamaWriter {
     fn observe(&mut self, _event_type: &str, data: &str) {
         if self.is_settled {
             return;

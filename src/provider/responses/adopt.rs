@@ -5,7 +5,7 @@
 //! answer's items follow it.
 
 use super::items::{Item, ItemKind, Origin};
-use super::writer::{Writer, end_item};
+use super::writer::{ResponsesWriter, end_item};
 use super::{INCOMPLETE, is_terminal};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -21,7 +21,7 @@ pub(super) struct Held {
     pub(super) data: String,
 }
 
-impl Writer {
+impl ResponsesWriter {
     /// Returns whether an event ends a text or arguments that may be continued.
     pub(super) fn may_continue(&self, name: &str, root: Raw<'_>) -> bool {
         let item = self.of_slot(root.member("output_index"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::reader::Reader;
+use super::reader::ResponsesReader;
 use super::{call_of, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -19,7 +19,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     };
     let [output, error] = members_of(root, ["output", "error"]);
     if output.is_some_and(|output| output.kind() == ValueKind::Array) {
-        Reader::default().end(Some(root), on);
+        ResponsesReader::default().end(Some(root), on);
         return true;
     }
     let Some(error) = present(error) else {
@@ -67,7 +67,7 @@ pub(super) fn write_body(
         let kind = word(item.member("type"));
         match (text.slot.kind, kind.as_deref().and_then(call_of)) {
             (SlotKind::Arguments, Some(call)) => {
-                edits.object(*item, &[], &[(call.member, &new), ("status", &status)])
+                edits.object(*item, &[], &[(call.member, &new), ("status", &status)]);
             }
             (SlotKind::Text, None) => {
                 messages.insert(text.slot.id.item);

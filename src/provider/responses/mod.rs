@@ -13,8 +13,8 @@ mod reader;
 mod request;
 mod writer;
 
-use reader::Reader;
-use writer::Writer;
+use reader::ResponsesReader;
+use writer::ResponsesWriter;
 
 use super::fields::{members_of, object, word};
 use super::translate::PlainMessage;
@@ -47,11 +47,11 @@ impl Wire for Responses {
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
-        Box::<Reader>::default()
+        Box::<ResponsesReader>::default()
     }
 
     fn writer(&self) -> Box<dyn wire::Writer> {
-        Box::<Writer>::default()
+        Box::<ResponsesWriter>::default()
     }
 
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {

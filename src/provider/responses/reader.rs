@@ -11,7 +11,7 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct ResponsesReader {
     texts: Texts<Text>,
     /// The part of each text that was read. The events that end a text repeat it, and some servers
     /// send it only there.
@@ -77,7 +77,7 @@ impl Sent {
     }
 }
 
-impl wire::Reader for Reader {
+impl wire::Reader for ResponsesReader {
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data) {
             self.more(event.subject, event.text, on);
@@ -90,7 +90,7 @@ impl wire::Reader for Reader {
     }
 }
 
-impl Reader {
+impl ResponsesReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let Some(root) = object(data) else {
             return fields::no_object(event_type, data, on);
@@ -178,16 +178,16 @@ impl Reader {
             "refusal.delta" => self.delta(answer(TextKind::Refusal), delta, on),
             "reasoning_summary_text.delta" => self.delta(thought(place(summary)), delta, on),
             "reasoning_text.delta" => {
-                self.delta(thought(place(content).saturating_add(RAW)), delta, on)
+                self.delta(thought(place(content).saturating_add(RAW)), delta, on);
             }
             "output_text.done" => {
-                self.whole(answer(TextKind::Answer), root.member("text"), true, on)
+                self.whole(answer(TextKind::Answer), root.member("text"), true, on);
             }
             "refusal.done" => {
-                self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on)
+                self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on);
             }
             "reasoning_summary_text.done" => {
-                self.whole(thought(place(summary)), root.member("text"), true, on)
+                self.whole(thought(place(summary)), root.member("text"), true, on);
             }
             "reasoning_text.done" => {
                 self.whole(

@@ -14,7 +14,7 @@ use crate::sse::Encoder;
 
 /// A writer of events of the response that the client is already reading.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct ResponsesWriter {
     /// The last response object that was received, without its items. Empty: the client knows none.
     pub(super) response: String,
     pub(super) items: Items,
@@ -33,7 +33,7 @@ struct Delta {
     call: Option<&'static Call>,
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for ResponsesWriter {
     fn observe(&mut self, event_type: &str, data: &str) {
         if let Some(event) = self.form.read(event_type, data) {
             self.numbers.note(event.number.parse().ok(), None);
@@ -219,10 +219,10 @@ impl wire::Writer for Writer {
         match &*kind {
             "response.output_item.done" => changes.item(index, item?),
             "response.content_part.done" => {
-                changes.text(SlotKind::Text, index, content, part?.member("text"))
+                changes.text(SlotKind::Text, index, content, part?.member("text"));
             }
             "response.output_text.done" => {
-                changes.text(SlotKind::Text, index, content, root.member("text"))
+                changes.text(SlotKind::Text, index, content, root.member("text"));
             }
             kind => {
                 let call = CALLS
@@ -251,7 +251,7 @@ impl wire::Writer for Writer {
     }
 }
 
-impl Writer {
+impl ResponsesWriter {
     /// Returns all items, as a JSON array.
     pub(super) fn output(&self) -> String {
         let is_open = |item: &Item| item.is_open && !matches!(item.kind, ItemKind::Other);
@@ -343,10 +343,10 @@ impl Writer {
                 }
             }
             (ItemKind::Message, "response.output_text.done") => {
-                item.part(content).text.end(root.member("text"))
+                item.part(content).text.end(root.member("text"));
             }
             (ItemKind::Message, "response.refusal.done") => {
-                item.part(content).text.end(root.member("refusal"))
+                item.part(content).text.end(root.member("refusal"));
             }
             (ItemKind::Call(call), name) if name.strip_prefix(call.event) == Some(".done") => {
                 item.arguments.end(root.member(call.member));

@@ -2,52 +2,121 @@
 
 use memchr::memmem;
 
-use super::{Base, Cursor, CutToken, Innermost, Role, Sides, value_start};
-use crate::children::Child;
+use super::cut_token::StringComparison;
+use super::path::{CursorLevel, Innermost, Pairing};
+use super::{ChildRole, CursorBase, PathCursor, Sides, TokenAtCut, value_start};
+use crate::children::{Child, KeyHash};
 use crate::json::{Event, Kind, Span};
+use crate::splice::cut_context::LOOKED_AT;
 use crate::splice::flow::{DeferredMember, is_space};
-use crate::splice::place::LOOKED_AT;
-
-/// Which delivered child the first child of an array is.
-#[derive(Clone, Debug)]
-enum Pairing {
-    Unknown,
-    /// One of these; the number of delivered children means the open one.
-    One(Vec<usize>),
-}
-
-/// A container of the fragment that is taken for an open one.
-#[derive(Clone, Debug)]
-pub(super) struct Level {
-    pairing: Pairing,
-    /// The number of delivered children that were repeated.
-    pub(super) seen: usize,
-    /// Where its open child begins, by the reader's offsets.
-    pub(super) child_at: usize,
-}
-
-impl Level {
-    pub(super) fn new() -> Self {
-        Self {
-            pairing: Pairing::Unknown,
-            seen: 0,
-            child_at: 1,
-        }
-    }
-
-    /// Whether the repeated children may be the last of `count` delivered ones.
-    pub(super) fn is_last(&self, count: usize) -> bool {
-        matches!(&self.pairing, Pairing::One(places) if places.iter().any(|place| place + self.seen == count))
-    }
-}
 
 /// The most bits of an element that was delivered more than once.
+// A row that occurs twice says next to nothing about which one it is: one bit is left to the
+// choice, half of it to each. At one bit or more, a run of equal rows proves a place by its length.
+// docs/seam.md states it.
 pub(in crate::splice) const RECURS: f32 = 0.5;
 
 /// The most positions in an array that are followed at the same time.
+// Chosen: with eight equal elements before the cut, the next ones do not tell them apart either, so
+// more would only cost comparisons.
 const PLACES: usize = 8;
 
-impl Cursor {
+impl PathCursor {
+    pub(super) fn key(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
+        let Innermost { frame, depth, .. } = innermost;
+        let start = span.start.saturating_sub(1);
+        let raw = span.of(sides.live.text);
+        let hash = KeyHash::of_raw(raw);
+        let cut = sides.slot.text().len();
+        let has_open = !sides.is_innermost(depth)
+            || matches!(
+                sides.inputs.cut_token,
+                TokenAtCut::String(_)
+                    | TokenAtCut::Scalar(_)
+                    | TokenAtCut::Colon
+                    | TokenAtCut::MemberValue
+            );
+        if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
+            self.role = ChildRole::None;
+            self.repeated.end = span.end;
+            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
+            self.note_from(frame.key.start.saturating_sub(1), depth);
+            if sides.is_innermost(depth) && *sides.inputs.cut_token == TokenAtCut::Colon {
+                self.arrive(span.end + 1, sides);
+            }
+            return;
+        }
+        if let Some(&child) = sides.slot.member(depth, hash, cut) {
+            self.role = ChildRole::Same(child);
+            self.repeated.key_bits += sides.bits_alone(span.start, span.end);
+            return;
+        }
+        self.role = ChildRole::New(start);
+        if !sides.is_innermost(depth) {
+            return;
+        }
+        match sides.inputs.cut_token {
+            TokenAtCut::MemberKey | TokenAtCut::AfterValue => self.arrive(start, sides),
+            TokenAtCut::Key(begun) => {
+                if let StringComparison::Arrived { end, rest } = begun.follow(raw, 0) {
+                    self.note_from(sides.slot.document().machine().token_start(), depth);
+                    self.arrive_with(span.start + end, rest, sides);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the value that begins for the open one at this depth: a container of the path, or the
+    /// value that was cut.
+    pub(super) fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
+        if let Some(level) = self.path.levels.last_mut() {
+            level.child_at = event.span().start;
+        }
+        if depth
+            .checked_sub(1)
+            .and_then(|array| sides.frame(array))
+            .is_some_and(|frame| frame.kind == Kind::Array)
+        {
+            self.repeated.key_bits = 0.0;
+        }
+        if let Some(frame) = sides.frame(depth) {
+            match event {
+                Event::Begin { kind, .. } if kind == frame.kind => {
+                    self.path.levels.push(CursorLevel::new());
+                }
+                _ => self.die(Some(frame.start)),
+            }
+            return;
+        }
+        match (sides.inputs.cut_token, event) {
+            (TokenAtCut::MemberValue | TokenAtCut::Element | TokenAtCut::AfterValue, _) => {
+                self.arrive(event.span().start, sides);
+            }
+            (TokenAtCut::String(_), Event::StringBegin(at)) => {
+                self.compared = Some(0);
+                // Perhaps only its quote was delivered.
+                self.compare(
+                    Span {
+                        start: at + 1,
+                        end: at + 1,
+                    },
+                    sides,
+                );
+            }
+            (TokenAtCut::Scalar(begun), Event::Scalar { span, .. }) => {
+                let whole = span.of(sides.live.text);
+                // Less than all of a number is another number; of a literal there is only one.
+                if whole.starts_with(begun.as_str()) {
+                    self.arrive(span.start + begun.len(), sides);
+                } else {
+                    self.die_at_token(sides);
+                }
+            }
+            _ => self.die_at_token(sides),
+        }
+    }
+
     /// Takes the beginning of a child, which may be the open one.
     pub(super) fn begin(
         &mut self,
@@ -65,18 +134,19 @@ impl Cursor {
             self.open_child(event, depth + 1, sides);
             return None;
         }
-        let level = self.levels.last_mut()?;
+        let level = self.path.levels.last_mut()?;
         // The delivered child that is the fragment's first one, if this child is the open one.
         let place = frame.count.checked_sub(at);
         let is_first = at == 0;
         // New scalars between repeated brackets look like delivered scalars that differ.
         let is_new = sides.is_innermost(depth)
             && matches!(
-                sides.scene.cut_token,
-                CutToken::Element | CutToken::AfterValue
+                sides.inputs.cut_token,
+                TokenAtCut::Element | TokenAtCut::AfterValue
             );
-        let is_recognizable =
-            !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let is_recognizable = !is_new
+            || matches!(event, Event::Begin { .. })
+            || self.path.base == CursorBase::Inside(depth);
         let may_be_open = match &level.pairing {
             Pairing::Unknown => is_first && (frame.count == 0 || is_recognizable),
             Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
@@ -85,7 +155,7 @@ impl Cursor {
             Pairing::Unknown => frame.count > 0,
             Pairing::One(places) => places.iter().any(|&other| Some(other) != place),
         };
-        self.role = Role::Some;
+        self.role = ChildRole::Some;
         if !may_be_open {
             if !others {
                 self.die(None);
@@ -93,8 +163,8 @@ impl Cursor {
             return None;
         }
         let mut open = self.clone();
-        open.role = Role::None;
-        if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
+        open.role = ChildRole::None;
+        if let (Some(level), Some(place)) = (open.path.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
             // The text before the first child was left out.
             let first = sides
@@ -106,7 +176,7 @@ impl Cursor {
             if let Some(first) = first {
                 (open.is_reentry, open.repeated.from) = (true, first.span.start);
             }
-            let is_bare = self.base == Base::Inside(depth);
+            let is_bare = self.path.base == CursorBase::Inside(depth);
             if is_first && (frame.count > 0 || is_bare) {
                 open.is_reentry = frame.count > 0 && !is_bare;
                 open.repeated.from = value_start(sides.slot, depth + 1);
@@ -117,10 +187,10 @@ impl Cursor {
             *self = open;
             return None;
         }
-        if let Some(Level {
+        if let Some(CursorLevel {
             pairing: Pairing::One(places),
             ..
-        }) = self.levels.last_mut()
+        }) = self.path.levels.last_mut()
         {
             places.retain(|&other| Some(other) != place);
         }
@@ -133,9 +203,9 @@ impl Cursor {
         let Some(&own) = sides.children.children(index).last() else {
             return self.die(None);
         };
-        match std::mem::replace(&mut self.role, Role::None) {
-            Role::None => {}
-            Role::New(key) => {
+        match std::mem::replace(&mut self.role, ChildRole::None) {
+            ChildRole::None => {}
+            ChildRole::New(key) => {
                 let span = Span {
                     start: key,
                     end: event.span().end,
@@ -155,17 +225,17 @@ impl Cursor {
                     text: span.of(sides.live.text).to_owned(),
                 });
             }
-            Role::Same(child) => {
+            ChildRole::Same(child) => {
                 if !sides.is_same(&child, &own) {
                     return self.die(Some(child.span.start));
                 }
                 self.repeated.end = own.span.end;
-                if let Some(level) = self.levels.last_mut() {
+                if let Some(level) = self.path.levels.last_mut() {
                     level.seen += 1;
                 }
                 self.note_from(child.span.start, depth);
             }
-            Role::Some => self.end_of_some(own, innermost, sides),
+            ChildRole::Some => self.end_of_some(own, innermost, sides),
         }
     }
 
@@ -222,7 +292,7 @@ impl Cursor {
             self.repeated.new_bits +=
                 (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
         }
-        let Some(level) = self.levels.last_mut() else {
+        let Some(level) = self.path.levels.last_mut() else {
             return;
         };
         let places = match &level.pairing {
@@ -253,7 +323,7 @@ impl Cursor {
         self.repeated.end = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
-            let is_bare = self.base.is_bare(depth, &sides.scene);
+            let is_bare = self.path.base.is_bare(depth, &sides.inputs);
             if let (Pairing::Unknown, true, Some(child)) = (
                 &level.pairing,
                 earliest > 0 || is_bare,

@@ -7,7 +7,7 @@ use crate::splice::slot::Slot;
 
 /// The token at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::splice) enum CutToken {
+pub(in crate::splice) enum TokenAtCut {
     /// A string that is a value.
     String(CutString),
     /// A key, likewise.
@@ -30,7 +30,7 @@ pub(in crate::splice) struct CutString {
     escape: String,
 }
 
-impl CutToken {
+impl TokenAtCut {
     pub(in crate::splice) fn of(slot: &Slot) -> Self {
         let machine = slot.document().machine();
         let text = slot.text();
@@ -91,7 +91,7 @@ pub(in crate::splice) fn is_in_key(slot: &Slot) -> bool {
 }
 
 /// How a string of the fragment compares with the one that was cut.
-pub(super) enum Follow {
+pub(super) enum StringComparison {
     /// The first `end` bytes repeat the string up to the cut; `rest` is the missing end of the cut
     /// escape.
     Arrived {
@@ -117,7 +117,7 @@ impl CutString {
 
     /// Compares `raw`, as written, with the decoded bytes from `from` on and with the escape after
     /// them.
-    pub(super) fn follow(&self, raw: &str, from: usize) -> Follow {
+    pub(super) fn follow(&self, raw: &str, from: usize) -> StringComparison {
         let (mut at, mut compared) = (0, from);
         let is_same = self
             .said
@@ -125,24 +125,24 @@ impl CutString {
             .is_some_and(|said| said == raw.as_bytes());
         if is_same && from + raw.len() < self.said.len() && memchr(b'\\', raw.as_bytes()).is_none()
         {
-            return Follow::On(raw.len());
+            return StringComparison::On(raw.len());
         }
         loop {
             if compared == self.said.len() && self.escape.is_empty() {
-                return Follow::Arrived {
+                return StringComparison::Arrived {
                     end: at,
                     rest: String::new(),
                 };
             }
             let Some(rest) = raw.get(at..).filter(|rest| !rest.is_empty()) else {
-                return Follow::On(compared - from);
+                return StringComparison::On(compared - from);
             };
             let (code, length) = string::first_unit(rest);
             if compared == self.said.len()
                 && begins(rest.get(..length).unwrap_or_default(), &self.escape)
             {
                 // The fragment completes the escape as it began.
-                return Follow::Arrived {
+                return StringComparison::Arrived {
                     end: at + self.escape.len(),
                     rest: String::new(),
                 };
@@ -150,14 +150,14 @@ impl CutString {
             at += length;
             if compared == self.said.len() {
                 return match complete_escape(&self.escape, code) {
-                    Some(rest) => Follow::Arrived { end: at, rest },
-                    None => Follow::Differs,
+                    Some(rest) => StringComparison::Arrived { end: at, rest },
+                    None => StringComparison::Differs,
                 };
             }
             let mut bytes = [0; 4];
             let bytes = string::encode(code, &mut bytes);
             if self.said.get(compared..compared + bytes.len()) != Some(bytes) {
-                return Follow::Differs;
+                return StringComparison::Differs;
             }
             compared += bytes.len();
         }

@@ -1,49 +1,56 @@
 //! Finds the offsets at which the fragment may begin, by the cut, the mark, the matchers and the
 //! cursors: each becomes a candidate with its evidence.
 
-use super::{
-    ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start,
-};
+use super::{FEW, Fragment, LOST, OpenAttempts, RequestedAnchorSearch, is_line_start};
 use crate::json::{Frame, Kind};
-use crate::overlap::{Edits, Hits};
-use crate::splice::attempt::{Attempt, Lead};
-use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
-use crate::splice::cursor::Arrival;
-use crate::splice::flow::{FlowError, is_space};
-use crate::splice::place::{begins_element, has_words};
+use crate::overlap::{EditCount, Hits};
+use crate::splice::attempt::{AttemptSetup, SpliceAttempt};
+use crate::splice::candidate::{Candidate, Evidence, TakenElement};
+use crate::splice::cursor::CursorArrival;
+use crate::splice::cut_context::{CutContext, begins_element, has_words};
+use crate::splice::flow::is_space;
 use crate::splice::prior::{self, Start};
 use crate::splice::seam::{Alignment, Expect};
 use crate::splice::slot::Slot;
 use crate::work;
 
-impl Deciding {
+/// The delivered text and the fragment so far, in which candidates are found.
+pub(super) struct CandidateFinder<'a> {
+    pub(super) slot: &'a Slot,
+    pub(super) cut: &'a CutContext,
+    pub(super) near: &'a RequestedAnchorSearch,
+    pub(super) fragment: &'a mut Fragment,
+    pub(super) attempts: &'a mut OpenAttempts,
+}
+
+/// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one
+/// line may have many anchors, and each searches the line before it.
+// Chosen: sentences that announce something have one or two lines; a longer line is text.
+const ANNOUNCEMENT: usize = 1024;
+
+impl CandidateFinder<'_> {
     /// Adds the candidate that the fragment's text from `at` on continues at the cut.
-    pub(super) fn exact(&mut self, slot: &Slot, at: usize) {
-        let start = if self.place.expect == Expect::Exact && at == 0 {
+    pub(super) fn exact(&mut self, at: usize) {
+        let start = if self.cut.request.expect == Expect::Exact && at == 0 {
             Start::Requested
         } else {
             Start::Cut
         };
         let candidate = Candidate::new(Alignment::Exact, start, at, 0);
         self.add(
-            slot,
             Candidate {
-                from: self.place.end,
+                from: self.cut.end,
                 ..candidate
             },
-            Lead::default(),
+            AttemptSetup::default(),
         );
     }
 
     /// Handles the request's mark. The text after it is new if the text before it is the end of the
     /// delivered text, or empty.
-    pub(in crate::splice) fn mark(&mut self, slot: &Slot) {
-        let content = self
-            .fragment
-            .text
-            .get(self.fragment.begin..)
-            .unwrap_or_default();
-        let delivered = slot.text().get(..self.place.tail).unwrap_or_default();
+    pub(super) fn mark(&mut self) {
+        let content = self.fragment.content();
+        let delivered = self.slot.text().get(..self.cut.tail).unwrap_or_default();
         let said = |text: &str| {
             text.chars()
                 .rev()
@@ -53,27 +60,27 @@ impl Deciding {
         };
         let (own, end) = (said(content), said(delivered));
         if own.is_empty() || own == end {
-            let overlap = content.trim_matches(is_space).len().min(self.place.tail);
+            let overlap = content.trim_matches(is_space).len().min(self.cut.tail);
             let candidate = Candidate::new(
                 Alignment::Anchor,
                 Start::Mark,
                 self.fragment.text.len(),
                 overlap,
             );
-            self.add(slot, candidate, self.lead());
+            self.add(candidate, self.setup());
         }
     }
 
-    fn lead(&self) -> Lead {
-        Lead {
-            skip: self.place.end - self.place.tail,
-            ..Lead::default()
+    fn setup(&self) -> AttemptSetup {
+        AttemptSetup {
+            skip: self.cut.end - self.cut.tail,
+            ..AttemptSetup::default()
         }
     }
 
     /// Adds the candidate of a cursor that has reached the cut.
-    pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
-        let Arrival {
+    pub(super) fn arrived(&mut self, arrival: CursorArrival) {
+        let CursorArrival {
             at,
             rest,
             deferred,
@@ -86,38 +93,40 @@ impl Deciding {
             is_reentry,
         } = arrival;
         let mut at = self.fragment.begin + at;
-        if at == self.fragment.begin && from == slot.text().len() && deferred.is_empty() {
+        if at == self.fragment.begin && from == self.slot.text().len() && deferred.is_empty() {
             // It repeats nothing, so it equals the candidate that continues at the cut.
             return;
         }
         let mut skip = 0;
-        if self.place.token_start.is_none() {
+        if self.cut.token_start.is_none() {
             // White space before it belongs to the document, unless the document already has it.
             at = self
                 .fragment
                 .text
                 .get(..at)
                 .map_or(0, |before| before.trim_end_matches(is_space).len());
-            skip = self.place.end - self.place.tail;
+            skip = self.cut.end - self.cut.tail;
         }
         let alignment = if is_reentry {
             Alignment::Reentry
         } else {
             Alignment::Restart
         };
-        let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
+        let is_requested =
+            self.cut.request.rerooted && matches!(start, Start::Root | Start::Rerooted);
         let kind = if is_requested {
             Start::Requested
         } else {
             start
         };
-        let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
+        let prior =
+            kind.prior(self.cut.request.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
         // Repeated whole elements may also be new rows with equal values.
         let is_row = element.is_none()
-            && self.place.is_element_due()
+            && self.cut.is_element_due()
             && (is_reentry || start == Start::Member);
         let bits = if is_row {
-            bits.min(self.place.most_in_a_row(slot, from))
+            bits.min(self.cut.most_in_a_row(self.slot, from))
         } else {
             bits
         };
@@ -133,21 +142,21 @@ impl Deciding {
                 depth: element.depth,
                 at: self.fragment.begin + element.at - 1,
                 lost: lost + whole,
-                identity: self.place.identity(element.depth, element.bits),
+                identity: self.cut.identity(element.depth, element.bits),
             }
         });
-        let overlap = slot.text().len().saturating_sub(from);
+        let overlap = self.slot.text().len().saturating_sub(from);
         let candidate = Candidate {
             from,
             evidence,
             ..Candidate::new(alignment, start, at, overlap)
         };
         let outside = container.filter(|_| bits < prior::ENOUGH);
-        let is_proven = self.place.expect == Expect::Any && self.place.is_proof(slot, from);
+        let is_proven =
+            self.cut.request.expect == Expect::Any && self.cut.is_proof(self.slot, from);
         self.add(
-            slot,
             candidate,
-            Lead {
+            AttemptSetup {
                 rest,
                 deferred,
                 skip,
@@ -158,29 +167,33 @@ impl Deciding {
     }
 
     /// Adds the candidates of verbatim repeats that end at `end`.
-    pub(in crate::splice) fn matched(&mut self, slot: &Slot, hits: Hits, end: usize) {
-        if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
-            self.anchored(slot, start, end);
+    pub(super) fn matched(&mut self, hits: Hits, end: usize) {
+        if let Some(start) = hits
+            .anchor
+            .filter(|_| self.cut.request.expect != Expect::Exact)
+        {
+            self.anchored(start, end);
         }
         // Whether that is the open element or the next one, a cursor finds out.
-        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else {
+        let Some(from) = hits
+            .overlap
+            .filter(|&from| !begins_element(self.slot, from))
+        else {
             return;
         };
-        if self.attempts.len() >= ATTEMPTS || self.overlaps >= OVERLAPS {
-            self.rejected.is_crowded = true;
+        if !self.attempts.allows_overlap() {
             return;
         }
-        self.overlaps += 1;
-        let (start, prior) = self.place.start_at(slot, from, self.near.from);
-        let is_proven = self.place.is_proof(slot, from);
+        let (start, prior) = self.cut.start_at(self.slot, from, self.near.from);
+        let is_proven = self.cut.is_proof(self.slot, from);
         // The anchor without its first characters proves as much as the whole anchor, so it counts
         // as a nearly exact repeat.
         let is_nearly_anchor = is_proven
-            && self.place.expect == Expect::Anchor
+            && self.cut.request.expect == Expect::Anchor
             && !self.near.is_ambiguous
             && (self.near.from..=self.near.from + LOST).contains(&from);
         let prior = if is_nearly_anchor {
-            prior.max(Start::Nearly.prior(self.place.expect))
+            prior.max(Start::Nearly.prior(self.cut.request.expect))
         } else {
             prior
         };
@@ -188,13 +201,13 @@ impl Deciding {
         let recurring = if is_nearly_anchor {
             0.0
         } else {
-            self.place
-                .recurring(slot, from, begin, &self.fragment.at_cut)
+            self.cut
+                .recurring(self.slot, from, begin, &self.fragment.costs.at_cut)
         };
-        let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
-        let is_in_a_row = !is_nearly_anchor && self.place.is_in_a_row(slot, from);
+        let surprise = (self.fragment.costs.surprise(begin, end) - recurring).max(0.0);
+        let is_in_a_row = !is_nearly_anchor && self.cut.is_in_a_row(self.slot, from);
         let surprise = if is_in_a_row {
-            surprise.min(self.place.most_in_a_row(slot, from))
+            surprise.min(self.cut.most_in_a_row(self.slot, from))
         } else {
             surprise
         };
@@ -205,33 +218,33 @@ impl Deciding {
             Alignment::Overlap
         };
         let evidence = Evidence::new(prior, surprise, 0.0);
-        let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
+        let candidate = Candidate::new(alignment, start, end, self.cut.tail - from);
         // A bracket alone is no evidence: it may open a separate object, for example a refusal.
         let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
-        let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
-        let outside = slot
+        let says_nothing = !has_words(self.slot.text().get(from..).unwrap_or_default());
+        let outside = self
+            .slot
             .frames()
             .iter()
             .position(begins)
             .filter(|_| says_nothing);
         self.add(
-            slot,
             Candidate {
                 from,
                 evidence,
                 ..candidate
             },
-            Lead {
+            AttemptSetup {
                 outside,
                 is_proven,
-                ..self.lead()
+                ..self.setup()
             },
         );
     }
 
     /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.
-    fn anchored(&mut self, slot: &Slot, start: usize, end: usize) {
-        let fragment = &self.fragment;
+    fn anchored(&mut self, start: usize, end: usize) {
+        let fragment = &*self.fragment;
         let before = fragment.text.get(..start).unwrap_or_default();
         let is_again = fragment
             .anchor_end
@@ -242,10 +255,10 @@ impl Deciding {
         let on_own_line = is_line_start(before);
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
-        let is_quoted =
-            on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
+        let is_quoted = on_own_line
+            && (is_again.is_some() || self.attempts.open.is_empty() && end - start >= FEW);
         // Where text may be missing, lines before the anchor may be that text.
-        let is_quoted = is_quoted && !self.place.is_after_gap;
+        let is_quoted = is_quoted && !self.cut.request.after_gap;
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // The text before it is not an envelope: it counts only as the end of a restart.
             return;
@@ -264,30 +277,28 @@ impl Deciding {
         }
         if start == fragment.begin && end - start >= FEW && !self.near.is_ambiguous {
             // The answer begins with the requested anchor, so the anchor is not new text.
-            self.reject_exact(start);
+            self.attempts.reject_cut(start);
         }
-        let fragment = &self.fragment;
-        let is_cut_tried = self
-            .attempts
-            .iter()
-            .any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        let fragment = &*self.fragment;
+        let is_cut_tried = self.attempts.tries_cut();
         let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
         let start_kind = if is_requested {
             Start::Requested
         } else {
             Start::Nearly
         };
-        let from = self.place.tail - (end - start).min(self.place.tail);
+        let from = self.cut.tail - (end - start).min(self.cut.tail);
         let mut evidence = Evidence::new(
-            start_kind.prior(self.place.expect),
-            fragment.surprise(start, end),
+            start_kind.prior(self.cut.request.expect),
+            fragment.costs.surprise(start, end),
             0.0,
         );
         let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
             // The anchor may occur twice, or new text may begin like it.
-            let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
-            for first in self.attempts.iter_mut().filter(requested) {
+            let requested =
+                |attempt: &&mut SpliceAttempt| attempt.candidate.start == Start::Requested;
+            for first in self.attempts.open.iter_mut().filter(requested) {
                 first.candidate.start = Start::Nearly;
                 evidence.surprise += first.candidate.evidence.surprise;
             }
@@ -296,93 +307,67 @@ impl Deciding {
         }
         self.fragment.anchor_end = (end - start >= FEW).then_some(end);
         self.add(
-            slot,
             Candidate {
                 from,
                 evidence,
                 ..candidate
             },
-            self.lead(),
+            self.setup(),
         );
     }
 
-    /// Rejects the candidates that take text from the cut on, up to `last`, for new.
-    fn reject_exact(&mut self, last: usize) {
-        let rejected = &mut self.rejected;
-        self.attempts.retain(|attempt| {
-            let is_new =
-                attempt.candidate.alignment == Alignment::Exact && attempt.candidate.at <= last;
-            if is_new {
-                rejected.list(attempt, RejectReason::Repeats);
-            }
-            !is_new
-        });
-    }
-
     /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
-    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: Edits) {
+    pub(super) fn repeated_nearly(&mut self, edits: EditCount) {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
-        let is_known = |attempt: &Attempt| {
+        let is_known = |attempt: &SpliceAttempt| {
             attempt.candidate.start == Start::Requested && attempt.candidate.at == end
         };
-        if self.attempts.iter().any(is_known) {
+        if self.attempts.open.iter().any(is_known) {
             return;
         }
-        let is_new = |attempt: &Attempt| {
+        let is_new = |attempt: &SpliceAttempt| {
             attempt.candidate.alignment == Alignment::Exact && attempt.is_verified()
         };
-        let surprise = self.fragment.surprise(begin, end);
+        let surprise = self.fragment.costs.surprise(begin, end);
         // Text that continues at the cut and costs as little as a row among rows is not an anchor
         // with a wrong letter. If the anchor is all of the delivered text, rows are too little
         // known.
-        let is_whole = Some(self.near.from) == slot.document().root_start();
+        let is_whole = Some(self.near.from) == self.slot.document().root_start();
         let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
-        let is_row = edits.count > 0 && is_typical && self.attempts.iter().any(is_new);
+        let is_row = edits.count > 0 && is_typical && self.attempts.open.iter().any(is_new);
         let surprise = if is_row {
             surprise.min(prior::IN_A_ROW)
         } else {
             surprise
         };
-        let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits.count as f32;
+        let prior = Start::Nearly.prior(self.cut.request.expect) - prior::EDIT * edits.count as f32;
         let candidate = Candidate::new(
             Alignment::Anchor,
             Start::Nearly,
             end,
-            self.place.tail - self.near.from,
+            self.cut.tail - self.near.from,
         );
         let mut evidence = Evidence::new(prior, surprise, 0.0);
         evidence.has_other_structure = edits.structural > 0;
         // Escapes of white space at the end of the anchor do not count as its end.
-        let skip = self.place.end
-            - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
+        let skip = self.cut.end
+            - significant_end(self.slot.text().get(..self.cut.tail).unwrap_or_default());
         self.add(
-            slot,
             Candidate {
                 from: self.near.from,
                 evidence,
                 ..candidate
             },
-            Lead {
+            AttemptSetup {
                 skip,
-                ..Lead::default()
+                ..AttemptSetup::default()
             },
         );
     }
 
-    /// Tries a candidate: the attempt takes the fragment's text from its beginning.
-    fn add(&mut self, slot: &Slot, candidate: Candidate, lead: Lead) {
-        if self.attempts.len() >= ATTEMPTS && !candidate.start.is_requested() {
-            self.rejected.is_crowded = true;
-            return;
-        }
-        let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
-        match attempt.feed(
-            slot,
-            self.fragment.text.get(attempt.next..).unwrap_or_default(),
-        ) {
-            Ok(()) => self.attempts.push(attempt),
-            Err(error) => self.rejected.note(&attempt, &error),
-        }
+    fn add(&mut self, candidate: Candidate, setup: AttemptSetup) {
+        let fragment = &self.fragment.text;
+        self.attempts.add(self.slot, candidate, setup, fragment);
     }
 }
 
@@ -406,25 +391,4 @@ fn significant_end(text: &str) -> usize {
         end = rest.trim_end_matches(is_space);
     }
     end.len()
-}
-
-impl Rejected {
-    pub(super) fn note(&mut self, attempt: &Attempt, error: &FlowError) {
-        self.list(attempt, RejectReason::from(error));
-    }
-
-    fn list(&mut self, attempt: &Attempt, reason: RejectReason) {
-        if self.listed.len() >= LISTED {
-            self.unlisted += 1;
-            return;
-        }
-        let status = AttemptStatus::Rejected {
-            byte: attempt.next,
-            reason,
-        };
-        self.listed.push(Candidate {
-            status,
-            ..attempt.candidate.clone()
-        });
-    }
 }

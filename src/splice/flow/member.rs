@@ -1,7 +1,7 @@
 //! Members in the new text that repeat delivered ones, or that belong after the member that was
 //! cut.
 
-use super::{Flow, FlowError, State, Target};
+use super::{Flow, FlowError, FlowState, FlowTarget};
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Machine};
 use crate::splice::seam::Rule;
@@ -16,7 +16,7 @@ pub(in crate::splice) struct DeferredMember {
 
 /// A partial member of the fragment whose key was delivered before.
 #[derive(Clone, Debug)]
-pub(in crate::splice) struct MemberAgain {
+pub(in crate::splice) struct DuplicateMember {
     /// An object that has only this member.
     text: String,
     machine: Machine,
@@ -28,7 +28,7 @@ pub(in crate::splice) struct MemberAgain {
     has_comma: bool,
 }
 
-impl MemberAgain {
+impl DuplicateMember {
     fn new(key: &str, hash: KeyHash, has_comma: bool, limit: usize) -> Result<Self, FlowError> {
         let text = format!("{{{key}");
         let (mut machine, mut children) = (Machine::new(usize::MAX), ChildIndex::of_newest(limit));
@@ -79,7 +79,7 @@ impl MemberAgain {
 
 impl Flow {
     /// Passes on the members that belong after the innermost object's open one, which has ended.
-    pub(super) fn move_deferred<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+    pub(super) fn move_deferred<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let depth = target.machine().frames().len();
         while let Some(at) = self
             .deferred
@@ -87,23 +87,24 @@ impl Flow {
             .position(|member| member.depth == depth)
         {
             let member = self.deferred.remove(at);
-            self.note(target, Rule::MemberMoved);
+            self.repairs
+                .note(Rule::MemberMoved, target.machine().offset());
             target.take(",")?;
             target.take(&member.text)?;
         }
         Ok(())
     }
 
-    pub(super) fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+    pub(super) fn end_key<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let quote = self.pending.find('"').unwrap_or_default();
         let key = self.pending.get(quote..).unwrap_or_default();
         let name = key.trim_matches('"');
         if !name.is_empty() && name.chars().all(|c| matches!(c, '.' | '…')) {
-            self.ellipsis()?;
+            self.ellipsis.take(&mut self.pending)?;
             return self.release(target);
         }
         let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
-        if self.delivered(target, hash).is_none() {
+        if delivered(target, self.cut, hash).is_none() {
             let depth = target.machine().frames().len().saturating_sub(1);
             // The member that was open at the cut has ended by now.
             let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
@@ -114,21 +115,21 @@ impl Flow {
             };
         }
         let has_comma = self.pending.starts_with(',');
-        let again = MemberAgain::new(key, hash, has_comma, self.cap)?;
+        let again = DuplicateMember::new(key, hash, has_comma, self.cap)?;
         self.pending.clear();
-        self.state = State::Again(Box::new(again));
+        self.state = FlowState::Again(Box::new(again));
         Ok(())
     }
 
     /// Takes text of a member that was delivered before, and compares its value when that has
     /// ended.
-    pub(super) fn again<T: Target>(
+    pub(super) fn again<T: FlowTarget>(
         &mut self,
         target: &mut T,
         c: char,
         text: &str,
     ) -> Result<(), FlowError> {
-        let State::Again(again) = &mut self.state else {
+        let FlowState::Again(again) = &mut self.state else {
             return Ok(());
         };
         let is_last = matches!(c, ',' | '}')
@@ -147,33 +148,29 @@ impl Flow {
             return Ok(());
         }
         let has_comma = again.has_comma;
-        let State::Again(again) =
-            std::mem::replace(&mut self.state, State::AfterAgain { has_comma })
+        let FlowState::Again(again) =
+            std::mem::replace(&mut self.state, FlowState::AfterAgain { has_comma })
         else {
             return Ok(());
         };
-        if !self
-            .delivered(target, again.hash)
+        if !delivered(target, self.cut, again.hash)
             .is_some_and(|child| again.is_same(child, target.slot().text()))
         {
             return Err(FlowError::Overwrites);
         }
-        self.note(target, Rule::MemberDropped);
+        self.repairs
+            .note(Rule::MemberDropped, target.machine().offset());
         if is_last {
             self.step(target, c, text)
         } else {
             Ok(())
         }
     }
+}
 
-    /// Returns the member with this key in the innermost object, if it was delivered before the
-    /// cut.
-    pub(super) fn delivered<'a, T: Target>(
-        &self,
-        target: &'a T,
-        hash: KeyHash,
-    ) -> Option<&'a Child> {
-        let depth = target.machine().frames().len().checked_sub(1)?;
-        target.slot().member(depth, hash, self.cut)
-    }
+/// Returns the member with this key in the innermost object, if it was delivered before the
+/// cut.
+pub(super) fn delivered<T: FlowTarget>(target: &T, cut: usize, hash: KeyHash) -> Option<&Child> {
+    let depth = target.machine().frames().len().checked_sub(1)?;
+    target.slot().member(depth, hash, cut)
 }

@@ -5,7 +5,7 @@ use crate::json::{Machine, Sink};
 use crate::splice::slot::Slot;
 
 /// The target of a flow.
-pub(in crate::splice) trait Target {
+pub(in crate::splice) trait FlowTarget {
     fn machine(&self) -> &Machine;
     /// Returns the slot, whose text may have grown since the cut.
     fn slot(&self) -> &Slot;
@@ -13,22 +13,22 @@ pub(in crate::splice) trait Target {
 }
 
 /// A copy of the machine, which delivers nothing.
-pub(in crate::splice) struct Tried<'a> {
+pub(in crate::splice) struct DryRun<'a> {
     pub(in crate::splice) machine: &'a mut Machine,
     pub(in crate::splice) slot: &'a Slot,
     /// The hash of the text that has passed.
-    pub(in crate::splice) sum: &'a mut Sum,
+    pub(in crate::splice) sum: &'a mut TextSum,
 }
 
 /// A hash of text without white space between tokens: two attempts with the same hash give the same
 /// document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::splice) struct Sum {
+pub(in crate::splice) struct TextSum {
     hash: u64,
     bytes: usize,
 }
 
-impl Sum {
+impl TextSum {
     /// Whether no more has flowed than the byte that ends a number.
     pub(in crate::splice) fn is_short(self) -> bool {
         self.bytes <= 1
@@ -48,7 +48,7 @@ impl Sum {
     }
 }
 
-impl Target for Tried<'_> {
+impl FlowTarget for DryRun<'_> {
     fn machine(&self) -> &Machine {
         self.machine
     }
@@ -79,7 +79,7 @@ pub(in crate::splice) struct Delivered<'a, S: ?Sized> {
     pub(in crate::splice) sink: &'a mut S,
 }
 
-impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
+impl<S: Sink + ?Sized> FlowTarget for Delivered<'_, S> {
     fn machine(&self) -> &Machine {
         self.slot.document().machine()
     }

@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
             6 | 7 => self.send(|call| call.tell(number >> 6, usize::MAX)),
             8 => self.send(|call| call.invent(&setup::snippets(argument))),
             9 | 10 => {
-                self.send(|call| call.other(if code % 32 == 10 { number % 4 } else { number }))
+                self.send(|call| call.other(if code % 32 == 10 { number % 4 } else { number }));
             }
             11 | 12 => self.send(|call| call.finish(setup::REASONS[number % 8], number & 8 == 8)),
             13 => self.send(Call::done),
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
     fn reject(&mut self, end: CallEnd) {
         if let State::Asked(at) = self.state {
             self.now = self.now.max(at);
-            self.relay.handle_rejection(self.now, end);
+            self.relay.handle_call_end(self.now, end);
             assert!(
                 self.drain(),
                 "nothing follows a refusal: {}",

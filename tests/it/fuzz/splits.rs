@@ -142,7 +142,7 @@ fn root_by_root(mut document: Document, text: &str, cuts: &[usize]) -> (Log, Opt
                     error = Some(SyntaxError {
                         kind,
                         offset: offset + base,
-                    })
+                    });
                 }
             }
             append(&mut log, of_root, base);

@@ -106,7 +106,7 @@ fn repeated(text: &str, told: &[Told]) -> Vec<(usize, usize)> {
                     .unwrap()
                     .insert(units(&text[span.0..span.1])) =>
             {
-                repeated.push(*span)
+                repeated.push(*span);
             }
             _ => {}
         }

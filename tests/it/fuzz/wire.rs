@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use restitch::Limits;
-use restitch::internal::relay::{Reattach, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::Dialect;
 use restitch::repair::RepairOptions;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};

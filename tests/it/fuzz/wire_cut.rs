@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use restitch::internal::relay::{Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{ContinuationMode, ContinuationStrategy, Request, Status};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Prose, Request, Status};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text};
 use restitch::Limits;
-use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, GiveUp, Status};

@@ -1,6 +1,6 @@
 //! Documents that were given up and closed: the values that they lack, and their reports.
 
-use restitch::internal::relay::BodyRelay;
+use restitch::internal::relay::{AnswerOptions, BodyRelay};
 use restitch::json::{CloseOptions, Partial};
 use restitch::repair::RepairLevel;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};
 use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};
 use serde_json::json;

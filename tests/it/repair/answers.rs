@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use restitch::internal::relay::{self, Relay, TransportEnd};
+use restitch::internal::relay::{self, AnswerOptions, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairedRoot, repair_root, undo};
 use restitch::session::{

@@ -2,7 +2,7 @@
 //! taken back.
 
 use restitch::internal::json::each;
-use restitch::json::{Event, Live, Sink};
+use restitch::json::{Event, ParserView, Sink};
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, repair_root, undo};
 use restitch::value::LiveValue;
 use restitch::{AllowedRoots, Document, Limits, Trailing};
@@ -482,7 +482,7 @@ fn strings_are_shown_while_they_come() {
 struct Told(Vec<String>);
 
 impl Sink for Told {
-    fn event(&mut self, event: Event, _: &Live<'_>) {
+    fn event(&mut self, event: Event, _: &ParserView<'_>) {
         self.0.push(event.name().to_owned());
     }
 

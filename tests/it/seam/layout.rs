@@ -88,7 +88,7 @@ impl Layout {
         match tree {
             Tree::Token(text) => out.push_str(text),
             Tree::List(items) if items.is_empty() => {
-                out.push_str(if self.white { "[ ]" } else { "[]" })
+                out.push_str(if self.white { "[ ]" } else { "[]" });
             }
             Tree::List(items) if self.rows && items.iter().all(flat) => {
                 let one_line = Self {

@@ -6,7 +6,7 @@ use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::repair::RepairLevel;
 use restitch::session::{
-    CallEnd, FailureReason, Input, Output, Session, SessionEvent, Status, Tally, Turn,
+    CallEnd, CallStats, FailureReason, Input, Output, Session, SessionEvent, Status, Turn,
 };
 use restitch::splice::{Alignment, Expect, SpliceError};
 
@@ -65,7 +65,7 @@ pub(crate) fn run(
     let first = session.document().text().len();
     let (mut calls, mut repeats, mut said, mut has_early_end) = (0, 0, Vec::new(), false);
     // A repeat brings nothing, so what is said of its place does not count.
-    let wrong = |tally: &Tally, repeats| {
+    let wrong = |tally: &CallStats, repeats| {
         if tally.early_end > 0 || tally.ambiguous > repeats {
             Verdict::Flagged
         } else {

@@ -115,7 +115,7 @@ fn types_are_taken_as_serde_json_takes_them() {
             match (&ours, &theirs) {
                 (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs, "{text}"),
                 (Err(ours), Err(_)) => {
-                    assert_eq!(ours.kind(), SnapshotErrorKind::Mismatch, "{text}: {ours:?}")
+                    assert_eq!(ours.kind(), SnapshotErrorKind::Mismatch, "{text}: {ours:?}");
                 }
                 _ => panic!(
                     "{} of {text}: {ours:?}, {theirs:?}",

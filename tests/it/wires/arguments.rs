@@ -1,7 +1,7 @@
 //! Cut arguments of tool calls, in every API that has them as text.
 
 use restitch::Limits;
-use restitch::internal::relay::{BodyRelay, Relay};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Relay};
 use restitch::internal::wire::{Dialect, SlotKind, Tool};
 use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};

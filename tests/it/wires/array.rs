@@ -1,7 +1,7 @@
 //! Gemini's streams without `alt=sse`: one JSON array, whose elements are the events.
 
 use restitch::Limits;
-use restitch::internal::relay::{Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, Framing, SlotKind};
 use restitch::session::{GiveUp, Status};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use restitch::Limits;
 use restitch::internal::chat::{Changes, Rest};
-use restitch::internal::relay::{BodyRelay, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Dialect, SlotKind};
 use restitch::provider::capability::PrefillForm;
 use restitch::session::{ContinuationMode, Request, Status};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
 use restitch::session::{

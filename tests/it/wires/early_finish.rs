@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
 use restitch::repair::RepairLevel;
@@ -68,7 +68,7 @@ fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason:
         }
         match dialect {
             Dialect::Chat | Dialect::Completions => {
-                value["choices"][0]["finish_reason"] = reason.into()
+                value["choices"][0]["finish_reason"] = reason.into();
             }
             Dialect::Gemini => {
                 value["candidates"][0]["finishReason"] = if reason == "length" {

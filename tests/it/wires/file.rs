@@ -139,7 +139,7 @@ fn the_agents_file_comes_whole() {
                 Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                 Output::Call { request, .. } => anchor = request.turn.map(|turn| turn.anchor),
                 Output::Done { outcome: done, .. } => outcome = Some(done),
-                Output::Event(_) | _ => {}
+                Output::Event(_) | Output::Usage(_) => {}
             }
         }
         calls += 1;

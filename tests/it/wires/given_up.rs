@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
@@ -69,7 +69,7 @@ fn streamed(
         match reply(&relay, &request) {
             Some(rest) => relayed.play(&mut relay, &mut now, &[rest.as_bytes()], Fault::Clean),
             None => {
-                relay.handle_rejection(now, refusal());
+                relay.handle_call_end(now, refusal());
                 relayed.take(&mut relay);
             }
         }

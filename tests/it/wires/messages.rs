@@ -561,7 +561,7 @@ fn a_second_answer_that_is_cut_is_continued_in_its_block() {
     let second = second_with_thinking();
     let second: Vec<&str> = second[..8].iter().map(String::as_str).collect();
     let events = adopted(&[START, THINKING], &second, |writer, out| {
-        writer.text(out, text_slot(1), "2]")
+        writer.text(out, text_slot(1), "2]");
     });
     assert_eq!(
         blocks(&events)[1..],

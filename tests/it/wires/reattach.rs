@@ -115,7 +115,7 @@ fn the_rest_is_asked_for_where_the_connection_can_not_be_made_again() {
         let (asked, _) = take(&mut relay, &mut body);
         assert_eq!(after(&asked.unwrap()), 6);
         match way {
-            0 => relay.handle_rejection(NOW, rejected.clone()),
+            0 => relay.handle_call_end(NOW, rejected.clone()),
             // Nothing comes.
             1 => relay.handle_transport_end(NOW, TransportEnd::Dropped),
             // All of the answer comes again.
@@ -245,7 +245,7 @@ fn dropped_prose_is_attached_to_again() {
                 transient: false,
                 retry_after: None,
             };
-            relay.handle_rejection(NOW, refused);
+            relay.handle_call_end(NOW, refused);
         }
         assert_eq!(
             take(&mut relay, &mut body),

@@ -136,7 +136,7 @@ async fn ask(url: &str, mut on_text: impl FnMut(&str) -> io::Result<()>) -> io::
         .map_err(io::Error::other)?
         .into_body();
     let mut decoder = Decoder::new(&Limits::default());
-    let mut reader = chat::Reader::new();
+    let mut reader = chat::ChatReader::new();
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else {
             continue;

@@ -1741,7 +1741,7 @@ fn the_version_says_what_was_built() {
         "{first}"
     );
     assert!(
-        features.starts_with("features: ") && features.contains("cli"),
+        features.starts_with("features: ") && features.contains("redis") == cfg!(feature = "redis"),
         "{features}"
     );
     let ran = run(Path::new("."), &["-V"], b"");

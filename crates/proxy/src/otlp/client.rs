@@ -49,7 +49,7 @@ impl CollectorClient {
         let signal = self.signal;
         match failure {
             Some(error) if !was_failing => {
-                tracing::warn!(error, "the collector does not take {signal}")
+                tracing::warn!(error, "the collector does not take {signal}");
             }
             None if was_failing => tracing::info!("the collector takes {signal} again"),
             _ => {}

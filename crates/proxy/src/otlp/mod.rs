@@ -72,7 +72,7 @@ impl Otlp {
         }
         // Without an address, the SDK's exporter would push to this machine.
         let is_named = |own: &str| variable(ENDPOINT).is_some() || variable(own).is_some();
-        let own_name = || opentelemetry::KeyValue::new("service.name", env!("CARGO_PKG_NAME"));
+        let own_name = || opentelemetry::KeyValue::new("service.name", "restitch");
         let resource = Resource::builder()
             .with_attributes(variable("OTEL_SERVICE_NAME").is_none().then(own_name));
         let resource = resource.build();
@@ -147,7 +147,7 @@ impl Metrics {
 }
 
 fn scope() -> InstrumentationScope {
-    InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+    InstrumentationScope::builder("restitch")
         .with_version(env!("CARGO_PKG_VERSION"))
         .build()
 }

@@ -13,7 +13,7 @@ use super::document;
 use super::follow::{Events, Next, ViewSource};
 use crate::answers::{self, Cursor, ListedAnswer};
 use restitch::Document;
-use restitch::json::{Event, Kind, Live, Sink};
+use restitch::json::{Event, Kind, ParserView, Sink};
 
 /// A source that follows the JSON of one slot.
 pub(super) struct Patches {
@@ -96,7 +96,7 @@ enum Added {
 }
 
 impl Patch {
-    fn path(&mut self, live: &Live<'_>) -> Option<String> {
+    fn path(&mut self, live: &ParserView<'_>) -> Option<String> {
         if self.is_too_deep {
             return None;
         }
@@ -105,7 +105,7 @@ impl Patch {
         (!self.is_too_deep).then_some(path.0)
     }
 
-    fn add(&mut self, live: &Live<'_>, value: Added) {
+    fn add(&mut self, live: &ParserView<'_>, value: Added) {
         if let Some(path) = self.path(live) {
             self.operations.push(Operation {
                 op: "add",
@@ -115,14 +115,14 @@ impl Patch {
         }
     }
 
-    fn add_json(&mut self, live: &Live<'_>, written: &str) {
+    fn add_json(&mut self, live: &ParserView<'_>, written: &str) {
         match RawValue::from_string(written.to_owned()) {
             Ok(value) => self.add(live, Added::Json(value)),
             Err(_) => debug_assert!(false, "the machine lets JSON pass alone: {written}"),
         }
     }
 
-    fn append(&mut self, live: &Live<'_>, text: &str) {
+    fn append(&mut self, live: &ParserView<'_>, text: &str) {
         let Some(path) = self.path(live) else { return };
         // Joins fragments of one string in the same push to one operation.
         match self.operations.last_mut() {
@@ -141,7 +141,7 @@ impl Patch {
 }
 
 impl Sink for Patch {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         match event {
             Event::Begin {
                 kind: Kind::Object, ..

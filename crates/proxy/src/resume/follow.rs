@@ -299,7 +299,7 @@ impl Stream for Follow {
                         this.state = FollowState::Inheriting(this.inherit());
                     }
                     Err(error) => {
-                        this.break_off(&error, "a kept answer cannot be followed to its end")
+                        this.break_off(&error, "a kept answer cannot be followed to its end");
                     }
                 },
                 FollowState::Moving(moving) => {

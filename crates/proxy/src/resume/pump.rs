@@ -137,7 +137,7 @@ impl Pump {
                 tracing::warn!(%error, "a kept answer cannot be written");
             }
             Err(Stopped::Left) => {
-                tracing::info!("an answer that is no longer kept was stopped: nobody reads it")
+                tracing::info!("an answer that is no longer kept was stopped: nobody reads it");
             }
         }
     }

@@ -58,7 +58,7 @@ impl CatchUpBudget {
         match self.parts.back_mut() {
             // Merges events into few parts, so that the list stays short.
             Some((at, cost)) if *cost + new <= self.most / PARTS => {
-                (*at, *cost) = (last.at, *cost + new)
+                (*at, *cost) = (last.at, *cost + new);
             }
             _ => self.parts.push_back((last.at, new)),
         }

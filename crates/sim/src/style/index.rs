@@ -6,7 +6,7 @@ use super::Cut;
 use super::spell;
 use restitch::internal::json::Machine;
 use restitch::internal::json::each;
-use restitch::json::{Event, Kind, Live, Span};
+use restitch::json::{Event, Kind, ParserView, Span};
 
 /// A value of the document.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ impl<'a> Site<'a> {
 fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     let (mut open, mut key) = (Vec::new(), None);
-    let mut take = |event: Event, _: &Live<'_>| {
+    let mut take = |event: Event, _: &ParserView<'_>| {
         if event.begins_value() {
             let node = Node {
                 span: event.span(),
@@ -202,7 +202,7 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
                 key = Some(Span {
                     start: span.start - 1,
                     end: span.end + 1,
-                })
+                });
             }
             // The last node is the string: no node begins inside a string.
             Event::StringEnd(span) => nodes

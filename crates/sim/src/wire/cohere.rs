@@ -75,10 +75,10 @@ impl Wire for Cohere {
             match Slot::new(message, at) {
                 Some(Slot::Plan) => plan = format!(r#","tool_plan":{text}"#),
                 Some(Slot::Content(_, kind)) => {
-                    content.push(format!(r#"{{"type":"{kind}","{kind}":{text}}}"#))
+                    content.push(format!(r#"{{"type":"{kind}","{kind}":{text}}}"#));
                 }
                 Some(Slot::Call(index, tool)) => {
-                    calls.push(call(message, index, tool, part.text()))
+                    calls.push(call(message, index, tool, part.text()));
                 }
                 None => {}
             }

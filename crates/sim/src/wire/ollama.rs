@@ -66,7 +66,7 @@ impl Wire for Ollama {
                 }
             }
             Moment::Finish | Moment::Done => {
-                out.push(format!("{}\n", self.last(message, "", "", "")))
+                out.push(format!("{}\n", self.last(message, "", "", "")));
             }
             Moment::Error => out.push(format!("{}\n", self.error(&Problem::UPSTREAM))),
             Moment::Start | Moment::Open(_) => {}

@@ -728,19 +728,19 @@ fn every_fragment_has_the_properties_of_its_style() {
                 );
                 match style {
                     ContinuationStyle::CommaExtra => {
-                        assert_eq!(fragment, format!(",{exact}"), "{shown}")
+                        assert_eq!(fragment, format!(",{exact}"), "{shown}");
                     }
                     ContinuationStyle::CommaMissing => {
-                        assert_eq!(format!(",{fragment}"), exact, "{shown}")
+                        assert_eq!(format!(",{fragment}"), exact, "{shown}");
                     }
                     ContinuationStyle::CloserExtra => {
-                        assert!(fragment.starts_with(anchored.trim_end()), "{shown}")
+                        assert!(fragment.starts_with(anchored.trim_end()), "{shown}");
                     }
                     ContinuationStyle::CloserMissing => {
                         assert_eq!(format!("{fragment}}}"), anchored.trim_end(), "{shown}");
                     }
                     ContinuationStyle::AnchorEpilogue => {
-                        assert!(fragment.starts_with(anchored), "{shown}")
+                        assert!(fragment.starts_with(anchored), "{shown}");
                     }
                     ContinuationStyle::HalfAnchor => {
                         assert!(anchored.ends_with(&fragment) && fragment.len() > exact.len());
@@ -765,13 +765,13 @@ fn every_fragment_has_the_properties_of_its_style() {
                         assert!(fragment.ends_with(exact), "{shown}");
                     }
                     _ if style.group() == Group::EarlyEnd => {
-                        assert!(!fragment.ends_with(exact), "{shown}")
+                        assert!(!fragment.ends_with(exact), "{shown}");
                     }
                     ContinuationStyle::BareNext => {
                         assert!(serde_json::from_str::<Value>(&fragment).is_ok(), "{shown}");
                     }
                     _ if style.group() == Group::Anchored => {
-                        assert!(fragment.contains(anchored), "{shown}")
+                        assert!(fragment.contains(anchored), "{shown}");
                     }
                     _ if matches!(style.group(), Group::Exact | Group::Unasked) => {
                         assert!(fragment.contains(exact), "{shown}");
@@ -806,10 +806,10 @@ fn every_fragment_has_the_properties_of_its_style() {
                         );
                     }
                     ContinuationStyle::SameAgain => {
-                        assert!(text[..offset].ends_with(&fragment), "{shown}")
+                        assert!(text[..offset].ends_with(&fragment), "{shown}");
                     }
                     ContinuationStyle::OnlyDelivered => {
-                        assert!(text[..offset].contains(&fragment), "{shown}")
+                        assert!(text[..offset].contains(&fragment), "{shown}");
                     }
                     ContinuationStyle::ClosedDelivered => {
                         assert!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Reattach, Relay};
+use restitch::internal::relay::{AnswerOptions, Reattach, Relay};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, ContinuationStrategy, GiveUp};

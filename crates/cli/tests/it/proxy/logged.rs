@@ -22,7 +22,7 @@ pub(super) fn listen(log: Log) -> DefaultGuard {
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener(|_: &str| {})));
     LazyLock::force(&SECOND);
     set_default(Listener(move |fields: &str| {
-        log.0.lock().unwrap().push_str(fields)
+        log.0.lock().unwrap().push_str(fields);
     }))
 }
 
@@ -46,7 +46,7 @@ static SEARCHED: AtomicUsize = AtomicUsize::new(0);
 pub(super) fn watch_the_log() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
-        set_global_default(Listener(search)).expect("no other default for all threads")
+        set_global_default(Listener(search)).expect("no other default for all threads");
     });
 }
 

@@ -134,7 +134,7 @@ impl Answer {
 
     fn transcript(&self) -> Transcript {
         let mut decoder = Decoder::new(&Limits::default());
-        let mut reader = chat::Reader::new();
+        let mut reader = chat::ChatReader::new();
         let mut transcript = Transcript::default();
         let mut input = self.body.as_slice();
         while let Some(event) = decoder.next_event(&mut input).unwrap() {

@@ -270,7 +270,7 @@ async fn official_python_clients_get_whole_answers() {
                 &folder,
                 &cases,
             )
-            .await
+            .await;
         }
         Err(reason) => skip("Python", &reason),
     }
@@ -286,7 +286,7 @@ async fn official_javascript_clients_get_whole_answers() {
                 &folder,
                 &cases,
             )
-            .await
+            .await;
         }
         Err(reason) => skip("JavaScript", &reason),
     }

@@ -1022,7 +1022,7 @@ async fn each_provider_is_asked_in_its_way() {
             // A re-prompt is needed only where white space inside a string would have to be left
             // out.
             (ProviderProfile::Anthropic, _) => {
-                assert!(words > 0 && words < calls / 4, "{words} of {calls}")
+                assert!(words > 0 && words < calls / 4, "{words} of {calls}");
             }
             (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
             _ => assert_eq!(words, 0, "{profile}"),

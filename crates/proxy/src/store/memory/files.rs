@@ -278,7 +278,7 @@ impl LogFile {
         match written {
             Ok(()) => {
                 (self.length, self.checksum) =
-                    (self.length + records.text.len() as u64, records.checksum)
+                    (self.length + records.text.len() as u64, records.checksum);
             }
             // If this fails, too, a later reader stops at the half of a record.
             Err(_) => self.file.set_len(self.length)?,

@@ -139,10 +139,10 @@ pub(super) fn responses(body: &str) -> Seen {
             "response.function_call_arguments.delta" => seen.add_arguments(&event["delta"]),
             "response.reasoning_summary_text.done" => assert_eq!(event["text"], seen.reasoning),
             "response.output_text.done" => {
-                assert!(seen.text.ends_with(event["text"].as_str().unwrap()))
+                assert!(seen.text.ends_with(event["text"].as_str().unwrap()));
             }
             "response.function_call_arguments.done" => {
-                assert_eq!(event["arguments"], seen.calls.last().unwrap().1)
+                assert_eq!(event["arguments"], seen.calls.last().unwrap().1);
             }
             "response.completed" | "response.incomplete" => {
                 assert_eq!(event["response"]["output"], json!(items));
@@ -185,7 +185,7 @@ pub(super) fn anthropic(body: &str) -> Seen {
                 match (kind, delta["type"].as_str().unwrap()) {
                     ("text", "text_delta") => seen.text.push_str(delta["text"].as_str().unwrap()),
                     ("thinking", "thinking_delta") => {
-                        seen.reasoning.push_str(delta["thinking"].as_str().unwrap())
+                        seen.reasoning.push_str(delta["thinking"].as_str().unwrap());
                     }
                     ("thinking", "signature_delta") => assert_ne!(delta["signature"], ""),
                     ("tool_use", "input_json_delta") => seen.add_arguments(&delta["partial_json"]),

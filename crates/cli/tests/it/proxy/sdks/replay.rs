@@ -50,7 +50,7 @@ async fn recorded_cuts_reach_python_clients_whole() {
                 &folder,
                 PYTHON,
             )
-            .await
+            .await;
         }
         Err(reason) => skip("Python", &reason),
     }
@@ -65,7 +65,7 @@ async fn recorded_cuts_reach_javascript_clients_whole() {
                 &folder,
                 JAVASCRIPT,
             )
-            .await
+            .await;
         }
         Err(reason) => skip("JavaScript", &reason),
     }

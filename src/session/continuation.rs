@@ -1,0 +1,424 @@
+//! An open call for the rest of a document: its text is repaired, joined to the delivered text,
+//! and given out.
+
+use std::time::Duration;
+
+use super::answer_text::RollbackPoint;
+use super::channel::AnswerChannel;
+use super::decisions::{Decisions, NextStep, broke_off, finish_of_whole};
+use super::part_repair::PartRepairer;
+use super::returned_prefill::ReturnedPrefill;
+use super::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, StopReason};
+use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::json::repair::{Repair, RepairRule};
+use crate::provider::Finish;
+use crate::splice::{Expect, Seam, Splice, SpliceError, SpliceRequest};
+
+/// An open call for the rest of a document.
+#[derive(Clone, Debug)]
+pub(super) struct DocumentContinuation {
+    splice: Splice,
+    repair: RepairMode,
+    kind: RequestKind,
+    /// Set where the call's result is checked: the call completes arguments.
+    rollback: Option<Box<RollbackPoint>>,
+    /// Text that may name a percentage, if the call was asked for one.
+    said: Option<String>,
+    /// Bytes that were delivered before it.
+    delivered: usize,
+    /// Bytes that were given out, those of this call included.
+    sent: usize,
+    /// The seam that was reported.
+    reported: Option<Seam>,
+}
+
+/// How the call has asked for the rest.
+#[derive(Clone, Debug)]
+pub(super) enum RequestKind {
+    /// By the original request again.
+    Original,
+    Reprompt,
+    Prefill {
+        /// Delivered text that the provider sends back before new text.
+        returned: Option<ReturnedPrefill>,
+        /// See [`SpliceRequest`]; for a model that begins again instead.
+        believes_early_end: bool,
+    },
+}
+
+/// How mistakes in the text of a call for the rest are handled.
+#[derive(Clone, Debug)]
+enum RepairMode {
+    /// They stay.
+    Kept,
+    /// They are repaired before the text is joined.
+    Repaired(PartRepairer),
+    /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows
+    /// the repeated text.
+    LookedFor { trial: PartRepairer, is_found: bool },
+}
+
+impl DocumentContinuation {
+    /// Waits for the answer of a call, which `splice` joins.
+    pub(super) fn new(
+        channel: &AnswerChannel,
+        decisions: &Decisions,
+        splice: Splice,
+        kind: RequestKind,
+    ) -> Self {
+        let delivered = channel.document().text().len();
+        let is_tool_call = channel.settings.is_tool_call();
+        // A prefill is continued literally: the model has no line of its own to write a number in.
+        let is_prefill = matches!(kind, RequestKind::Prefill { .. });
+        let asks_progress = !is_prefill && channel.settings.asks_progress();
+        Self {
+            repair: RepairMode::new(channel, decisions, &splice),
+            splice,
+            kind,
+            // Arguments are executed, so a bad end of them is taken back. Other text is never held
+            // for that: a client that reads along wants it immediately.
+            rollback: is_tool_call.then(|| Box::new(channel.text.rollback_point())),
+            said: asks_progress.then(String::new),
+            delivered,
+            sent: delivered,
+            reported: None,
+        }
+    }
+
+    fn mode(&self) -> ContinuationMode {
+        match self.kind {
+            RequestKind::Prefill { .. } => ContinuationMode::Prefill,
+            RequestKind::Original | RequestKind::Reprompt => ContinuationMode::Reprompt,
+        }
+    }
+
+    pub(super) fn repeats_original(&self) -> bool {
+        matches!(self.kind, RequestKind::Original)
+    }
+
+    /// Returns whether the call has brought no text.
+    pub(super) fn is_blank(&self) -> bool {
+        self.splice.pending() == 0 && self.splice.seam().is_none()
+    }
+
+    /// Takes text.
+    pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
+        let most = channel.settings.limits.parser.max_pending_bytes;
+        // A percentage precedes the JSON, so the first bytes of the text are enough.
+        if let Some(said) = self.said.as_mut().filter(|said| said.len() < most) {
+            said.push_str(text);
+        }
+        let document = channel.document();
+        match &mut self.repair {
+            RepairMode::Repaired(repairer) => {
+                // The repairer withholds the text until it knows where the text begins: a mistake
+                // has a position in the grammar, and that depends on the beginning.
+                let (repaired, repairs) = repairer.feed(text, document);
+                return self.repaired_text(channel, now, &repaired, repairs);
+            }
+            RepairMode::LookedFor { trial, is_found }
+                if document.text().len() == self.delivered =>
+            {
+                // The trial withholds nothing: its result matters only if this text is not joined.
+                *is_found |= !trial.feed(text, document).1.is_empty();
+            }
+            RepairMode::LookedFor { .. } | RepairMode::Kept => {}
+        }
+        self.new_text(channel, now, text);
+    }
+
+    /// Takes the text that the repair still holds back at the end of the call.
+    pub(super) fn end_text(&mut self, channel: &mut AnswerChannel, now: Duration) {
+        let document = channel.document();
+        match &mut self.repair {
+            RepairMode::Repaired(repairer) => {
+                let (rest, repairs) = repairer.finish(document);
+                self.repaired_text(channel, now, &rest, repairs);
+            }
+            RepairMode::LookedFor { trial, is_found }
+                if document.text().len() == self.delivered =>
+            {
+                *is_found |= !trial.finish(document).1.is_empty();
+            }
+            RepairMode::LookedFor { .. } | RepairMode::Kept => {}
+        }
+    }
+
+    fn repaired_text(
+        &mut self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        text: &str,
+        repairs: Vec<Repair>,
+    ) {
+        channel.journal.repaired(repairs);
+        if !text.is_empty() {
+            self.new_text(channel, now, text);
+        }
+    }
+
+    /// Takes text, without a prefill that the provider sends back first.
+    fn new_text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
+        let RequestKind::Prefill {
+            returned: waits @ Some(_),
+            believes_early_end,
+        } = &mut self.kind
+        else {
+            return self.join(channel, now, text);
+        };
+        let believes_early_end = *believes_early_end;
+        let Some(mut returned) = waits.take() else {
+            return;
+        };
+        match returned.feed(channel.document().text(), text) {
+            Some(new) => {
+                if returned.begins_again() {
+                    // The model began again, in other words: the text may continue anywhere, and
+                    // not only at the end of the prefill.
+                    let request = SpliceRequest {
+                        believes_early_end,
+                        ..Expect::Any.into()
+                    };
+                    let limits = &channel.settings.limits;
+                    self.splice = Splice::new(&channel.text.slot, request, limits);
+                }
+                self.join(channel, now, &new);
+            }
+            None => *waits = Some(returned),
+        }
+    }
+
+    fn join(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
+        let delivered = &mut channel.text;
+        // A failure is reported once, when the call ends.
+        let _ = self
+            .splice
+            .feed_with(&mut delivered.slot, text, &mut delivered.sections);
+        let document = channel.document();
+        // Arguments that were completed by this call alone are checked before they are sent, at its
+        // end.
+        let is_unsent = self.sent == self.delivered || channel.settings.sends_at_end;
+        let end = document.root_end().filter(|_| self.rollback.is_some());
+        let waits = is_unsent && end.is_some();
+        let sent = match end {
+            _ if waits => self.sent,
+            // Later text may show that the arguments do not end here, and a client executes closed
+            // ones. So the last bracket waits.
+            Some(end) => self.sent.max(end.saturating_sub(1)),
+            None => document.text().len(),
+        };
+        // Nothing that was given out is taken back, so `sent` only grows.
+        let before = std::mem::replace(&mut self.sent, sent);
+        if waits {
+            return;
+        }
+        if self.reported.is_none()
+            && let Some(seam) = self.splice.seam().cloned()
+        {
+            self.reported = Some(seam.clone());
+            let candidates = self.splice.candidates().to_vec();
+            channel.journal.joined(now, seam, candidates);
+        }
+        channel.give_out_to(before, sent);
+    }
+
+    /// Ends the call, and decides about the next step.
+    pub(super) fn finish(
+        mut self,
+        channel: &mut AnswerChannel,
+        decisions: &mut Decisions,
+        now: Duration,
+        end: &CallEnd,
+    ) -> NextStep {
+        let mode = self.mode();
+        // The capability table was wrong about the provider. Neither the model nor the network has
+        // failed, so nothing is counted.
+        if matches!(end, CallEnd::PrefillRejected(_)) && mode == ContinuationMode::Prefill {
+            channel.settings.strategy.prefill = None;
+            channel.journal.uncount_call();
+            return NextStep::Call(Duration::ZERO);
+        }
+        if let Some(reason) = end.refusal() {
+            let reason = FailureReason::Rejected(reason.to_owned());
+            return decisions.failed(channel, now, reason, end, mode);
+        }
+        if let Some(said) = self.said.take() {
+            decisions.note_progress(&mut channel.journal, &said);
+        }
+        let delivered = &mut channel.text;
+        let merged = self
+            .splice
+            .finish_with(&mut delivered.slot, &mut delivered.sections);
+        let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
+            Ok(checked) => checked,
+            Err(reason) => {
+                decisions.cut(channel, now, end, 0);
+                return decisions.failed(channel, now, reason, end, mode);
+            }
+        };
+        self.report(channel, now);
+        let finish = end.finish().cloned();
+        let document = channel.document();
+        let added = document.text().len().saturating_sub(self.delivered);
+        if document.is_complete() {
+            // The root was closed too early: delivering it as whole would lose the JSON after it.
+            // Arguments were checked above.
+            if !channel.settings.is_tool_call() && self.splice.has_more_json(document) {
+                decisions.cut(channel, now, end, added);
+                return NextStep::GiveUp(StopReason::MoreJson, None);
+            }
+            let stats = &mut channel.journal.stats;
+            if channel.settings.is_tool_call() {
+                // The calls after the one that was cut may never have begun.
+                stats.calls_unknown = true;
+                stats.schema_violation = violation;
+            }
+            return NextStep::Done(Box::new(Outcome::Complete {
+                end: end.cause().filter(|_| finish.is_none()),
+                finish: finish.map(finish_of_whole),
+                tally: stats.clone(),
+            }));
+        }
+        // A call with new text makes a new cut, whose questions begin at the first one. A call
+        // without any leads to another question at the same cut.
+        decisions.cut(channel, now, end, added);
+        if added > 0 {
+            let is_malformed = left_the_document(&merged);
+            let cause = is_malformed.then_some(CutCause::Malformed);
+            let early_ends = u32::from(merged == Err(SpliceError::EarlyEnd));
+            decisions.note_growth(end, cause.or_else(|| end.cause()), early_ends);
+        } else if is_answer(&merged, end) {
+            let counters = &mut decisions.counters;
+            counters.attempts.count(merged.as_ref().err());
+            let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
+            counters.has_mistake |= merged.is_err() && is_found;
+        }
+        // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
+        let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
+        match finish.filter(|reason| !channel.settings.continues_after(reason) && !failed_to_merge)
+        {
+            Some(reason) => NextStep::GiveUp(StopReason::Finish, Some(reason)),
+            None => decisions.after_merge(channel, now, end, merged, added > 0, mode),
+        }
+    }
+
+    /// Checks arguments that the call has completed: takes them back where JSON follows them, or
+    /// where they violate their tool's schema in a new way. Returns how the call was joined, and
+    /// where the arguments violate the schema.
+    fn check_arguments(
+        &mut self,
+        channel: &mut AnswerChannel,
+        decisions: &mut Decisions,
+        mut merged: Result<Seam, SpliceError>,
+    ) -> Result<(Result<Seam, SpliceError>, Option<String>), FailureReason> {
+        // Only text that no client has can be taken back.
+        let is_unsent = self.sent == self.delivered || channel.settings.sends_at_end;
+        let rollback = self.rollback.take().filter(|_| is_unsent);
+        if let Some(error) = self.error_after_arguments(channel) {
+            let error = SpliceError::Malformed(error);
+            if let Some(rollback) = rollback {
+                channel.text.roll_back(*rollback);
+                decisions.counters.attempts.count(Some(&error));
+                return Err(FailureReason::Merge(error));
+            }
+            // A part was sent, so only the bracket that closed the arguments is taken back: it has
+            // waited.
+            channel.text.truncate(self.sent, &channel.settings);
+            merged = Err(error);
+        }
+        let violation = channel.settings.schema_violation(channel.document());
+        if let Some(rollback) = rollback
+            && let Some(path) = &violation
+            && decisions.counters.is_new_violation(path)
+        {
+            channel.text.roll_back(*rollback);
+            decisions.counters.attempts.count(None);
+            return Err(FailureReason::Schema(path.clone()));
+        }
+        Ok((merged, violation))
+    }
+
+    /// Returns the error for JSON after arguments that the call has closed: it shows that they were
+    /// closed too early. Only white space, a fence and prose may follow.
+    fn error_after_arguments(&self, channel: &AnswerChannel) -> Option<SyntaxError> {
+        let offset = channel
+            .document()
+            .root_end()
+            .filter(|_| channel.settings.is_tool_call())?;
+        // A letter may begin a remark, so it is no evidence of JSON.
+        let is_json =
+            |c: &char| matches!(c, ',' | ':' | '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9');
+        let byte = u8::try_from(self.splice.after_root().filter(is_json)?).ok()?;
+        Some(SyntaxError {
+            kind: SyntaxErrorKind::TrailingText(byte),
+            offset,
+        })
+    }
+
+    /// Reports the seam and the repairs of the whole call, and gives out the rest of its text.
+    fn report(&self, channel: &mut AnswerChannel, now: Duration) {
+        match (self.splice.seam(), &self.reported) {
+            (Some(seam), None) => {
+                let candidates = self.splice.candidates().to_vec();
+                channel.journal.joined(now, seam.clone(), candidates);
+            }
+            // Flags may come long after the seam: for an ellipsis instead of the last elements, or
+            // for illegal text.
+            (Some(seam), reported) => {
+                let stats = &mut channel.journal.stats;
+                stats.count_flags(seam, reported.as_ref());
+            }
+            (None, _) => {}
+        }
+        channel.give_out(self.sent);
+        let repairs = self.splice.repairs().iter();
+        let rules = repairs.map(|repair| repair.rule.as_str());
+        channel.journal.count_repairs(rules);
+    }
+}
+
+impl RepairMode {
+    /// Returns how mistakes in the text of the next call are handled before `splice` joins it. In
+    /// an answer without a mistake so far, an apparent mistake is more likely noise around the
+    /// seam. Only text that fitted nowhere and had a mistake right after its repeated part is
+    /// evidence of a real one (the test `what_fitted_nowhere_is_repaired_when_it_comes_again`).
+    fn new(channel: &AnswerChannel, decisions: &Decisions, splice: &Splice) -> Self {
+        if !channel.settings.repairs_text() {
+            return Self::Kept;
+        }
+        let repairer = PartRepairer::new(channel.settings.repair.clone(), splice);
+        let repairs = &channel.journal.stats.repairs;
+        let has_mistakes = RepairRule::ALL
+            .iter()
+            .any(|rule| repairs.contains_key(rule.as_str()));
+        let is_malformed = decisions
+            .last_cut()
+            .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
+        match has_mistakes || is_malformed || decisions.counters.has_mistake {
+            true => Self::Repaired(repairer),
+            false => Self::LookedFor {
+                trial: repairer,
+                is_found: false,
+            },
+        }
+    }
+}
+
+/// Returns whether a call that added nothing was answered, so that the same question would bring
+/// the same answer. A call that was lost before it brought new text is repeated unchanged.
+fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
+    match merged {
+        Ok(_) => !broke_off(end),
+        Err(SpliceError::Empty) => matches!(end, CallEnd::Finished(_)),
+        Err(_) => true,
+    }
+}
+
+/// Returns whether a continuation was joined, and then left the grammar or contradicted the
+/// delivered text.
+fn left_the_document(merged: &Result<Seam, SpliceError>) -> bool {
+    matches!(
+        merged,
+        Err(SpliceError::Malformed(_) | SpliceError::Overwrites(_) | SpliceError::Differs(_))
+    )
+}

@@ -1,0 +1,592 @@
+//! The step after a call: a further call, the end of the loop, or the end of the answer.
+
+use std::time::Duration;
+
+use super::channel::AnswerChannel;
+use super::clock::CallClock;
+use super::journal::Journal;
+use super::question::Attempts;
+use super::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent, StopReason,
+};
+use crate::context::{self, Progress};
+use crate::provider::Finish;
+use crate::splice::{Seam, SpliceError};
+
+/// The step after a call.
+pub(super) enum NextStep {
+    /// Ask for the rest after this time.
+    Call(Duration),
+    /// Give the rest up. The finish reason ended the loop, if a call gave one.
+    GiveUp(StopReason, Option<Finish>),
+    /// The answer is over.
+    Done(Box<Outcome>),
+}
+
+/// The decisions of a session, with the counts and times that they depend on.
+#[derive(Clone, Debug)]
+pub(super) struct Decisions {
+    pub(super) counters: RetryCounters,
+    tokens: TokenShare,
+    pub(super) clock: CallClock,
+    /// The call that the delivered text ends with.
+    last_cut: Option<LastCut>,
+    /// The operator has ended the answer: no call is made any more.
+    is_stopped: bool,
+}
+
+/// The end of the call that brought the last delivered text, and why the text is cut there.
+#[derive(Clone, Debug)]
+pub(super) struct LastCut {
+    pub(super) end: CallEnd,
+    pub(super) cause: Option<CutCause>,
+    /// How the answer ends if it is given up: like its first cut, which the client would have read
+    /// without a continuation, or like a later, worse one.
+    pub(super) given_up: CallEnd,
+}
+
+/// Counters that last from call to call until a success resets them.
+#[derive(Clone, Debug)]
+pub(super) struct RetryCounters {
+    pub(super) failures: u32,
+    /// Whole bodies that were lost.
+    lost_bodies: u32,
+    pub(super) no_progress: u32,
+    pub(super) progress: Progress,
+    /// At this cut.
+    pub(super) attempts: Attempts,
+    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's
+    /// text is repaired.
+    pub(super) has_mistake: bool,
+    /// The last call was all reasoning: the next one is asked to reason less.
+    pub(super) reduces_reasoning: bool,
+    /// At this cut a call was asked to reason less.
+    pub(super) has_reduced: bool,
+    /// The JSON Pointer at which the arguments that an answer completed violated their tool's
+    /// schema.
+    violation: Option<String>,
+    /// Set while the upstream is in trouble that the model did not cause.
+    trouble: Option<Trouble>,
+}
+
+/// Calls in a row that an upstream in trouble did not answer.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    /// The end of the first of these calls.
+    since: Duration,
+    calls: u32,
+}
+
+/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A
+/// snapshot has none: tokens spent before it are not counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct TokenShare {
+    /// Of the first call that brought any.
+    first: u64,
+    /// Bytes of its text.
+    first_bytes: u64,
+    /// Of all calls after it.
+    extra: u64,
+}
+
+impl Decisions {
+    pub(super) fn new(progress: Progress) -> Self {
+        Self {
+            counters: RetryCounters::new(progress),
+            tokens: TokenShare::default(),
+            clock: CallClock::default(),
+            last_cut: None,
+            is_stopped: false,
+        }
+    }
+
+    /// Ends the answer on the operator's wish: when the open call ends, no other is made.
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Records an input. `is_text`: it is text or reasoning, so the upstream answers again.
+    pub(super) fn hear(&mut self, now: Duration, is_text: bool) {
+        self.clock.hear(now, is_text);
+        if is_text {
+            self.counters.trouble = None;
+        }
+    }
+
+    /// Reports that the open call has ended before the document was whole. `added`: bytes of text
+    /// that it has brought.
+    pub(super) fn cut(
+        &self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        end: &CallEnd,
+        added: usize,
+    ) {
+        let quiet = self.clock.quiet(now);
+        let document = channel.text.document();
+        channel.journal.cut(now, end, added, quiet, document);
+    }
+
+    /// Records the first cut. Earlier calls delivered no text.
+    pub(super) fn note_first_cut(&mut self, end: &CallEnd) {
+        self.last_cut = None;
+        self.note_cut(end, end.cause());
+    }
+
+    /// Records a cut at the end of the delivered text. It has no cause if the operator ended the
+    /// answer.
+    fn note_cut(&mut self, end: &CallEnd, cause: Option<CutCause>) {
+        let before = self.last_cut.take().map(|cut| cut.given_up);
+        // A client must not see a better end than it would have seen without continuations.
+        let given_up = before
+            .filter(|before| !end.is_worse_than(before))
+            .unwrap_or_else(|| end.clone());
+        self.last_cut = Some(LastCut {
+            end: end.clone(),
+            cause: cause.filter(|_| !self.is_stopped),
+            given_up,
+        });
+    }
+
+    pub(super) fn last_cut(&self) -> Option<&LastCut> {
+        self.last_cut.as_ref()
+    }
+
+    /// Records a new cut, since the open call has added text to the document.
+    pub(super) fn note_growth(&mut self, end: &CallEnd, cause: Option<CutCause>, early_ends: u32) {
+        self.counters.at_new_cut(early_ends);
+        self.note_cut(end, cause);
+    }
+
+    /// Counts the tokens of the call that has ended. If the provider has not reported them, they
+    /// are estimated; usage from before the call's own end may be partial.
+    pub(super) fn count_tokens(
+        &mut self,
+        journal: &Journal,
+        end: &CallEnd,
+        bytes: u64,
+        has_spent_share: bool,
+    ) {
+        let is_finished = matches!(end, CallEnd::Finished(_));
+        // A call that the session has ended at its share reports no usage of its own end.
+        let is_reported = is_finished && !has_spent_share;
+        let estimate = bytes / BYTES_PER_TOKEN;
+        let tokens = match journal.stats.tokens.last().copied().flatten() {
+            Some(reported) if is_reported => reported,
+            reported => estimate.max(reported.unwrap_or_default()),
+        };
+        // Usage of a call that broke off before its text may exclude its reasoning.
+        let is_measure = is_finished || bytes > 0;
+        // The first call with tokens is the measure of the share; later calls count against it.
+        match self.tokens.first {
+            0 if is_measure => (self.tokens.first, self.tokens.first_bytes) = (tokens, bytes),
+            0 => {}
+            _ => self.tokens.extra = self.tokens.extra.saturating_add(tokens),
+        }
+    }
+
+    /// Reads the percentage that a call named.
+    pub(super) fn note_progress(&mut self, journal: &mut Journal, said: &str) {
+        let Some(percentage) = context::extract(said) else {
+            return;
+        };
+        let progress = &mut self.counters.progress;
+        progress.note(Some(percentage));
+        journal.stats.percentage = progress.last_kpi();
+        journal.event(SessionEvent::Progress {
+            call: journal.stats.continuations,
+            percentage,
+            stalled_reports: progress.stalled(),
+        });
+    }
+
+    /// Decides after a continuation that did not close the root.
+    pub(super) fn after_merge(
+        &mut self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        end: &CallEnd,
+        merged: Result<Seam, SpliceError>,
+        has_grown: bool,
+        mode: ContinuationMode,
+    ) -> NextStep {
+        match merged {
+            Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
+                self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
+            }
+            Err(failure) => {
+                // An empty answer does not show that prefills fail, so the same question is asked
+                // again.
+                if mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
+                    // A second prefill would bring the same text, so the next call is a re-prompt.
+                    channel.settings.strategy.prefill = None;
+                }
+                self.failed(channel, now, FailureReason::Merge(failure), end, mode)
+            }
+            // The call broke off before it could bring anything new.
+            Ok(_) if !has_grown && broke_off(end) => {
+                self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
+            }
+            Ok(_) => {
+                let counters = &mut self.counters;
+                (counters.failures, counters.lost_bodies) = (0, 0);
+                counters.no_progress = if has_grown {
+                    0
+                } else {
+                    counters.no_progress.saturating_add(1)
+                };
+                let most = channel.settings.limits.continuation.max_no_progress.max(1);
+                match counters.no_progress >= most {
+                    true => NextStep::GiveUp(StopReason::NoProgress, None),
+                    false => NextStep::Call(Duration::ZERO),
+                }
+            }
+        }
+    }
+
+    /// Counts a failure. The next call waits if the end of this one requires it. `mode`: how the
+    /// call has asked.
+    pub(super) fn failed(
+        &mut self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        reason: FailureReason,
+        end: &CallEnd,
+        mode: ContinuationMode,
+    ) -> NextStep {
+        // The operator's stop ends the answer, whatever the call's own end was.
+        if self.is_stopped {
+            return NextStep::GiveUp(StopReason::Stopped, None);
+        }
+        if self.is_trouble(channel, end) {
+            return self.wait_out(channel, now, reason, end);
+        }
+        // The counts from a snapshot may be large.
+        let stats = &mut channel.journal.stats;
+        stats.failures = stats.failures.saturating_add(1);
+        self.counters.failures = self.counters.failures.saturating_add(1);
+        self.counters.no_progress = 0;
+        let (call, in_a_row) = (stats.continuations, self.counters.failures);
+        let is_early_end = reason == FailureReason::Merge(SpliceError::EarlyEnd);
+        channel.journal.event(SessionEvent::Failed {
+            call,
+            reason,
+            in_a_row,
+        });
+        if is_early_end && self.counters.attempts.early_ends >= EARLY_ENDS {
+            return NextStep::GiveUp(StopReason::EarlyEnd, None);
+        }
+        if matches!(end, CallEnd::TooLong(_)) && !can_ask_for_less(channel, mode) {
+            return NextStep::GiveUp(StopReason::TooLong, None);
+        }
+        let is_lost_body = channel.settings.sends_at_end && end.is_lost();
+        // Each whole body is paid for again, unlike a stream, whose text stays delivered.
+        self.counters.lost_bodies = if is_lost_body {
+            self.counters.lost_bodies.saturating_add(1)
+        } else {
+            0
+        };
+        let limits = &channel.settings.limits;
+        let most = limits.continuation.max_consecutive_failures;
+        if self.counters.failures >= most || self.counters.lost_bodies >= MOST_LOST_BODIES {
+            return NextStep::GiveUp(StopReason::Failures, None);
+        }
+        let most = limits.transport.max_backoff;
+        NextStep::Call(match end {
+            // An upstream that refuses calls needs a pause, and says how long, or gets a longer one
+            // each time.
+            CallEnd::Rejected {
+                transient: true,
+                retry_after,
+                ..
+            }
+            | CallEnd::Unavailable { retry_after, .. } => {
+                backoff(channel, now, in_a_row, *retry_after).min(most)
+            }
+            _ if is_lost_body => backoff(channel, now, in_a_row, None).min(most),
+            // The model has answered, only not as asked: another question may do better
+            // immediately.
+            _ => Duration::ZERO,
+        })
+    }
+
+    /// Returns whether a call failed for a reason outside the model, so that the session waits for
+    /// the upstream.
+    fn is_trouble(&self, channel: &AnswerChannel, end: &CallEnd) -> bool {
+        let is_trouble = match end {
+            CallEnd::Unavailable { .. } => true,
+            // The provider has written and billed a lost body, so it is not requested without
+            // limit.
+            CallEnd::Dropped => !self.clock.has_text() && !channel.settings.sends_at_end,
+            _ => false,
+        };
+        is_trouble && !channel.settings.limits.continuation.patience.is_zero()
+    }
+
+    /// Makes the same call again after a wait, until `patience` is used up. The call does not
+    /// count.
+    fn wait_out(
+        &mut self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        reason: FailureReason,
+        end: &CallEnd,
+    ) -> NextStep {
+        let retry_after = if let CallEnd::Unavailable { retry_after, .. } = end {
+            *retry_after
+        } else {
+            None
+        };
+        let Some(wait) = self.wait_for_upstream(channel, now, retry_after) else {
+            return NextStep::GiveUp(StopReason::Patience, None);
+        };
+        let call = channel.journal.stats.continuations;
+        channel.journal.event(SessionEvent::Waiting {
+            call,
+            reason,
+            at: now.saturating_add(wait),
+        });
+        if call > 0 {
+            // The first call of an answer has already been answered: the call that replaces it is
+            // the first further call.
+            channel.journal.uncount_call();
+        }
+        NextStep::Call(wait)
+    }
+
+    /// Decides after a call that was not made, because most calls to the upstream fail.
+    pub(super) fn overloaded(&mut self, channel: &AnswerChannel, now: Duration) -> NextStep {
+        match self.wait_for_upstream(channel, now, None) {
+            Some(wait) => NextStep::Call(wait),
+            None => NextStep::GiveUp(StopReason::Overload, None),
+        }
+    }
+
+    /// Counts a call that an upstream in trouble did not answer, and returns the wait for it.
+    /// `None`: `patience` is used up, or the upstream asks for a longer wait than is left.
+    fn wait_for_upstream(
+        &mut self,
+        channel: &AnswerChannel,
+        now: Duration,
+        retry_after: Option<Duration>,
+    ) -> Option<Duration> {
+        let trouble = self.counters.note_trouble(now);
+        let limits = &channel.settings.limits;
+        let due = trouble.since.saturating_add(limits.continuation.patience);
+        let left = due.saturating_sub(now);
+        // An upstream that asks for a longer wait than is left would refuse the call at the end of
+        // `patience`, too.
+        if left.is_zero() || retry_after.is_some_and(|wait| wait > left) {
+            return None;
+        }
+        let max_backoff = limits.transport.max_backoff;
+        let most = max_backoff.max(retry_after.unwrap_or_default());
+        let wait = backoff(channel, now, trouble.calls, retry_after);
+        // The last call is made when the time ends.
+        Some(wait.min(most).min(left))
+    }
+
+    /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call
+    /// to measure it by.
+    pub(super) fn share_left(&self, channel: &AnswerChannel) -> Option<u64> {
+        let share = channel.settings.limits.continuation.max_extra_share?;
+        (self.tokens.first > 0).then(|| self.tokens.left(share))
+    }
+
+    /// Returns how many bytes of text the open call may have.
+    pub(super) fn text_left(&self, channel: &AnswerChannel) -> Option<u64> {
+        let left = self.share_left(channel)?;
+        Some(left.saturating_mul(self.tokens.bytes_per_token()))
+    }
+
+    /// Returns the cap that a call at this time would break.
+    pub(super) fn cap(&self, channel: &AnswerChannel, at: Duration) -> Option<StopReason> {
+        let limits = &channel.settings.limits.continuation;
+        let stats = &channel.journal.stats;
+        let stalled = self.counters.progress.stalled();
+        // The order decides which cap a report names where several are reached.
+        if self.is_stopped {
+            Some(StopReason::Stopped)
+        } else if stats.continuations >= limits.max_continuations {
+            Some(StopReason::Continuations)
+        } else if channel.is_full() {
+            Some(StopReason::Text)
+        } else if limits
+            .max_total_tokens
+            .is_some_and(|most| stats.total_tokens() >= most)
+        {
+            Some(StopReason::Tokens)
+        } else if limits
+            .max_extra_share
+            .is_some_and(|share| self.tokens.exceeds(share))
+        {
+            Some(StopReason::ExtraShare)
+        } else if stalled >= limits.max_stalled_reports.max(1) {
+            Some(StopReason::Progress)
+        } else if limits
+            .max_total_time
+            .is_some_and(|most| self.clock.spent(at) >= most)
+        {
+            Some(StopReason::Time)
+        } else {
+            None
+        }
+    }
+}
+
+impl RetryCounters {
+    pub(super) fn new(progress: Progress) -> Self {
+        Self {
+            failures: 0,
+            lost_bodies: 0,
+            no_progress: 0,
+            progress,
+            attempts: Attempts::default(),
+            has_mistake: false,
+            reduces_reasoning: false,
+            has_reduced: false,
+            violation: None,
+            trouble: None,
+        }
+    }
+
+    /// Forgets the results of the calls at the cut before. `early_ends`: of the call that brought
+    /// the text up to the new one.
+    fn at_new_cut(&mut self, early_ends: u32) {
+        (self.has_reduced, self.has_mistake) = (false, false);
+        self.attempts = Attempts {
+            early_ends,
+            ..Attempts::default()
+        };
+    }
+
+    /// Returns whether an answer's arguments violate their tool's schema at another path than those
+    /// of the answer before. At the same path the model itself wrote the violation, and the join is
+    /// right.
+    pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
+        let known = self.violation.replace(path.to_owned());
+        known.as_deref() != Some(path)
+    }
+
+    /// Counts a call that an upstream in trouble did not answer.
+    fn note_trouble(&mut self, now: Duration) -> Trouble {
+        let trouble = self.trouble.get_or_insert(Trouble {
+            since: now,
+            calls: 0,
+        });
+        trouble.calls = trouble.calls.saturating_add(1);
+        *trouble
+    }
+}
+
+impl TokenShare {
+    /// Returns whether more than a share of the first call's tokens was spent on others.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "no answer has so many tokens that a double can't count them"
+    )]
+    fn exceeds(self, share: f64) -> bool {
+        self.extra > 0 && self.extra as f64 >= share * self.first as f64
+    }
+
+    /// Returns how many tokens of a share are left, and at least one.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "no answer has so many tokens that a double can't count them"
+    )]
+    fn left(self, share: f64) -> u64 {
+        ((share * self.first as f64) as u64)
+            .saturating_sub(self.extra)
+            .max(1)
+    }
+
+    /// Returns the bytes of text per token: the ratio of the first call, if it is above the usual
+    /// one.
+    fn bytes_per_token(self) -> u64 {
+        self.first_bytes
+            .checked_div(self.first)
+            .unwrap_or_default()
+            .max(BYTES_PER_TOKEN)
+    }
+}
+
+/// Returns whether a call was broken off, and not ended by its model.
+pub(super) fn broke_off(end: &CallEnd) -> bool {
+    matches!(
+        end,
+        CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Error(_)
+    )
+}
+
+/// Returns the finish reason of an answer whose root is closed. If the limit ended the call after
+/// the root, the document itself was not cut.
+pub(super) fn finish_of_whole(reason: Finish) -> Finish {
+    if reason == Finish::Length {
+        Finish::Stop
+    } else {
+        reason
+    }
+}
+
+/// Returns whether the session falls back to words after a prefill that is too long for the model,
+/// because words are shorter.
+fn can_ask_for_less(channel: &mut AnswerChannel, mode: ContinuationMode) -> bool {
+    let is_shorter =
+        channel.document().text().len() > channel.settings.limits.continuation.max_verbatim_context;
+    mode == ContinuationMode::Prefill
+        && is_shorter
+        && channel.settings.strategy.prefill.take().is_some()
+}
+
+/// Returns how long the next call waits: twice as long after each failed call in a row, or the time
+/// that the refusal asked for. A part of the time is spread, so that answers which were cut
+/// together are not continued together. The spread is derived from values that differ from answer
+/// to answer: the time since the answer's start, to the nanosecond, and its length.
+fn backoff(
+    channel: &AnswerChannel,
+    now: Duration,
+    in_a_row: u32,
+    retry_after: Option<Duration>,
+) -> Duration {
+    let most = channel.settings.limits.transport.max_backoff;
+    let doubled = FIRST_BACKOFF
+        .saturating_mul(1 << in_a_row.saturating_sub(1).min(MOST_DOUBLINGS))
+        .min(most);
+    let half = doubled / 2;
+    let seed = (now.as_nanos() as u64) ^ ((channel.document().text().len() as u64) << 40);
+    let spread = half / SPREAD * (mixed(seed) % (u64::from(SPREAD) + 1)) as u32;
+    retry_after.unwrap_or(doubled - half).saturating_add(spread)
+}
+
+/// Returns a number each of whose bits depends on all bits of `seed` (the end of SplitMix64).
+fn mixed(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+// The model wrote each lost body, and the user paid for it, so a lost one is requested only once
+// more.
+/// Whole bodies that may be lost in a row.
+const MOST_LOST_BODIES: u32 = 2;
+
+// A model that repeats an early end does not change its mind.
+/// The number of early ends at one cut after which the answer is given up.
+const EARLY_ENDS: u32 = 2;
+
+// A rough average for English and for JSON.
+/// Bytes of text that count as a token.
+const BYTES_PER_TOKEN: u64 = 4;
+
+// Short beside the time of a model's first token, and a pause for a server that restarts.
+/// The wait after the first failed call.
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+
+// `max_backoff` is shorter in practice; without this bound the shift could overflow.
+/// How often the wait doubles.
+const MOST_DOUBLINGS: u32 = 10;
+
+// Fine enough that answers which were cut in the same moment rarely wait equally long.
+/// The number of steps into which the spread divides its half of a wait.
+const SPREAD: u32 = 1000;

@@ -1,0 +1,177 @@
+//! The settings of a session, and the decisions that depend only on them.
+
+use std::sync::Arc;
+
+use super::{ContinuationStrategy, GiveUp, MarkUse, Part, PrefillOptions, Prose};
+use crate::document::Document;
+use crate::envelope::AllowedRoots;
+use crate::json::repair::{RepairLevel, RepairOptions};
+use crate::limits::Limits;
+use crate::provider::Finish;
+use crate::provider::wire::Tool;
+use crate::splice::{Expect, Slot};
+
+/// The settings of a session, made before its first call. Only the strategy can change later.
+#[derive(Clone, Debug)]
+pub(super) struct SessionSettings {
+    pub(super) limits: Limits,
+    pub(super) strategy: ContinuationStrategy,
+    pub(super) give_up: GiveUp,
+    pub(super) expect: Expect,
+    pub(super) roots: AllowedRoots,
+    /// How much of the answer's text may be changed.
+    pub(super) repair: RepairOptions,
+    /// The text is the arguments of a call of this tool.
+    pub(super) tool: Option<Tool>,
+    /// The request names stop sequences: `stop` is final.
+    pub(super) trusts_stop: bool,
+    /// The caller sends nothing before the answer is whole, so a continuation can be taken back
+    /// until then.
+    pub(super) sends_at_end: bool,
+    /// How an answer in prose is handled.
+    pub(super) prose: Prose,
+}
+
+impl SessionSettings {
+    pub(super) fn new(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
+        Self {
+            limits,
+            strategy: ContinuationStrategy::default(),
+            give_up: GiveUp::default(),
+            expect,
+            roots,
+            repair: RepairLevel::Strict.into(),
+            tool: None,
+            trusts_stop: false,
+            sends_at_end: false,
+            prose: Prose::default(),
+        }
+    }
+
+    /// Returns an empty slot that changes nothing of its text.
+    pub(super) fn strict_slot(&self) -> Slot {
+        Slot::with_roots(&self.limits, self.roots)
+    }
+
+    /// Returns an empty slot for a first answer.
+    pub(super) fn slot(&self) -> Slot {
+        self.strict_slot().repairing(self.repair.clone())
+    }
+
+    /// Returns whether text may be changed.
+    pub(super) fn repairs_text(&self) -> bool {
+        self.repair.level() > RepairLevel::Strict
+    }
+
+    /// Makes the text the arguments of a tool call.
+    ///
+    /// A re-prompt that names the tool asks for the rest, because a prefill continues only texts.
+    /// Guesses never change arguments, and arguments that are given up stay open:
+    /// [`GiveUp::Close`] ends them as incomplete.
+    pub(super) fn set_tool(&mut self, tool: Tool) {
+        // The client would execute a guess.
+        self.repair = self.repair.clone().at_most(RepairLevel::Syntax);
+        let limits = &mut self.limits.continuation;
+        // A wrong join in a text is read, one in arguments is executed.
+        limits.max_risk = limits.max_risk.min(limits.max_risk_arguments);
+        let strategy = &mut self.strategy;
+        (strategy.prefill, strategy.keeps_json_mode) = (None, false);
+        // Arguments are short and repeat themselves, so a mark is worth its tokens from the first question on.
+        if strategy.prompt.mark_use() != MarkUse::Never {
+            strategy.prompt = Arc::new(strategy.prompt.as_ref().clone().with_mark(MarkUse::Always));
+        }
+        self.tool = Some(tool);
+    }
+
+    /// Returns whether the text is the arguments of a tool call.
+    pub(super) fn is_tool_call(&self) -> bool {
+        self.tool.is_some()
+    }
+
+    /// Returns the name of the called tool.
+    pub(super) fn tool_name(&self) -> Option<&str> {
+        self.tool.as_ref().map(|tool| tool.name.as_str())
+    }
+
+    /// Returns whether the text is the arguments of a tool whose parameters are declared.
+    pub(super) fn has_tool_schema(&self) -> bool {
+        self.tool.as_ref().is_some_and(|tool| tool.schema.is_some())
+    }
+
+    /// Returns the tool's description for the prompt: its name and its schema, as JSON.
+    pub(super) fn tool_description(&self) -> Option<String> {
+        let tool = self.tool.as_ref()?;
+        let name = crate::json::string::quoted(&tool.name);
+        // A schema longer than the limit for sent-back text is left out: the text shows the
+        // structure.
+        let most = self.limits.continuation.max_verbatim_context;
+        Some(
+            match tool.schema.as_ref().filter(|schema| schema.len() <= most) {
+                Some(schema) => format!("{{\"name\":{name},\"parameters\":{schema}}}"),
+                None => format!("{{\"name\":{name}}}"),
+            },
+        )
+    }
+
+    /// Returns where complete arguments violate their tool's schema.
+    pub(super) fn schema_violation(&self, document: &Document) -> Option<String> {
+        let tool = self.tool.as_ref()?;
+        document
+            .is_complete()
+            .then(|| violation(tool, document.text()))?
+    }
+
+    /// Returns whether text that ends for this reason was cut, provided that it is not closed. Some
+    /// servers write `tool_calls` instead of `length`, so the arguments decide, not the reason.
+    pub(super) fn continues_after(&self, reason: &Finish) -> bool {
+        match reason {
+            Finish::Length => true,
+            Finish::ToolCalls | Finish::FunctionCall if self.is_tool_call() => true,
+            Finish::Stop => !self.trusts_stop,
+            reason => reason.is_unknown(),
+        }
+    }
+
+    /// Returns whether text that is prose is kept.
+    pub(super) fn keeps_prose(&self) -> bool {
+        // In JSON mode a model can't write prose, and without an anchor nothing shows where the
+        // continuation begins.
+        let can_ask = self.strategy.prompt.has_anchor() && !self.strategy.keeps_json_mode;
+        self.prose == Prose::Anchor && can_ask && !self.is_tool_call()
+    }
+
+    /// Returns how the delivered text is continued as a prefill, if it can be.
+    pub(super) fn usable_prefill(&self, document: &Document) -> Option<PrefillOptions> {
+        let ends_in_space =
+            document.machine().in_string() && document.text().ends_with(char::is_whitespace);
+        // In JSON mode a model can only begin a new document.
+        let prefill = self
+            .strategy
+            .prefill
+            .filter(|_| !self.strategy.keeps_json_mode)?;
+        // The provider would strip white space that is text of a string.
+        (!(prefill.rejects_trailing_space && ends_in_space)).then_some(prefill)
+    }
+
+    /// Returns whether a re-prompt asks how much of the document is delivered.
+    pub(super) fn asks_progress(&self) -> bool {
+        self.strategy.prompt.template(Part::Progress).is_some()
+    }
+}
+
+/// Returns where arguments violate their tool's schema.
+#[cfg(feature = "schema")]
+fn violation(tool: &Tool, arguments: &str) -> Option<String> {
+    // An unreadable schema gives no evidence about the arguments.
+    let schema: crate::shape::Schema = tool.schema.as_ref()?.parse().ok()?;
+    schema
+        .violations(arguments)
+        .into_iter()
+        .next()
+        .map(|violation| violation.path)
+}
+
+#[cfg(not(feature = "schema"))]
+fn violation(_tool: &Tool, _arguments: &str) -> Option<String> {
+    None
+}
