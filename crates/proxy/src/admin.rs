@@ -56,7 +56,7 @@ impl Admin {
     ) {
         let page = current.get().shared.answers.clone().map(Page::new);
         let bound = self.addr;
-        let state = Arc::new(State {
+        let state = Arc::new(AdminState {
             bound,
             current,
             page,
@@ -86,18 +86,18 @@ impl Admin {
 struct Connections {
     tasks: JoinSet<()>,
     /// The oldest first.
-    open: VecDeque<Open>,
+    open: VecDeque<OpenConnection>,
 }
 
 /// An open connection.
-struct Open {
+struct OpenConnection {
     task: AbortHandle,
     /// Set once the head of its request is read.
     has_head: Arc<AtomicBool>,
 }
 
 impl Connections {
-    fn add(&mut self, stream: TcpStream, state: &Arc<State>) {
+    fn add(&mut self, stream: TcpStream, state: &Arc<AdminState>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() >= MOST_CONNECTIONS {
@@ -107,7 +107,7 @@ impl Connections {
         let task = self
             .tasks
             .spawn(connection(stream, Arc::clone(state), Arc::clone(&has_head)));
-        self.open.push_back(Open { task, has_head });
+        self.open.push_back(OpenConnection { task, has_head });
     }
 
     /// Drops the connection that has waited longest for the head of a request, or else the oldest
@@ -125,7 +125,7 @@ impl Connections {
 }
 
 /// The data that responses are built from.
-struct State {
+struct AdminState {
     /// The address of the listener.
     bound: SocketAddr,
     current: Current,
@@ -138,7 +138,7 @@ struct State {
 
 /// Serves one request per connection, so that idle connections leave room for others. Sets
 /// `has_head` once it has read the request's head.
-async fn connection(stream: TcpStream, state: Arc<State>, has_head: Arc<AtomicBool>) {
+async fn connection(stream: TcpStream, state: Arc<AdminState>, has_head: Arc<AtomicBool>) {
     let head_timeout = state
         .current
         .get()
@@ -177,7 +177,7 @@ async fn connection(stream: TcpStream, state: Arc<State>, has_head: Arc<AtomicBo
     }
 }
 
-impl State {
+impl AdminState {
     async fn respond<B>(&self, request: &Request<B>) -> Response<Body> {
         let path = request.uri().path();
         let proxy = self.current.get();

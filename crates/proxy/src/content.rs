@@ -79,6 +79,7 @@ impl AnswerLog {
 
     fn text(&mut self, slot: Slot, text: &str) {
         if !self.slots.iter().any(|(known, _)| *known == slot) {
+            // Each slot keeps an incomplete line, so their number is bounded.
             if self.slots.len() >= MOST_SLOTS {
                 self.unlisted = self.unlisted.saturating_add(text.len());
                 return;

@@ -41,6 +41,7 @@ pub(super) fn decoded(
             name: encoding.unwrap_or_default(),
         }));
     };
+    // The client gets the decoded bytes, since continuations are written without an encoding.
     headers.remove(CONTENT_ENCODING);
     // The header has the compressed length.
     headers.remove(CONTENT_LENGTH);

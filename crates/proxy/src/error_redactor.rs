@@ -20,6 +20,7 @@ pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
     if key.len() < SHORTEST_KEY {
         return body;
     }
+    // Only errors are changed: a model's answer that has the key's characters is the model's own.
     let masked = Redactor::new(key).whole(body.as_bytes());
     if masked == body.as_bytes() || !has_error(|on| dialect.wire().read_body(&body, on)) {
         return body;
@@ -85,6 +86,7 @@ impl ErrorRedactor {
             match decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
                     let block = take(&mut self.waiting, &mut self.left, event.range.end);
+                    // Most blocks don't have the key, so the search comes before the parser.
                     let masked = self.redactor.whole(&block);
                     let reader = || self.dialect.wire().reader();
                     let is_error = || has_error(|on| reader().read(&event.event, &event.data, on));
@@ -104,6 +106,8 @@ impl ErrorRedactor {
                 }
             }
         }
+        // A block without an end must not fill the memory. Half of a key may be in the withheld bytes,
+        // so from here on the key is removed from every byte.
         self.is_unread |= self.waiting.len() > self.most;
         if self.is_unread {
             let waiting = std::mem::take(&mut self.waiting);
@@ -180,6 +184,7 @@ where
             };
             let bytes = match frame.map(|frame| frame.map(Frame::into_data)) {
                 Ok(Some(Ok(data))) => mask.push(&data),
+                // Trailers are headers, which carry no error.
                 Ok(Some(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
                 Ok(None) => {
                     this.end = Some(None);
@@ -197,6 +202,7 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
+        // Withheld bytes may follow the end of the inner body.
         self.mask.is_none() && self.body.is_end_stream()
     }
 

@@ -20,10 +20,10 @@ pub(super) enum Peer {
 
 /// Counts the connections of all clients.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gate(Arc<Mutex<Open>>);
+pub(super) struct Gate(Arc<Mutex<OpenPermits>>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenPermits {
     all: usize,
     by_client: HashMap<Peer, usize>,
 }
@@ -51,7 +51,7 @@ impl Gate {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenPermits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -135,6 +135,7 @@ impl Refusal {
             &self.message,
         )));
         *response.status_mut() = self.status;
+        // The caller adds the request's id to the proxy's own errors alone.
         response.extensions_mut().insert(OwnError);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -16,7 +16,7 @@ use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first_call;
 use super::refusal::{Refusal, RetryAdvice, unreachable};
-use super::resume::{Asked, NotKept, Repeat};
+use super::resume::{NotKept, ReadRequest, Repeat};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
@@ -53,7 +53,7 @@ pub(super) async fn respond(
         .shared
         .kept
         .as_ref()
-        .and_then(|answers| Asked::of(&proxy, answers, &request))
+        .and_then(|answers| ReadRequest::of(&proxy, answers, &request))
         && let Some(response) = Box::pin(asked.answer()).await
     {
         return response;

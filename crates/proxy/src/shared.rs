@@ -21,12 +21,7 @@ use restitch::provider::capability::Capability;
 /// The state that all routes and all threads of a proxy share. Clones share it, too.
 #[derive(Clone)]
 pub(super) struct Shared {
-    /// The capability hints from refusals, by upstream and model.
-    cache: Arc<Mutex<CapabilityCache>>,
-    /// The ends of recent calls, by upstream and model.
-    breaker: Arc<Mutex<Breaker>>,
-    /// Moment zero for the times in the cache and the breaker.
-    origin: Instant,
+    history: CallHistory,
     pub(super) observer: Option<Observer>,
     pub(super) tap: Option<Arc<dyn Tap>>,
     pub(super) unfinished: Unfinished,
@@ -44,14 +39,46 @@ pub(super) struct Shared {
     pub(super) kept: Option<Arc<resume::KeptAnswers>>,
 }
 
+/// What earlier calls have shown about models and upstreams.
+#[derive(Clone)]
+struct CallHistory {
+    /// The capability hints from refusals, by upstream and model.
+    cache: Arc<Mutex<CapabilityCache>>,
+    /// The ends of recent calls, by upstream and model.
+    breaker: Arc<Mutex<Breaker>>,
+    /// Moment zero for the times in the cache and the breaker.
+    origin: Instant,
+}
+
+impl CallHistory {
+    fn new(limits: &Limits) -> Self {
+        let max_age = limits.continuation.max_hint_age;
+        Self {
+            cache: Arc::new(Mutex::new(CapabilityCache::new(max_age))),
+            breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
+            origin: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A panic elsewhere leaves the breaker valid, since each change to it is one call.
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
+    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Shared {
     pub(super) fn new(limits: &Limits, logs_content: bool) -> Self {
         Self {
-            cache: Arc::new(Mutex::new(CapabilityCache::new(
-                limits.continuation.max_hint_age,
-            ))),
-            breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
-            origin: Instant::now(),
+            history: CallHistory::new(limits),
             observer: None,
             tap: None,
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
@@ -71,14 +98,16 @@ impl Shared {
         model: &str,
         capability: Capability,
     ) -> Capability {
-        self.cache()
-            .correct(&key(upstream, model), capability, self.now())
+        let now = self.history.now();
+        self.history
+            .cache()
+            .correct(&key(upstream, model), capability, now)
     }
 
     /// Records a capability hint from a refusal of a model at an upstream.
     pub(super) fn record(&self, upstream: &str, model: &str, hint: CapabilityHint) {
-        let mut cache = self.cache();
-        if cache.record(&key(upstream, model), hint, self.now()) {
+        let mut cache = self.history.cache();
+        if cache.record(&key(upstream, model), hint, self.history.now()) {
             let recorded = cache.recorded();
             drop(cache);
             let (hint, member) = hint.name();
@@ -96,9 +125,11 @@ impl Shared {
     /// Counts a finished call of a model at an upstream by its status, or as failed if it has none.
     pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
         let failed = status.is_none_or(conversation::is_transient);
+        let now = self.history.now();
         let changed = self
+            .history
             .breaker()
-            .count(&key(upstream, model), self.now(), failed);
+            .count(&key(upstream, model), now, failed);
         match changed {
             Some((true, calls)) => {
                 let (calls, failed) = (calls.made, calls.failed);
@@ -119,21 +150,8 @@ impl Shared {
 
     /// Returns whether the proxy may call a model at an upstream for a continuation now.
     pub(super) fn admits(&self, upstream: &str, model: &str) -> bool {
-        self.breaker().admits(&key(upstream, model), self.now())
-    }
-
-    fn now(&self) -> Duration {
-        self.origin.elapsed()
-    }
-
-    /// A panic elsewhere leaves the breaker valid, since each change to it is one call.
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
-    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        let now = self.history.now();
+        self.history.breaker().admits(&key(upstream, model), now)
     }
 }
 

@@ -76,6 +76,17 @@ pub(super) struct ClientSocket {
     limits: ServerLimits,
     /// `None`: nothing is measured.
     metrics: Option<Arc<Metrics>>,
+    incoming: IncomingBytes,
+    silence: Timer,
+    unread: Timer,
+    /// The client was silent for too long.
+    is_over: bool,
+    outgoing: Outgoing,
+}
+
+/// The state of the bytes that the client sends.
+#[derive(Debug)]
+struct IncomingBytes {
     /// Bytes that were read ahead.
     ahead: BytesMut,
     /// Set once no more bytes are read ahead: a future that detects that the client has left.
@@ -85,11 +96,6 @@ pub(super) struct ClientSocket {
     /// A head has begun: its first byte has arrived, or the connection is new. Otherwise the
     /// connection is idle between requests.
     is_in_head: bool,
-    silence: Timer,
-    unread: Timer,
-    /// The client was silent for too long.
-    is_over: bool,
-    outgoing: Outgoing,
 }
 
 /// The meaning of the bytes that hyper writes.
@@ -116,10 +122,12 @@ impl ClientSocket {
             activity,
             limits,
             metrics,
-            ahead: BytesMut::new(),
-            closed: None,
-            is_awaited: false,
-            is_in_head: true,
+            incoming: IncomingBytes {
+                ahead: BytesMut::new(),
+                closed: None,
+                is_awaited: false,
+                is_in_head: true,
+            },
             silence: Timer::default(),
             unread: Timer::default(),
             is_over: false,
@@ -132,7 +140,7 @@ impl ClientSocket {
         if self.activity.has_ended() {
             // hyper writes a short answer only after the answer has ended.
             self.outgoing = Outgoing::Answer;
-            self.is_in_head = false;
+            self.incoming.is_in_head = false;
             self.silence.stop();
         }
     }
@@ -187,7 +195,7 @@ impl ClientSocket {
             return Poll::Pending;
         }
         self.note_end();
-        let wait = if self.is_in_head {
+        let wait = if self.incoming.is_in_head {
             self.limits.head_timeout
         } else {
             self.limits.unused_timeout
@@ -196,7 +204,7 @@ impl ClientSocket {
             return Poll::Pending;
         }
         self.is_over = true;
-        if self.is_in_head {
+        if self.incoming.is_in_head {
             // No answer is running, so the refusal can't mix with one. The connection ends now, so
             // unwritten bytes of the refusal are lost.
             let told = HEAD_TOO_SLOW.plain(self.metrics.as_deref());
@@ -226,8 +234,9 @@ impl ClientSocket {
         if !self.activity.is_answering() {
             return Ok(());
         }
-        if self.ahead.len() >= READ_AHEAD {
+        if self.incoming.ahead.len() >= READ_AHEAD {
             let closed = self
+                .incoming
                 .closed
                 .get_or_insert_with(|| self.socket.get_ref().closed());
             let has_left = closed.poll(cx).is_ready();
@@ -246,8 +255,8 @@ impl ClientSocket {
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
             Poll::Ready(Ok(())) => {
-                self.ahead.extend_from_slice(read.filled());
-                if self.is_awaited {
+                self.incoming.ahead.extend_from_slice(read.filled());
+                if self.incoming.is_awaited {
                     cx.waker().wake_by_ref();
                 }
                 Ok(())
@@ -263,21 +272,21 @@ impl Read for ClientSocket {
         mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if !this.ahead.is_empty() {
-            this.closed = None;
-            let length = buf.remaining().min(this.ahead.len());
-            buf.put_slice(&this.ahead[..length]);
-            this.ahead.advance(length);
+        if !this.incoming.ahead.is_empty() {
+            this.incoming.closed = None;
+            let length = buf.remaining().min(this.incoming.ahead.len());
+            buf.put_slice(&this.incoming.ahead[..length]);
+            this.incoming.ahead.advance(length);
             return Poll::Ready(Ok(()));
         }
         let read = Pin::new(&mut this.socket).poll_read(cx, buf);
-        this.is_awaited = read.is_pending();
+        this.incoming.is_awaited = read.is_pending();
         if read.is_pending() {
             return this.poll_silence(cx);
         }
         this.note_end();
-        if !this.is_in_head && !this.activity.is_answering() {
-            this.is_in_head = true;
+        if !this.incoming.is_in_head && !this.activity.is_answering() {
+            this.incoming.is_in_head = true;
             this.silence.stop();
         }
         read
@@ -304,7 +313,7 @@ impl Write for ClientSocket {
         // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end,
         // so each flush checks whether the client has left.
         this.poll_left(cx)?;
-        if this.is_awaited
+        if this.incoming.is_awaited
             && let Poll::Ready(over) = this.poll_silence(cx)
         {
             return Poll::Ready(over);

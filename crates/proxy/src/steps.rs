@@ -50,6 +50,7 @@ fn log_event(event: &SessionEvent) {
             );
         }
         SessionEvent::Failed { call, reason, .. } => warn_of_failure(*call, reason),
+        // The reason has no words of the upstream: only its status, or how the connection was lost.
         SessionEvent::Waiting { call, reason, .. } => {
             tracing::warn!(call, %reason, "waiting for the upstream");
         }

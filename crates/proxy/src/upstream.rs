@@ -58,9 +58,11 @@ impl Head {
     /// writes the length of the body itself.
     pub(super) fn new(mut parts: Parts) -> Self {
         remove_hop_by_hop(&mut parts.headers);
+        // `Host` names the proxy, and hyper answers `Expect` itself.
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
             parts.headers.remove(name);
         }
+        // An upstream has no use for the proxy's directives, and may refuse unknown headers.
         let ours: Vec<_> = parts
             .headers
             .keys()
@@ -180,6 +182,7 @@ impl Head {
     /// Returns the head of the request that stops a kept stream. `None`: the client, not the proxy,
     /// has named the stream.
     pub(super) fn stopping(&self) -> Option<Self> {
+        // A client that has named its stream may want to read it later.
         self.stream_name()
             .filter(|name| name.starts_with(OWN_STREAMS))?;
         self.of_kept_stream(Method::DELETE, "")
@@ -188,6 +191,7 @@ impl Head {
     fn without_body(&self, method: Method, path: &str) -> Option<Self> {
         let mut other = self.for_further_call();
         other.0.method = method;
+        // A request without a body has no content type.
         other.0.headers.remove(CONTENT_TYPE);
         other.0.uri = path.parse().ok()?;
         Some(other)

@@ -18,7 +18,7 @@ use restitch::sse::Encoder;
 use restitch_http::Body;
 
 /// The source of a reader's events.
-pub(super) trait Source: Send {
+pub(super) trait ViewSource: Send {
     /// Adds the events that are new. Returns whether there is more already.
     fn news(&mut self, out: &mut Events) -> Next;
 }
@@ -52,7 +52,10 @@ impl Events {
 pub(in super::super) struct IsFollowed;
 
 /// Returns a response that streams a source's events. Its end releases `permit`.
-pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) -> Response<Body> {
+pub(super) fn response(
+    source: Box<dyn ViewSource>,
+    permit: OwnedSemaphorePermit,
+) -> Response<Body> {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let followed = Followed {
@@ -72,7 +75,7 @@ pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) ->
 }
 
 struct Followed {
-    source: Box<dyn Source>,
+    source: Box<dyn ViewSource>,
     ticks: Interval,
     /// The time of the last bytes for the reader.
     said: Instant,
@@ -130,7 +133,7 @@ mod tests {
     /// A source with much news of other slots than the followed one.
     struct Silent(Arc<AtomicUsize>);
 
-    impl Source for Silent {
+    impl ViewSource for Silent {
         fn news(&mut self, _: &mut Events) -> Next {
             if self.0.fetch_add(1, Ordering::Relaxed) < 1000 {
                 Next::More

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::document;
-use super::follow::{BATCH, Events, Next, Source};
+use super::follow::{BATCH, Events, Next, ViewSource};
 use crate::answers::{Added, Cursor, ListedAnswer};
 use restitch::Document;
 use restitch::internal::json::Frame;
@@ -14,7 +14,7 @@ use restitch::internal::json::string;
 use restitch::json::Kind;
 
 /// Follows an answer for the page.
-pub(super) struct Live {
+pub(super) struct ParserView {
     answer: Arc<ListedAnswer>,
     cursor: Cursor,
     /// The JSON of each slot.
@@ -23,7 +23,7 @@ pub(super) struct Live {
     told: Option<u64>,
 }
 
-impl Live {
+impl ParserView {
     pub(super) fn new(answer: Arc<ListedAnswer>) -> Self {
         Self {
             answer,
@@ -34,7 +34,7 @@ impl Live {
     }
 }
 
-impl Source for Live {
+impl ViewSource for ParserView {
     fn news(&mut self, out: &mut Events) -> Next {
         // Reads the end before the text, so that no text can arrive unseen between the two.
         let has_ended = self.answer.has_ended();

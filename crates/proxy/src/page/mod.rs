@@ -64,6 +64,7 @@ impl Page {
             );
         }
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        // Texts of users must not stay in the cache of a browser.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Some(response)
     }
@@ -111,7 +112,7 @@ impl Page {
                 closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))
             }),
             "patch" => self.follow(answer, |answer| Box::new(patch::Patches::new(answer, slot))),
-            "live" => self.follow(answer, |answer| Box::new(live::Live::new(answer))),
+            "live" => self.follow(answer, |answer| Box::new(live::ParserView::new(answer))),
             _ => BAD_VIEW.response(None),
         }
     }
@@ -142,7 +143,7 @@ impl Page {
     fn follow(
         &self,
         answer: &Arc<ListedAnswer>,
-        source: impl FnOnce(Arc<ListedAnswer>) -> Box<dyn follow::Source>,
+        source: impl FnOnce(Arc<ListedAnswer>) -> Box<dyn follow::ViewSource>,
     ) -> Response<Body> {
         if !answer.keeps_text() {
             return NOT_KEPT.response(None);

@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::document;
-use super::follow::{Events, Next, Source};
+use super::follow::{Events, Next, ViewSource};
 use crate::answers::{self, Cursor, ListedAnswer};
 use restitch::Document;
 use restitch::json::{Event, Kind, ParserView, Sink};
@@ -34,7 +34,7 @@ impl Patches {
     }
 }
 
-impl Source for Patches {
+impl ViewSource for Patches {
     fn news(&mut self, out: &mut Events) -> Next {
         let has_ended = self.answer.has_ended();
         let news = self.answer.news(&mut self.cursor, BATCH);

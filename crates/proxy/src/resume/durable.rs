@@ -31,7 +31,7 @@ use restitch_http::Body;
 #[derive(Debug, Default)]
 pub(super) struct Query {
     offset: Offset,
-    live: Option<Live>,
+    live: Option<LiveMode>,
     /// The cursor of an earlier response, which the client returns.
     cursor: Option<u64>,
     /// The entity tag of the response that the client has.
@@ -49,14 +49,14 @@ enum Offset {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Live {
+enum LiveMode {
     LongPoll,
     Sse,
 }
 
 /// The source of an answer's bytes.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct AnswerSource {
     pub(super) store: Arc<dyn Store>,
     pub(super) id: AnswerId,
     pub(super) content_type: HeaderValue,
@@ -97,8 +97,8 @@ impl Query {
         };
         let live = match live {
             None => Ok(None),
-            Some("long-poll") => Ok(Some(Live::LongPoll)),
-            Some("sse") => Ok(Some(Live::Sse)),
+            Some("long-poll") => Ok(Some(LiveMode::LongPoll)),
+            Some("sse") => Ok(Some(LiveMode::Sse)),
             Some(_) => Err("`live` is `long-poll` or `sse`"),
         };
         let read = |(offset, live)| Self {
@@ -136,14 +136,14 @@ fn offset_of(at: Position) -> String {
 }
 
 /// The position of a response in the stream.
-struct Place {
+struct ReadPosition {
     next: Position,
     /// Nothing follows yet.
     is_up_to_date: bool,
     end: Option<End>,
 }
 
-impl Place {
+impl ReadPosition {
     fn after(batch: &Batch, start: Position) -> Self {
         let next = batch.entries.last().map_or(start, |entry| entry.at);
         Self {
@@ -164,7 +164,7 @@ impl Place {
 
 /// Answers a request for bytes. `log`: the state of the answer in the store.
 pub(super) async fn answer(
-    source: Source,
+    source: AnswerSource,
     log: Log,
     query: Query,
 ) -> Result<Response<Body>, StoreError> {
@@ -175,17 +175,17 @@ pub(super) async fn answer(
         Offset::After(at) => at,
     };
     match query.live {
-        Some(Live::Sse) => Ok(Events::open(source, start, query.cursor).await?.response()),
+        Some(LiveMode::Sse) => Ok(Events::open(source, start, query.cursor).await?.response()),
         live => source.read(start, live, query).await,
     }
 }
 
-impl Source {
+impl AnswerSource {
     /// Answers with the available bytes, or waits for some.
     async fn read(
         self,
         start: Position,
-        live: Option<Live>,
+        live: Option<LiveMode>,
         query: Query,
     ) -> Result<Response<Body>, StoreError> {
         let _reading = self.store.reading(self.id);
@@ -204,13 +204,14 @@ impl Source {
                 ..Batch::default()
             };
         }
-        let place = Place::after(&batch, start);
+        let place = ReadPosition::after(&batch, start);
         let mut response = Response::new(Body::empty());
         let headers = response.headers_mut();
         place.write(headers);
         headers.insert(
             CACHE_CONTROL,
             HeaderValue::from_static(if is_now {
+                // The response describes a moment.
                 "no-store"
             } else {
                 "private, no-cache"
@@ -232,6 +233,7 @@ impl Source {
                 offset_of(place.next)
             );
             set(headers, ETAG, &tag);
+            // The client has these bytes, so they are not sent again.
             if query.known.is_some_and(|known| known == tag) {
                 *response.status_mut() = StatusCode::NOT_MODIFIED;
                 return Ok(response);

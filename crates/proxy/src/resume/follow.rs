@@ -31,8 +31,8 @@ pub(super) struct Follow {
     reader: Option<Arc<Reader>>,
     /// Keeps the answer in the store until this response has its last bytes.
     _reading: ReaderLease,
-    source: Source,
-    state: State,
+    source: EventOrigin,
+    state: FollowState,
 }
 
 /// How the events are written.
@@ -59,13 +59,13 @@ struct TakeoverAttempts {
 
 /// The source of the events.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum EventOrigin {
     Store,
     /// The answer is no longer kept.
     Live,
 }
 
-enum State {
+enum FollowState {
     Start,
     Reading(Pending<'static, Batch>),
     /// The store has failed. Waits for the writer in this process to notice.
@@ -108,8 +108,8 @@ impl Follow {
                 span: Span::current(),
             },
             reader: None,
-            source: Source::Store,
-            state: State::Start,
+            source: EventOrigin::Store,
+            state: FollowState::Start,
         }
     }
 
@@ -153,7 +153,7 @@ impl Follow {
         }
         match self.reader.clone().filter(|reader| reader.serves(after)) {
             Some(reader) => {
-                self.source = Source::Live;
+                self.source = EventOrigin::Live;
                 Box::pin(async move { reader.read_after(after, wait).await })
             }
             None => Box::pin(async move { store.read_after(id, after, wait).await }),
@@ -186,12 +186,12 @@ impl Follow {
         self.takeover
             .span
             .in_scope(|| tracing::warn!(%error, "{what}"));
-        self.state = State::Ended(None);
+        self.state = FollowState::Ended(None);
     }
 
     /// Returns whether the answer has moved from the store to its connected readers.
     fn has_moved(&self) -> bool {
-        self.source == Source::Store
+        self.source == EventOrigin::Store
             && self
                 .reader
                 .as_ref()
@@ -231,8 +231,8 @@ impl Follow {
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
-            Some(end) => State::Ended(Some(end)),
-            None => State::Reading(self.read()),
+            Some(end) => FollowState::Ended(Some(end)),
+            None => FollowState::Reading(self.read()),
         };
         if batch.entries.is_empty() && batch.end.is_none() && self.format.has_comments {
             return Bytes::from_static(KEEP_ALIVE);
@@ -270,8 +270,8 @@ impl Stream for Follow {
         let this = &mut *self;
         loop {
             match &mut this.state {
-                State::Start => this.state = State::Reading(this.read()),
-                State::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
+                FollowState::Start => this.state = FollowState::Reading(this.read()),
+                FollowState::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
                     Ok(batch) => {
                         this.failures = 0;
                         match this.of_writer(batch) {
@@ -281,44 +281,44 @@ impl Stream for Follow {
                                     return Poll::Ready(Some(Ok(bytes)));
                                 }
                             }
-                            None => this.state = State::Start,
+                            None => this.state = FollowState::Start,
                         }
                     }
-                    Err(_) if this.has_moved() => this.state = State::Start,
+                    Err(_) if this.has_moved() => this.state = FollowState::Start,
                     Err(StoreError::Failed(_))
                         if this.reader.is_some() && this.failures < MOST_FAILURES =>
                     {
                         this.failures += 1;
-                        this.state = State::Moving(this.wait_for_writer());
+                        this.state = FollowState::Moving(this.wait_for_writer());
                     }
                     Err(StoreError::Unwritten)
                         if this.takeover.context.is_some()
                             && this.takeover.made < MOST_TAKEOVERS =>
                     {
                         this.takeover.made += 1;
-                        this.state = State::Inheriting(this.inherit());
+                        this.state = FollowState::Inheriting(this.inherit());
                     }
                     Err(error) => {
                         this.break_off(&error, "a kept answer cannot be followed to its end");
                     }
                 },
-                State::Moving(moving) => {
+                FollowState::Moving(moving) => {
                     ready!(moving.as_mut().poll(cx));
-                    this.state = State::Start;
+                    this.state = FollowState::Start;
                 }
-                State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
+                FollowState::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
                     Ok(()) => {
                         // Drops a reader of the earlier epoch, if there is one.
-                        (this.reader, this.state) = (None, State::Start);
+                        (this.reader, this.state) = (None, FollowState::Start);
                     }
                     Err(error) => this.break_off(&error, "a kept answer cannot be taken over"),
                 },
-                State::Ended(end) => {
+                FollowState::Ended(end) => {
                     let is_whole = *end == Some(End::Whole);
-                    this.state = State::Over;
+                    this.state = FollowState::Over;
                     return Poll::Ready((!is_whole).then(|| Err("the answer broke off".into())));
                 }
-                State::Over => return Poll::Ready(None),
+                FollowState::Over => return Poll::Ready(None),
             }
         }
     }
@@ -365,7 +365,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
-    use crate::resume::live::Live;
+    use crate::resume::live::LiveTail;
     use crate::store::{Memory, Opening, Owner};
     use restitch::KeepLimits;
 
@@ -447,7 +447,7 @@ mod tests {
         for has_read_them in [false, true] {
             let store = Arc::new(Memory::new(KeepLimits::default()));
             let _writing = store.open(id, opening()).await.unwrap();
-            let live = Arc::new(Live::after(1, Position::START));
+            let live = Arc::new(LiveTail::after(1, Position::START));
             let of = (id, Duration::from_secs(60));
             let follow = Follow::new(
                 Arc::clone(&store) as Arc<dyn Store>,

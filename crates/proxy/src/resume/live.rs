@@ -15,10 +15,10 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 /// here. If the store is full or fails, they get their missing events from here, at the pace of the
 /// slowest reader.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveTail {
     /// The writer's epoch. Events of a later epoch come from another process.
     epoch: u64,
-    state: Mutex<State>,
+    state: Mutex<TailState>,
     /// Signals each change.
     changed: watch::Sender<()>,
     /// Signals that the answer must end now.
@@ -26,17 +26,17 @@ pub(super) struct Live {
 }
 
 #[derive(Debug)]
-struct State {
+struct TailState {
     /// The position of each reader.
     readers: BTreeMap<u64, Position>,
     /// The number of readers so far.
     count: u64,
-    place: Place,
+    place: ReaderSource,
 }
 
 /// The source of the readers' events.
 #[derive(Debug)]
-enum Place {
+enum ReaderSource {
     /// The store. The window has a few last events that the slowest reader lacks, in case the store
     /// fails.
     Store(Window),
@@ -63,12 +63,12 @@ struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeftError;
 
-impl Live {
+impl LiveTail {
     /// Begins with the events of a writer's epoch after a position. Earlier events are in the store
     /// alone.
     pub(super) fn after(epoch: u64, last: Position) -> Self {
-        let place = Place::Store(Window::new(FAILED, last));
-        let state = State {
+        let place = ReaderSource::Store(Window::new(FAILED, last));
+        let state = TailState {
             readers: BTreeMap::new(),
             count: 0,
             place,
@@ -108,15 +108,15 @@ impl Live {
 
     /// Moves the readers from the store to the window, where they wait for events.
     pub(super) fn begin(&self, limit: &'static str) {
-        self.change(|state| state.place = Place::Moving(limit, state.take_window()));
+        self.change(|state| state.place = ReaderSource::Moving(limit, state.take_window()));
     }
 
     /// Takes the store's events after [`begin`](Self::begin). A reader that lacks events which the
     /// store has dropped gets an error.
     pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
-            if let Place::Moving(limit, _) = state.place {
-                state.place = Place::Here(Window::new(limit, dropped));
+            if let ReaderSource::Moving(limit, _) = state.place {
+                state.place = ReaderSource::Here(Window::new(limit, dropped));
             }
             state.add(entries);
         });
@@ -125,7 +125,7 @@ impl Live {
     /// Moves the readers from a failed store to the window, which has the last events and gets all
     /// new ones.
     pub(super) fn fail(&self) {
-        self.change(|state| state.place = Place::Here(state.take_window()));
+        self.change(|state| state.place = ReaderSource::Here(state.take_window()));
     }
 
     /// Adds events for the readers, including those that the store has accepted.
@@ -197,22 +197,22 @@ impl Live {
     /// Ends the answer for its readers in this process. Only the first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
-            if let Place::Moving(..) = state.place {
-                state.place = Place::Here(state.take_window());
+            if let ReaderSource::Moving(..) = state.place {
+                state.place = ReaderSource::Here(state.take_window());
             }
-            if let Place::Here(window) | Place::Store(window) = &mut state.place {
+            if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut state.place {
                 window.end.get_or_insert(end);
             }
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut TailState)) {
         change(&mut self.state());
         self.changed.send_replace(());
     }
 
     /// A panic elsewhere leaves the state valid, since no change to it can panic halfway.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TailState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -237,29 +237,31 @@ impl Window {
     }
 }
 
-impl State {
+impl TailState {
     fn window(&self) -> Option<&Window> {
         match &self.place {
-            Place::Here(window) => Some(window),
-            Place::Store(_) | Place::Moving(..) => None,
+            ReaderSource::Here(window) => Some(window),
+            ReaderSource::Store(_) | ReaderSource::Moving(..) => None,
         }
     }
 
     /// Takes the window out of the current source.
     fn take_window(&mut self) -> Window {
         match &mut self.place {
-            Place::Store(window) | Place::Moving(_, window) | Place::Here(window) => {
+            ReaderSource::Store(window)
+            | ReaderSource::Moving(_, window)
+            | ReaderSource::Here(window) => {
                 std::mem::replace(window, Window::new(FAILED, Position::START))
             }
         }
     }
 
     fn is_live(&self) -> bool {
-        !matches!(self.place, Place::Store(_))
+        !matches!(self.place, ReaderSource::Store(_))
     }
 
     fn add(&mut self, entries: Vec<Entry>) {
-        if let Place::Here(window) | Place::Store(window) = &mut self.place {
+        if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
             window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
             window.entries.extend(entries);
         }
@@ -271,17 +273,17 @@ impl State {
     fn shorten(&mut self) {
         let slowest = self.readers.values().min().copied();
         match &mut self.place {
-            Place::Here(window) => {
+            ReaderSource::Here(window) => {
                 slowest
                     .into_iter()
                     .for_each(|slowest| window.shorten(|_, at| at <= slowest));
             }
-            Place::Store(window) => {
+            ReaderSource::Store(window) => {
                 window.shorten(|window, at| {
                     slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD
                 });
             }
-            Place::Moving(..) => {}
+            ReaderSource::Moving(..) => {}
         }
     }
 }
@@ -289,7 +291,7 @@ impl State {
 /// A client that reads an answer in the writing process. Dropped when the client has left.
 #[derive(Debug)]
 pub(super) struct Reader {
-    live: Arc<Live>,
+    live: Arc<LiveTail>,
     number: u64,
 }
 
@@ -314,7 +316,7 @@ impl Reader {
                 let state = self.live.state();
                 (
                     state.is_live(),
-                    matches!(&state.place, Place::Store(window) if window.end.is_some()),
+                    matches!(&state.place, ReaderSource::Store(window) if window.end.is_some()),
                 )
             };
             match (is_live, is_over) {
@@ -412,7 +414,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_slowest_reader_sets_the_pace_and_none_loses_an_event() {
-        let live = Arc::new(Live::after(1, Position::START));
+        let live = Arc::new(LiveTail::after(1, Position::START));
         let (fast, slow) = (
             live.reader(Position { epoch: 1, seq: 2 }),
             live.reader(Position::START),
@@ -475,7 +477,7 @@ mod tests {
         let at = |seq| Position { epoch: 1, seq };
         // The store had the last events, or none.
         for kept in [entries(5..=6, 10), vec![]] {
-            let live = Arc::new(Live::after(1, Position::START));
+            let live = Arc::new(LiveTail::after(1, Position::START));
             let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
             live.begin("max_kept_bytes");
             let is_empty = kept.is_empty();
@@ -494,7 +496,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn readers_that_wait_for_what_the_store_had_are_told_of_the_end() {
-        let live = Arc::new(Live::after(1, Position::START));
+        let live = Arc::new(LiveTail::after(1, Position::START));
         let reader = live.reader(Position { epoch: 1, seq: 1 });
         live.begin("max_kept_bytes");
         live.close(End::Broken);
@@ -515,7 +517,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn readers_of_a_store_that_fails_get_what_is_here_or_are_told() {
         let at = |seq| Position { epoch: 1, seq };
-        let live = Arc::new(Live::after(1, at(2)));
+        let live = Arc::new(LiveTail::after(1, at(2)));
         let (behind, ready) = (live.reader(at(1)), live.reader(at(2)));
         live.push(entries(3..=4, 10));
         ready.note(at(3));
@@ -532,7 +534,7 @@ mod tests {
             (entries(4..=5, 10), Some(End::Whole))
         );
         // The window does not keep many events that the store has.
-        let live = Arc::new(Live::after(1, Position::START));
+        let live = Arc::new(LiveTail::after(1, Position::START));
         let slow = live.reader(Position::START);
         live.push(entries(1..=3, MOST_UNREAD));
         live.fail();
@@ -551,7 +553,7 @@ mod tests {
     async fn the_last_events_outlive_their_store() {
         let at = |seq| Position { epoch: 1, seq };
         for is_full in [false, true] {
-            let live = Arc::new(Live::after(1, Position::START));
+            let live = Arc::new(LiveTail::after(1, Position::START));
             let reader = live.reader(Position::START);
             live.push(entries(1..=2, 10));
             reader.note(at(1));
@@ -577,7 +579,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_without_readers_is_left() {
-        let live = Arc::new(Live::after(1, Position::START));
+        let live = Arc::new(LiveTail::after(1, Position::START));
         let reader = live.reader(Position::START);
         live.begin("max_kept_bytes");
         assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());

@@ -46,7 +46,7 @@ use crate::store::Redis;
 use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, WriterLease};
 use caller::{Credential, new_id};
 use follow::Follow;
-use live::{Live, Reader};
+use live::{LiveTail, Reader};
 use pump::{Pump, Writer};
 pub(super) use repeat::Repeat;
 use restitch::KeepLimits;
@@ -54,7 +54,7 @@ use restitch::Limits;
 use restitch::provider::Dialect;
 use restitch_http::Body;
 use restore::Stored;
-pub(super) use routes::Asked;
+pub(super) use routes::ReadRequest;
 
 /// The answers that a proxy keeps.
 pub(super) struct KeptAnswers {
@@ -77,7 +77,7 @@ struct ActiveWriter {
     /// The digest of the answer's caller. The store forgets it some time after it has dropped the
     /// answer.
     caller: [u8; 32],
-    live: Arc<Live>,
+    live: Arc<LiveTail>,
 }
 
 impl KeptAnswers {
@@ -273,7 +273,7 @@ impl Retention {
         set(headers, KEEP, &self.time.as_secs());
         set(headers, STREAM, &id);
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
-        let live = Arc::new(Live::after(1, Position::START));
+        let live = Arc::new(LiveTail::after(1, Position::START));
         let reader = live.reader(Position::START);
         let follow = self
             .answers
@@ -491,7 +491,7 @@ mod tests {
                 id,
                 caller: [1; 32],
                 _writing: writing,
-                live: Arc::new(Live::after(1, Position::START)),
+                live: Arc::new(LiveTail::after(1, Position::START)),
             };
             let limits = Limits::default();
             let exchange = Arc::new(Exchange::begin(

@@ -13,8 +13,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::blocks::Blocks;
 use super::caller::Credential;
 use super::follow::data;
-use super::live::{LeftError, Live};
-use super::unread::Unread;
+use super::live::{LeftError, LiveTail};
+use super::unread::CatchUpBudget;
 use super::{ActiveWriter, KeptAnswers, response_name};
 use crate::conversation::CallError;
 use crate::exchange::KeptLine;
@@ -33,7 +33,7 @@ pub(super) struct Pump {
     names: Option<Credential>,
     /// Logged events that the resumed session still has to reproduce.
     logged: VecDeque<Bytes>,
-    unread: Unread,
+    unread: CatchUpBudget,
     /// The last renewal of the lease has failed.
     has_missed: bool,
     /// Records the answer for the log, the metrics and the page.
@@ -48,7 +48,7 @@ pub(super) struct Writer {
     pub(super) caller: [u8; 32],
     /// Dropped last.
     pub(super) _writing: WriterLease,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveTail>,
 }
 
 /// The reason why an answer is not written to its end.
@@ -79,7 +79,7 @@ impl Pump {
             blocks: Blocks::new(limits),
             names: None,
             logged: VecDeque::new(),
-            unread: Unread::new(limits.keep.max_kept_answer_bytes),
+            unread: CatchUpBudget::new(limits.keep.max_kept_answer_bytes),
             has_missed: false,
             line,
         }

@@ -59,6 +59,7 @@ impl Repeat {
                 tracing::info!(
                     "a request with an id of an event has no kept answer: it passes without the id"
                 );
+                // The proxy has written the id, and the upstream does not know it.
                 head.headers_mut().remove(LAST_EVENT_ID);
                 None
             }

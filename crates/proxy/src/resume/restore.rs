@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::KeptAnswers;
 use super::caller::Credential;
-use super::live::{Live, Reader};
+use super::live::{LiveTail, Reader};
 use super::pump::{Pump, Writer};
 use super::routes::LAST_EVENT_ID;
 use crate::Proxy;
@@ -161,7 +161,7 @@ impl TakeoverContext {
             id,
             caller: self.credential.digest(id),
             _writing: taken.writing,
-            live: Arc::new(Live::after(taken.epoch, taken.last)),
+            live: Arc::new(LiveTail::after(taken.epoch, taken.last)),
         };
         let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
         self.answers.spawn(pump.after(taken.events), stream);

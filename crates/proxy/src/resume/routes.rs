@@ -19,7 +19,7 @@ use restitch::provider::Dialect;
 use restitch_http::Body;
 
 /// A request for a kept answer.
-pub(crate) struct Asked {
+pub(crate) struct ReadRequest {
     answers: Arc<KeptAnswers>,
     credential: Credential,
     takeover: Arc<TakeoverContext>,
@@ -45,7 +45,7 @@ enum Target {
     DeletedResponse { id: String },
 }
 
-impl Asked {
+impl ReadRequest {
     /// Reads a request. `None`: the request does not name a kept answer.
     pub(crate) fn of<B>(
         proxy: &Arc<Proxy>,
@@ -107,6 +107,7 @@ impl Asked {
                 ACCESS_CONTROL_EXPOSE_HEADERS,
                 &format!("x-restitch-stream, x-restitch-keep, {}", durable::EXPOSED),
             );
+            // A cache must not give this response, with its permission, to a page of another origin.
             headers.insert(VARY, HeaderValue::from_static("origin"));
         }
         Some(response)
@@ -350,7 +351,7 @@ impl KeptAnswers {
             self.check(id, found, at).await?;
         }
         self.revive(id, found, takeover).await?;
-        let source = durable::Source {
+        let source = durable::AnswerSource {
             store: Arc::clone(&self.store),
             id,
             content_type: EVENT_STREAM,
@@ -447,6 +448,7 @@ fn described(id: AnswerId, found: &Found, log: Log) -> Response<Body> {
 
 fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
     headers.insert(CONTENT_TYPE, EVENT_STREAM);
+    // An answer grows, so a stored response would be its beginning.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set(headers, STREAM, &id);
     set(headers, KEEP, &found.keep.as_secs());

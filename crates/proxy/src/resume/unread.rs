@@ -9,7 +9,7 @@ use crate::store::{Entry, Position, held};
 /// The last events of an answer, as many as the store is sure to keep. The pump waits until the
 /// readers have all earlier events: a connected client loses nothing because it is slower than the
 /// upstream.
-pub(super) struct Unread {
+pub(super) struct CatchUpBudget {
     /// The last event of each part, and the part's cost in the store.
     parts: VecDeque<(Position, usize)>,
     cost: usize,
@@ -18,7 +18,7 @@ pub(super) struct Unread {
     pub(super) gone: Position,
 }
 
-impl Unread {
+impl CatchUpBudget {
     /// `limit`: the highest cost of an answer in the store.
     pub(super) fn new(limit: usize) -> Self {
         Self {

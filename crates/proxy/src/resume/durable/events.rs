@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Place, Source, cursor, offset_of};
+use super::{AnswerSource, ReadPosition, cursor, offset_of};
 use crate::resume::follow::KEEP_ALIVE;
 use crate::store::{Batch, End, Pending, Position, ReaderLease, StoreError};
 use restitch_http::{Body, BodyError};
@@ -22,7 +22,7 @@ use restitch_http::{Body, BodyError};
 /// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then
 /// reconnects.
 pub(super) struct Events {
-    source: Source,
+    source: AnswerSource,
     after: Position,
     /// The cursor for the client's next request.
     cursor: u64,
@@ -30,12 +30,12 @@ pub(super) struct Events {
     _reading: ReaderLease,
     is_first: bool,
     until: Instant,
-    state: State,
+    state: ReadState,
     /// The span of the request.
     span: Span,
 }
 
-enum State {
+enum ReadState {
     Reading(Pending<'static, Batch>),
     Over,
 }
@@ -59,13 +59,13 @@ struct Control {
 impl Events {
     /// Reads the first events before the response begins, so that a failure gets its own status.
     pub(super) async fn open(
-        source: Source,
+        source: AnswerSource,
         after: Position,
         asked: Option<u64>,
     ) -> Result<Self, StoreError> {
         let reading = source.store.reading(source.id);
         let first = source.batch(after, Duration::ZERO).await;
-        let state = State::Reading(Box::pin(ready(Ok(first?))));
+        let state = ReadState::Reading(Box::pin(ready(Ok(first?))));
         let until = Instant::now() + LIFETIME;
         Ok(Self {
             source,
@@ -96,7 +96,7 @@ impl Events {
         if !batch.entries.is_empty() {
             write_data(&self.source.bytes(batch), &mut out);
         }
-        let place = Place::after(batch, self.after);
+        let place = ReadPosition::after(batch, self.after);
         let is_late = Instant::now() >= self.until;
         if batch.entries.is_empty() && place.end.is_none() && !self.is_first {
             out.put_slice(KEEP_ALIVE);
@@ -105,10 +105,10 @@ impl Events {
         }
         (self.is_first, self.after) = (false, place.next);
         self.state = match place.end.is_some() || is_late {
-            true => State::Over,
+            true => ReadState::Over,
             false => {
                 let left = self.until.saturating_duration_since(Instant::now());
-                State::Reading(read(
+                ReadState::Reading(read(
                     &self.source,
                     self.after,
                     self.source.patience.min(left),
@@ -118,7 +118,7 @@ impl Events {
         out.freeze()
     }
 
-    fn write_control(&self, place: &Place, out: &mut BytesMut) {
+    fn write_control(&self, place: &ReadPosition, out: &mut BytesMut) {
         let is_closed = place.end.is_some();
         let control = Control {
             stream_next_offset: offset_of(place.next),
@@ -138,7 +138,7 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let State::Reading(reading) = &mut this.state else {
+        let ReadState::Reading(reading) = &mut this.state else {
             return Poll::Ready(None);
         };
         match task::ready!(reading.as_mut().poll(cx)) {
@@ -148,14 +148,14 @@ impl Stream for Events {
                 // another process has resumed the answer.
                 this.span
                     .in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
-                this.state = State::Over;
+                this.state = ReadState::Over;
                 Poll::Ready(Some(Err("the answer cannot be read on".into())))
             }
         }
     }
 }
 
-fn read(source: &Source, after: Position, wait: Duration) -> Pending<'static, Batch> {
+fn read(source: &AnswerSource, after: Position, wait: Duration) -> Pending<'static, Batch> {
     let (store, id) = (std::sync::Arc::clone(&source.store), source.id);
     Box::pin(async move { store.read_after(id, after, wait).await })
 }

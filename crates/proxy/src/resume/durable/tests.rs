@@ -229,7 +229,7 @@ impl Streams {
         };
         let write = |entry: &Entry, out: &mut BytesMut| out.put_slice(&entry.bytes);
         let patience = Duration::from_secs(2);
-        let source = Source {
+        let source = AnswerSource {
             store: Arc::clone(&self.store),
             id,
             content_type,
