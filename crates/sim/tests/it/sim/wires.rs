@@ -258,7 +258,7 @@ async fn continuations_on_every_wire() {
     for family in ALL {
         let mut turns = vec![("user", "a document\n"), ("assistant", &DOCUMENT[..11])];
         let expected = match family.name {
-            // There the prompt goes on with the answer.
+            // There the answer follows the prompt directly.
             "completions" => &DOCUMENT[11..19],
             _ => {
                 turns.push(("user", question));
@@ -280,8 +280,8 @@ async fn continuations_on_every_wire() {
             "{}",
             family.name
         );
-        // Text that is not the document's is rejected. In a prompt it can't be told from the
-        // prompt.
+        // The server rejects text that differs from the document. In a prompt it can't tell the two
+        // apart.
         if !family.body_path.contains("generate") || family.name.starts_with("gemini") {
             let mut turns = turns;
             turns[1].1 = r#"{"a": [1, 3"#;
