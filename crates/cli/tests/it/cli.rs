@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use restitch_testing::{at_least, grammar_files};
 
-/// The result of one command.
+/// A command's result.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

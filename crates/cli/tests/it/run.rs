@@ -925,7 +925,7 @@ fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
     );
 }
 
-/// The program does not wait `patience` again for a call that it has retried that long.
+/// The program does not wait `patience` again for a call that it has retried for all of `patience`.
 #[test]
 fn a_server_that_stays_busy_is_left_after_patience() {
     let folder = folder(

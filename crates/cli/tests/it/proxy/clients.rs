@@ -13,7 +13,7 @@ use super::{DOCUMENT, ask, request};
 use crate::proxy::Setup;
 use restitch_testing::Rng;
 
-/// Returns limits so long that no step ends before the test looks at it.
+/// Returns long limits, so that no step ends before the test looks at it.
 fn patient() -> Limits {
     Limits::default().with_keep_alive_interval(Duration::from_secs(60))
 }

@@ -151,8 +151,8 @@ async fn a_compressed_whole_answer_is_made_whole() {
     }
 }
 
-/// A megabyte of one letter compresses to a thousand bytes, so both the decoded pieces and the
-/// reads of a body have a cap.
+/// A megabyte that repeats a letter compresses to a thousand bytes, so both the decoded pieces and
+/// the reads of a body have a cap.
 #[tokio::test]
 async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
     let text = "a".repeat(1 << 20);

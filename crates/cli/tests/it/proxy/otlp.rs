@@ -318,7 +318,7 @@ async fn a_collector_that_is_down_breaks_no_answer() {
     }
 }
 
-/// A variable of one signal names no collector for the other.
+/// A variable for one signal names no collector for the other.
 #[tokio::test]
 async fn one_signal_alone_is_pushed() {
     for (variable, path) in [

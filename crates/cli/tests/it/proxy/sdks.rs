@@ -297,7 +297,7 @@ struct Case {
     api: &'static str,
     script: String,
     shows: Shows,
-    /// The finish of a whole answer, or a client's view of one that can't be completed.
+    /// The finish of a whole answer, or a client's view of an answer that can't be completed.
     expected: Result<&'static str, Incomplete>,
     /// Seconds of silence after which the client gives up.
     timeout: f32,

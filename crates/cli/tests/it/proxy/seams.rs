@@ -40,7 +40,7 @@ struct Scene {
     proxy: restitch_proxy::Server,
 }
 
-/// The parameters of one conversation.
+/// A conversation's parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     scene: usize,

@@ -336,7 +336,7 @@ async fn values_are_kept_back_until_they_are_whole() {
     }
 }
 
-/// The order of the events of one turn.
+/// The order of a turn's events.
 #[tokio::test]
 async fn a_turn_of_the_messages_api() {
     let family = ALL.iter().find(|family| family.name == "messages").unwrap();

@@ -132,7 +132,7 @@ async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     assert!(proxy.shutdown().await);
 }
 
-/// The store remembers at most as many evicted answers as it may keep.
+/// The store remembers at most `max_kept_answers` evicted answers.
 #[tokio::test]
 async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
     let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();
