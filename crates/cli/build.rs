@@ -18,8 +18,8 @@ fn main() {
     } else {
         None
     };
-    // Not `RESTITCH_…`: cargo hands these to what it runs, and the program reports unknown
-    // variables of that name.
+    // Not `RESTITCH_…`: cargo sets these variables for the programs that it runs, and restitch
+    // reports unknown variables with that prefix.
     println!(
         "cargo::rustc-env=BUILD_COMMIT={}",
         commit.unwrap_or_default()

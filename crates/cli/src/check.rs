@@ -243,7 +243,7 @@ pub fn check(mut input: impl Read, chunk: NonZeroUsize) -> io::Result<Checked> {
     }
 }
 
-/// Bytes of one read, independent of the chunks: enough to make system calls cheap.
+/// Bytes per read, independent of the chunks: enough to make system calls cheap.
 const BUFFER: usize = 64 << 10;
 
 /// The machine, the rule that only white space may follow the root, and the position in the text.

@@ -72,7 +72,7 @@ impl Console {
         self.exit = self.exit.max(exit);
     }
 
-    /// Returns the worst verdict so far.
+    /// Returns the worst verdict until now.
     pub(super) fn exit(&self) -> Exit {
         self.exit
     }

@@ -77,7 +77,7 @@ pub struct Decoded {
     pub error: Option<String>,
     /// The event that ended the stream, for example `[DONE]`.
     pub terminal: Option<String>,
-    /// Why each answer is over, in the words of one API.
+    /// Why each answer is over, in its API's words.
     #[serde(skip)]
     reasons: BTreeMap<String, Finish>,
     /// A slot begins with the number of its answer. Else there is one answer, number 0.

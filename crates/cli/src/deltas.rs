@@ -1,4 +1,4 @@
-//! Reads the deltas of one slot from the bytes of an answer.
+//! Reads the deltas of a single slot from the bytes of an answer.
 
 use super::dialect::{AnyReader, first_significant, framed};
 use super::source::Refusal;
@@ -7,7 +7,7 @@ use restitch::provider::{Delta, SlotId};
 use restitch::sse::Event;
 use restitch::sse::Framed;
 
-/// A reader of the deltas of one slot.
+/// A reader for a single slot's deltas.
 #[derive(Debug)]
 pub(super) struct Deltas {
     dialect: Option<Dialect>,

@@ -90,7 +90,7 @@ pub(super) struct AnyReader {
     reader: Option<Box<dyn Reader>>,
     /// The events from before the API was known: at most [`PENDING`].
     pending: Vec<(String, String)>,
-    /// The APIs that can't have one of those events.
+    /// The APIs that lack a pending event.
     denied: Vec<Dialect>,
 }
 
@@ -137,8 +137,8 @@ impl AnyReader {
         self.read("message", body, on);
     }
 
-    /// Ends the events. If no event was decisive, the first API that can have all of them and
-    /// understands one is chosen.
+    /// Ends the events. If no event was decisive, chooses the first API that allows all events and
+    /// understands at least one.
     pub(super) fn finish(&mut self, on: &mut dyn FnMut(Delta<'_>)) {
         if self.dialect.is_some() {
             return;

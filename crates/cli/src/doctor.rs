@@ -64,7 +64,7 @@ With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill":
 
 Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
 
-/// The answer of one address.
+/// The answer from a single address.
 #[derive(Debug, Serialize)]
 struct Reached {
     url: String,

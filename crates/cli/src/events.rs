@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// The lines of events, some of them not yet written.
+/// The lines of events, including unwritten ones.
 struct Log<'a> {
     file: Option<&'a str>,
     json: bool,
@@ -103,7 +103,7 @@ impl Sink for Log<'_> {
         }
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
         if self.lines.len() > LINES {
-            // A path may be as long as the text, so the lines of one chunk could fill the memory.
+            // A path may have the text's length, so a chunk's lines could fill the memory.
             self.failed = self
                 .writer
                 .borrow_mut()

@@ -93,7 +93,7 @@ impl Request<'_> {
         Ok(self.decode([raw], console).concat())
     }
 
-    /// Returns the strings under `parts`. The halves of a surrogate pair may be in two of them.
+    /// Returns the strings under `parts`. A surrogate pair may be split between two strings.
     pub(super) fn parts(&self, console: &Console) -> Result<Vec<String>, String> {
         let parts = self
             .root

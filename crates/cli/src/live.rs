@@ -69,7 +69,7 @@ pub(super) trait Watcher: Sink {
 
 /// Why the text is not read any further.
 enum End {
-    /// All of it was read, or the rest is ignored.
+    /// The program has read the whole text, or ignores the rest.
     Whole,
     /// The watcher wants no more.
     Enough,
@@ -125,7 +125,7 @@ impl Input {
     }
 }
 
-/// The text so far.
+/// The text read up to now.
 struct Text {
     source: Source,
     document: Document,
@@ -220,7 +220,8 @@ impl Text {
                 Ok(more) => taken += more,
                 Err(error) => return Ok(Some(End::Deviation(error))),
             }
-            // The report of an error shows the text before the error, so a little of it is kept.
+            // The report of an error shows the text before the error, so the program keeps a few
+            // characters.
             if self.document.text().len() > KEPT {
                 self.document.forget_roots();
                 watcher.rebase(self.document.base());
@@ -297,5 +298,5 @@ impl Text {
 /// Up to this many bytes of text are kept even if nothing needs them.
 const KEPT: usize = 256 << 10;
 
-/// The most bytes of one read: enough to make system calls cheap.
+/// The most bytes per read: enough to make system calls cheap.
 const BUFFER: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");

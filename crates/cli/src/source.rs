@@ -198,7 +198,7 @@ const BLANK: usize = 4096;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The beginnings of a line of an event stream. No JSON text begins with one of them.
+/// The first bytes of a line in an event stream. A JSON text never begins with them.
 const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `restitch stitch`: joins the parts of one document.
+//! `restitch stitch`: joins a document's parts.
 
 use std::io;
 use std::path::PathBuf;
@@ -208,8 +208,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     let mut parts = Vec::new();
     for path in &args.parts {
-        // Without one of them the others may be joined wrongly, so all are read before any is
-        // joined.
+        // A missing part may cause a wrong join, so the command reads all parts before it joins
+        // any.
         let Some(part) = console.read(path) else {
             continue;
         };
@@ -257,7 +257,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
 }
 
-/// Answers each line of standard input, which has the parts of one document.
+/// Answers each line of standard input, which has a single document's parts.
 fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<()> {
     jsonl::serve(console, |request, console| {
         let parts: Vec<Text> = request
@@ -436,7 +436,7 @@ mod tests {
             );
             // A refusal is between the two.
             check(&[head, b"no", tail], &[b"", b"no", smile]);
-            // The next part repeats all of it: the half is kept, and removed later.
+            // The next part repeats the whole text: the half is kept, and removed later.
             check(&[head, smile], &[head, smile]);
         }
         check(&[b"\xe2", b"\x82", b"\xac"], &[b"\xe2", b"\x82", b"\xac"]);

@@ -77,7 +77,7 @@ impl Connection {
     }
 }
 
-/// Writes and reads as many bytes as possible, until the head of the response is complete. An
+/// Writes and reads until the socket would block or the head of the response is complete. An
 /// upstream may answer and close before it has read the whole request, so an error while writing
 /// (`unsent`) counts only if no answer comes.
 fn poll_head(
@@ -130,5 +130,5 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The most bytes of one read. Each thread has a single buffer, so a large one is cheap.
+/// The most bytes per read. Each thread has a single buffer, so a large one is cheap.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -7,7 +7,7 @@ use http::{Method, StatusCode, Version, response};
 use super::ConnectionError;
 use super::chunked::Chunked;
 
-/// A decoder of the body of one response.
+/// A decoder for a response's body.
 #[derive(Debug)]
 pub(super) enum Decoder {
     /// The number of missing bytes.

@@ -15,7 +15,7 @@ pub struct Expiry {
     pub role: Role,
     /// Their file.
     pub file: PathBuf,
-    /// `None`: the expiry of one of them can't be read.
+    /// `None`: at least one expiry can't be read.
     pub at: Option<SystemTime>,
 }
 
@@ -35,11 +35,11 @@ pub enum Role {
 pub enum Validity {
     /// They are, and stay so for a while.
     Valid,
-    /// One of them expires soon.
+    /// A certificate expires soon.
     EndsSoon,
-    /// One of them has expired.
+    /// A certificate has expired.
     Expired,
-    /// The expiry of one of them is unknown.
+    /// A certificate's expiry is unknown.
     Unknown,
 }
 

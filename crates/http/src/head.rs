@@ -138,7 +138,7 @@ const START: &[u8] = b"HTTP/1.";
 const MOST_BYTES: usize = 64 << 10;
 /// The most header fields of a head.
 const MOST_FIELDS: usize = 100;
-/// The most informational responses of one call. Servers send one or two: `100 Continue`,
+/// The most informational responses per call. Servers send one or two: `100 Continue`,
 /// `103 Early Hints`.
 pub(super) const MOST_INFORMATIONAL: u32 = 8;
 

@@ -41,7 +41,7 @@ pub use upstream::{PathError, Upstream, UpstreamError};
 
 use restitch::TransportLimits;
 
-/// A client of one upstream. Clones share their connections.
+/// A client for a single upstream. Clones share their connections.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -79,7 +79,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes as many bytes as possible. Ready when everything has been written.
+    /// Writes until the socket would block. Ready when everything has been written.
     pub(super) fn poll(
         &mut self,
         io: &mut Io,

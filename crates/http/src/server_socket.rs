@@ -14,8 +14,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Asks a socket for a cut, which happens after everything written so far has been flushed. Clones
-/// ask the same socket.
+/// Asks a socket for a cut, which follows the flush of all earlier writes. Clones ask the same
+/// socket.
 #[derive(Clone, Debug, Default)]
 pub struct Cut(Arc<AtomicBool>);
 

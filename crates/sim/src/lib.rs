@@ -108,9 +108,9 @@
 //! arguments has the same layout, with the arguments as the assistant's text, and the answer is
 //! text.
 //!
-//! Completions and `/api/generate` have one prompt. The longest end of the prompt that is also the
-//! start of the document is the text delivered so far. The server continues it like a prefill. In a
-//! prompt of `/api/generate` a question with tags may follow that text, after an empty line.
+//! Completions and `/api/generate` have one prompt. The text delivered earlier is the longest end
+//! of the prompt that is also the start of the document. The server continues it like a prefill. In
+//! a prompt of `/api/generate` a question with tags may follow that text, after an empty line.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the
 //! assistant's is a continuation, too: that message is the text delivered so far, and there is no

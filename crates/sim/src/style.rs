@@ -255,8 +255,8 @@ styles! {
     EarlyClose = "early-close" in EarlyEnd;
     /// The same after `...` or `…`.
     EarlyEllipsis = "early-ellipsis" in EarlyEnd;
-    /// The rest up to the end of one of the next three elements or members, then `...` instead of
-    /// the next ones, then the closers of the open containers; perhaps after the anchor.
+    /// The rest up to the end of the first, second or third next element or member, then `...`
+    /// instead of the next ones, then the closers of the open containers; perhaps after the anchor.
     EarlyElement = "early-element" in EarlyEnd;
     /// The same with a comment instead of the `...`.
     EarlyComment = "early-comment" in EarlyEnd;

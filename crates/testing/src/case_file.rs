@@ -1,8 +1,8 @@
 //! Test cases as Markdown files: a name, a reason, a list of facts, and fenced blocks of exact
 //! text.
 //!
-//! `tests/cases/README.md` defines the format. This module reads it and knows nothing of what a
-//! case means.
+//! `tests/cases/README.md` defines the format. This module reads files, and does not interpret a
+//! case.
 
 use std::fs;
 
@@ -92,7 +92,7 @@ impl CaseFile {
             .map(|(_, text)| text.as_str())
     }
 
-    /// Returns a fact or a block that is in neither list, which nobody would read.
+    /// Returns a fact or a block that is in neither list, so no test would read it.
     fn unknown(&self, facts: &[&str], blocks: &[&str]) -> Option<&str> {
         let fact = self
             .facts
@@ -130,8 +130,8 @@ pub fn read_folder(folder: &str, facts: &[&str], blocks: &[&str]) -> Vec<CaseFil
     files.iter().map(read).collect()
 }
 
-/// The text of a block. Its lines are joined by line feeds; the line end before the closing fence
-/// is not part of it.
+/// The text of a block. Line feeds join its lines; the line end before the closing fence does not
+/// belong to the text.
 fn read_block(lines: &[&str]) -> Result<String, String> {
     if lines == [""] {
         return Err("an empty text has no line".into());

@@ -90,8 +90,8 @@ pub fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     }
 }
 
-/// Returns one to sixteen cuts of `len` bytes, some of them equal or adjacent: an empty chunk is a
-/// chunk.
+/// Returns one to sixteen cuts of `len` bytes. Some are equal or adjacent, since an empty chunk is
+/// also a chunk.
 pub fn random_cuts(len: usize, rng: &mut Rng) -> Vec<usize> {
     let mut cuts = Vec::new();
     for _ in 0..=rng.below(8) {
@@ -229,7 +229,7 @@ pub fn corpus_documents(folder: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns the data of all events of a stream as JSON; what is none is `null`.
+/// Returns the data of all events of a stream as JSON, with `null` for data that is not JSON.
 pub fn event_data(mut stream: &[u8]) -> Vec<Value> {
     let (mut decoder, mut events) = (Decoder::new(&Limits::default()), Vec::new());
     while let Some(event) = decoder.next_event(&mut stream).unwrap() {
@@ -264,8 +264,8 @@ pub fn at_least(own: usize, all: usize) -> usize {
     if corpora().len() == 1 { own } else { all }
 }
 
-/// Says that a test, or a part of one, is skipped. Standard error is not captured, so that it is
-/// seen without a flag.
+/// Reports that a test, or a part of a test, is skipped. Standard error is not captured, so the
+/// message appears without a flag.
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
@@ -325,8 +325,8 @@ pub fn only_closes(text: &str) -> bool {
         .all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }
 
-/// Accepts connections, answers on each as many requests as `answers` says, and closes it after one
-/// more was read. Returns the address, and the number of requests read on each connection.
+/// Accepts connections, answers the number of requests that `answers` gives for each, and closes it
+/// after reading one more. Returns the address, and the number of requests read on each connection.
 pub async fn closing_server(answers: &'static [usize]) -> (SocketAddr, JoinHandle<Vec<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();

@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// A model server, a proxy in front of it, and the proxy's record of the answer.
+/// A model server, a proxy in front, and the proxy's record of the answer.
 struct Stage {
     sim: sim::Server,
     proxy: proxy::Server,

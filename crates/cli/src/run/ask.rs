@@ -139,8 +139,8 @@ async fn once(
 const ATTEMPTS: u32 = 3;
 
 /// Returns the message of an error body, without the key, and cut; the body itself, if it has no
-/// member for a message. Reads a body as the API does. Errors of servers in front of it, in other
-/// formats, are read as events named `error`.
+/// member for a message. Reads a body as the API does. Reads errors from servers in front of the
+/// API, in other formats, as events named `error`.
 fn message(body: &[u8], dialect: Dialect, key: &Key) -> String {
     let text = String::from_utf8_lossy(body);
     let mut message = None;

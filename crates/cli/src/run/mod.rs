@@ -1,4 +1,5 @@
-//! `restitch run`: asks a model for a document, and for the rest of it until it is complete.
+//! `restitch run`: asks a model for a document, and then for the rest until the document is
+//! complete.
 
 mod ask;
 pub(super) mod key;

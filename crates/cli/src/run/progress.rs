@@ -8,7 +8,7 @@ use restitch::Document;
 #[derive(Debug)]
 pub(super) struct Progress {
     line: StatusLine,
-    /// Calls so far, and the percentage that the model gave last.
+    /// Calls up to now, and the percentage that the model gave last.
     pub(super) calls: u32,
     pub(super) percentage: Option<u8>,
 }

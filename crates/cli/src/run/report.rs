@@ -82,7 +82,7 @@ struct Tokens<'a> {
     tokens: &'a [Option<u64>],
 }
 
-/// The record of the answer so far.
+/// The record of the answer up to now.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The key, which is removed from all server messages.

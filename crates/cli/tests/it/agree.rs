@@ -1,4 +1,4 @@
-//! One text through `check`, `close` and `stitch`: the three agree on what is whole.
+//! `check`, `close` and `stitch` read the same text and must agree on whether it is whole.
 
 use std::num::NonZeroUsize;
 

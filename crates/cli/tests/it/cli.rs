@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use restitch_testing::{at_least, grammar_files};
 
-/// What a command did.
+/// A command's result.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -156,7 +156,7 @@ fn check_answers_a_line_a_file() {
 
 #[test]
 fn check_tells_the_place_for_every_chunking() {
-    // The text, and what is told of its last byte: a line, a column, a path.
+    // The excerpt ends at the text's last byte; line, column and path refer to that byte.
     let long = "k".repeat(5000);
     for (text, line, column, path) in [
         (
@@ -524,7 +524,7 @@ fn a_mistake_is_told_by_all_commands() {
             "{text}"
         );
     }
-    // What is only cut has no mistake.
+    // A cut text contains no mistake, so no command reports one.
     for command in ["close", "stitch", "inspect"] {
         let ran = run(Path::new("."), &[command, "--json"], b"[0, \"a");
         assert!(
@@ -738,7 +738,8 @@ fn data_goes_to_a_file() {
             written("out")
         );
     }
-    // A text may be closed in its place; what is read piece by piece may not be written meanwhile.
+    // `close` may replace its input file, which it reads whole. A command that reads piece by piece
+    // may not write to its input.
     assert_eq!(run(&folder, &["close", "cut", "-o", "cut"], b"").code, 3);
     assert_eq!(written("cut"), "{\"items\": [1, {\"k\": \"v\"}]}");
     let ran = run(&folder, &["events", "good", "-o", "./good"], b"");
@@ -1054,7 +1055,7 @@ restitch: the parts end before the document does: closed
     );
 }
 
-/// A candidate without its bits, each of which is a number.
+/// A candidate without its bits, after a check that each is a number.
 fn unscored(candidate: &Value) -> Value {
     let mut members = candidate.as_object().unwrap().clone();
     for bits in ["prior", "surprise", "misfit", "posterior"] {
@@ -1147,7 +1148,7 @@ fn stitch_explains_in_json() {
     assert_eq!(broken["failed"], json!([{"part": 2, "reason": reason}]));
 }
 
-/// What the pages show is what the commands say.
+/// The guides show the output that the commands print.
 #[test]
 fn the_pages_show_what_is_said() {
     let pages = [
@@ -1529,7 +1530,7 @@ fn decode_reads_a_whole_body() {
     let answer = r#"{"dialect":"openai-chat","text":{"0":"[1, \"tw"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":null}"#;
     check(&["decode", "--json"], body, 0, &format!("{answer}\n"));
     check(&["decode"], &format!("\u{feff}{body}"), 0, "[1, \"tw");
-    // The connection dropped: what is certain counts.
+    // The connection dropped. The complete part still counts.
     let cut = body.find("tw").unwrap();
     check(&["decode"], &body[..cut], 3, "[1, \"");
     check(&["decode"], &body[..cut - 1], 3, "[1, ");
@@ -1575,8 +1576,8 @@ fn decode_tells_the_api_by_the_events() {
         "[1]",
     );
 
-    // Two contents, of which the first is reasoning: a slot is the number of a content here, and
-    // there is one answer.
+    // The first of two contents is reasoning. A slot is the content's index here; there is one
+    // answer.
     let cohere = "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"thinking\":\"so\"}}}}\n\n\
         data: {\"type\":\"content-delta\",\"index\":1,\"delta\":{\"message\":{\"content\":{\"text\":\"[1]\"}}}}\n\n\
         data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\ndata: [DONE]\n\n";
@@ -1598,7 +1599,7 @@ fn decode_tells_the_api_by_the_events() {
         "a",
     );
     check(&["decode", "--dialect", "openai-chat"], completions, 0, "");
-    // What several APIs have is read as the first of them.
+    // Several APIs share this event. The decoder takes the first.
     let ran = run(
         Path::new("."),
         &["decode", "--json"],
@@ -1949,7 +1950,7 @@ fn repair_writes_the_json() {
         "",
         "restitch: -: there is no JSON in the text\n",
     );
-    // Members without brackets: the value of one is not the root.
+    // Members without brackets: a member's value is not the root.
     check_all(
         &["repair"],
         "\"f\": 1, \"o\": {\"a\": 1}",

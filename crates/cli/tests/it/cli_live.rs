@@ -1,4 +1,4 @@
-//! `events` and `paths` as a shell sees them: what they write, and when.
+//! `events` and `paths` as a shell uses them: their output and its timing.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{LONG, check, event, folder, run, start};
 
-/// Runs one command on standard input: its code, what it writes, what it says.
+/// Runs one command on standard input and checks its exit code, standard output and standard error.
 fn check_all(args: &[&str], stdin: impl AsRef<[u8]>, code: i32, out: &str, err: &str) {
     let ran = run(Path::new("."), args, stdin.as_ref());
     assert_eq!(
@@ -72,7 +72,7 @@ fn events_are_answers() {
         "",
         "restitch: -: cut at byte 0, in `start`, at the root\n",
     );
-    // A root that is a number ends with the text. The second root says that it is.
+    // Only the end of the text ends a number at the root. The second root ends the first number.
     let out = r#"{"event":"true","path":"","start":0,"end":4,"text":"true"}
 {"event":"number","path":"","start":5,"end":7,"text":"-2","root":1}
 "#;
@@ -172,7 +172,7 @@ fn what_is_before_a_deviation_is_written() {
             let ran = run(Path::new("."), &["events", "--chunk", chunk], text);
             assert_eq!(ran.code, code, "{err}");
             if chunk == "1" {
-                // Of what follows the place an excerpt shows what has come.
+                // The excerpt shows only the bytes after the error that have arrived.
                 let place = err.split('`').take(3).collect::<Vec<_>>().join("`");
                 assert!(
                     ran.err.starts_with(&format!("restitch: -: {place}")),
@@ -222,7 +222,7 @@ fn text_after_a_root_is_as_asked() {
     check_all(&["paths", "", "--trailing", "error"], "1\n \n", 0, one, "");
     let err = format!("restitch: -: unexpected `x`, line 1, column 3 (byte 2): `1 →x`\n{hint}");
     check_all(&["paths", ""], "1 x", 4, one, &err);
-    // What models write around JSON.
+    // Text that models write around JSON.
     let fenced = "Sure:\n```json\n1\n```\n";
     let one_fenced = "```json\n[1]\n```\n";
     check_all(
@@ -673,7 +673,7 @@ fn a_reader_that_leaves_ends_them_quietly() {
     }
 }
 
-/// More lines of one chunk than may wait for its end.
+/// One chunk has more lines than the buffer holds until the chunk ends.
 #[test]
 fn lines_that_do_not_wait_keep_their_order() {
     let text = format!("{{\"{}\": [{}1]}}", "k".repeat(500), "1,".repeat(9_999));
@@ -706,7 +706,7 @@ fn a_stream_of_roots_takes_the_memory_of_one() {
         for _ in 0..1000 {
             input.write_all(row.as_bytes()).unwrap();
         }
-        // 64 MB have been read, but for what is in the pipe.
+        // The program has read 64 MB, except the bytes in the pipe.
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         // Pages of the executable would count its size, not the text.
         let anonymous = status

@@ -1,4 +1,4 @@
-//! The configuration file: what it can set, why it is refused, and its page.
+//! The configuration file: its settings, its errors, and its page in the guides.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
     assert_eq!(examples.len(), 8);
-    // Each example is valid alone, and all of them are valid as one file.
+    // Each example is valid alone, and all examples are valid as one file.
     for example in &examples {
         assert_ne!(
             parse(example),
@@ -841,7 +841,7 @@ fn the_upstream_is_shown_without_its_password() {
             "https://user:se:c@ret@llm.example/x",
             "upstream = \"https://user:***@llm.example/x\"",
         ),
-        // Passwords that nobody has encoded: the upstream is refused, but shown.
+        // Unencoded passwords: the check refuses the upstream, and the message shows the address.
         (
             "https://user:1/secret@llm.example",
             "upstream = \"https://user:***@llm.example\"",
@@ -1277,7 +1277,7 @@ mod commands {
             let asked = write!(socket, "GET /healthz HTTP/1.0\r\n\r\n");
             let read = asked.and_then(|()| socket.read_to_string(&mut reply));
             let is_served = reply.starts_with("HTTP/1.0 200");
-            // Of many clients that are refused not all are told.
+            // The proxy sends an error to only some of the clients that it refuses.
             let is_refused = reply.contains("max_connections") || reply.contains("head_timeout");
             assert!(
                 is_served || is_refused || reply.is_empty(),
@@ -1294,7 +1294,7 @@ mod commands {
         child.wait().unwrap();
     }
 
-    /// SIGHUP reads the file again. A wrong one is told with its line, and changes nothing.
+    /// SIGHUP reads the file again. An invalid file changes nothing, and the log names its line.
     #[cfg(unix)]
     #[test]
     fn a_hangup_reads_the_file_again() {
@@ -1329,7 +1329,7 @@ mod commands {
                 "log_format = \"json\"\n[[route]]\nmax_risk = 0.5\n",
                 "fixed=\"log_format\"",
             ),
-            // What would be told by the next line is left out by this one.
+            // The first line silences the warning about the second.
             ("log = \"error\"\nlog_format = \"json\"\n", ""),
             (
                 "[[route]]\nupstream = \"http://a\"\n",

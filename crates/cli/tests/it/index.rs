@@ -1,5 +1,4 @@
-//! Decodes all recorded bodies, in chunks of several sizes, and compares with what is known of
-//! each.
+//! Decodes all recorded bodies in chunks of several sizes and compares each result with the index.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +16,7 @@ const LATER: [&str; 2] = ["openai-responses", "anthropic"];
 /// The sizes of the reads.
 const SIZES: [usize; 3] = [64 << 10, 7, 1];
 
-/// Reads at most so many bytes at once.
+/// Reads at most the given number of bytes per call.
 struct Slow<'a>(&'a [u8], usize);
 
 impl Read for Slow<'_> {
@@ -27,7 +26,7 @@ impl Read for Slow<'_> {
     }
 }
 
-/// Decodes a body in reads of each size; all of them must agree.
+/// Decodes a body in reads of each size; all results must agree.
 fn decode_slowly(body: &[u8], choice: Choice, file: &str) -> Decoded {
     let decoded = SIZES.map(|size| decode(Slow(body, size), choice));
     let [first, second, third] =
@@ -110,7 +109,7 @@ fn dropped_connections_keep_what_was_complete() {
         let file = row["file"].as_str().unwrap();
         let cut = usize::try_from(row["cut_byte"].as_u64().unwrap()).unwrap();
         let body = fs::read(folder.join(file)).unwrap();
-        // Without a whole event nothing tells the API.
+        // Only a whole event identifies the API.
         let mut named = Dialect::ALL
             .into_iter()
             .filter(|dialect| row["dialect"] == dialect.as_str());

@@ -1,5 +1,5 @@
-//! The program as packages install it: what they name of it, where it says that it listens, and how
-//! it is asked whether it serves.
+//! The program as packages install it: its options in their files, its ready message, and its
+//! health check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,8 @@ const UNIT: &str = include_str!("../../../../contrib/restitch.service");
 const CONTAINER: &str = include_str!("../../../../contrib/Containerfile");
 const PAGE: &str = include_str!("../../../../docs/packaging.md");
 
-/// Returns the words of a text that begin in a certain way and go on with certain characters.
+/// Returns the words of a text that begin with `start` and continue with characters that `goes_on`
+/// accepts.
 fn words(text: &str, start: &str, goes_on: fn(char) -> bool) -> BTreeSet<String> {
     let found = text.match_indices(start).map(|(at, _)| &text[at..]);
     let end = |word: &str| word.find(|c| !goes_on(c)).unwrap_or(word.len());
@@ -37,8 +38,8 @@ fn variables(text: &str) -> BTreeSet<String> {
     words(text, "RESTITCH_", |c| c == '_' || c.is_ascii_uppercase())
 }
 
-/// Returns what a text names of `restitch proxy` that its help does not have. Commands may be
-/// divided by `\`, and the words of a container's command are in quotes.
+/// Returns the options of `restitch proxy` that a text uses and the help lacks. `\` may divide a
+/// command, and a container's command has its words in quotes.
 fn unknown(text: &str) -> Vec<String> {
     let help = run(Path::new("."), &["proxy", "--help"], b"").out;
     let (known, known_variables) = (flags(&help), variables(&help));
@@ -166,7 +167,7 @@ impl Running {
         }
     }
 
-    /// Sends SIGHUP, and returns what the log says of it.
+    /// Sends SIGHUP, and returns the log line about it.
     #[cfg(unix)]
     fn hang_up(&mut self) -> String {
         assert!(
@@ -192,7 +193,7 @@ impl Running {
         rest.chars().take_while(char::is_ascii_digit).collect()
     }
 
-    /// Stops the proxy, and returns what it has said since it listens.
+    /// Stops the proxy, and returns its log since it began to listen.
     #[cfg(unix)]
     fn stop(mut self) -> String {
         assert!(
@@ -297,8 +298,8 @@ fn a_socket_is_named_and_removed() {
     assert_eq!(health(&[&address]).0, 1);
 }
 
-/// A client that speaks no TLS, or does not trust the certificate, is closed, and the log has one
-/// line of it.
+/// The proxy closes a client that speaks no TLS or does not trust the certificate, and logs one
+/// line about it.
 #[cfg(unix)]
 #[test]
 fn tls_is_served_without_noise() {

@@ -153,7 +153,7 @@ fn what_is_given_up_is_closed_and_said() {
     assert_eq!((ran.code, calls.len()), (3, 1));
 }
 
-/// Each count says what it counts; `tokens` has them, too.
+/// The label of each count names its unit; `tokens` has the counts, too.
 #[test]
 fn the_tokens_of_each_call_are_counted() {
     let folder = folder("run-tokens", &[]);
@@ -204,8 +204,8 @@ fn the_tokens_of_each_call_are_counted() {
     );
 }
 
-/// What is written when all of it is there is the complete part of what the model said; what
-/// streams has left already.
+/// Without streaming, the program writes the complete part of the model's text at the end. With
+/// streaming, it has written that part already.
 #[test]
 fn the_complete_part_of_a_document_that_was_given_up_is_written() {
     // The cut is inside the key `name` of the second row.
@@ -621,8 +621,8 @@ fn the_configuration_file_counts_and_flags_win() {
     assert!(ran.err.contains("line 2, column 1"), "{}", ran.err);
 }
 
-/// A call that was asked for in another way is one call, at the byte where the text was cut, and
-/// all of it is traced.
+/// A call that the program repeats with another strategy is one call, at the byte where the text
+/// was cut, and the trace has all its requests.
 #[test]
 fn a_refused_prefix_is_one_call() {
     let server = Sim::new(DOCUMENT, "answer@60!length | anchor".parse().unwrap())
@@ -676,7 +676,7 @@ fn a_call_is_told_by_the_byte_of_its_cut() {
     assert_eq!(ran.answers()[0]["iterations"][1]["offset"], 10);
 }
 
-/// A call that brought nothing, and ended for a reason of its own, says so.
+/// An empty call with its own reason to end reports that reason.
 #[test]
 fn every_call_says_how_it_ended() {
     let (ran, _) = ask(
@@ -787,7 +787,7 @@ fn scripted_and_seen(responses: Vec<String>, seen: Sender<String>) -> String {
                 silent.push(stream);
             }
         }
-        // Silence lasts as long as the program waits.
+        // The server stays silent until the program gives up.
         silent
             .iter_mut()
             .for_each(|stream| drop(stream.read(&mut [0])));
@@ -925,7 +925,7 @@ fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
     );
 }
 
-/// A call that was repeated for all of `patience` is not repeated for as long again.
+/// The program does not wait `patience` again for a call that it has retried for all of `patience`.
 #[test]
 fn a_server_that_stays_busy_is_left_after_patience() {
     let folder = folder(
@@ -996,7 +996,8 @@ fn a_reader_that_leaves_ends_it_quietly() {
     );
 }
 
-/// Of a long text a rendering goes out; the calls are told by where they were made.
+/// The request contains an excerpt of a long text; the offset of a call still counts the whole
+/// document.
 #[test]
 fn the_offset_of_a_call_counts_the_document() {
     let folder = folder(

@@ -129,7 +129,7 @@ async fn a_root_of_a_file_is_trusted() {
     );
 }
 
-/// A connection that follows another one to the same server goes on with its session.
+/// A second connection to the same server resumes the session of the first.
 #[tokio::test]
 async fn sessions_are_resumed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -369,8 +369,8 @@ mod commands {
         );
     }
 
-    /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program
-    /// for it.
+    /// A Redis server with TLS. Dropping it ends it. `None`, with a message, if its program is
+    /// missing.
     #[cfg(feature = "redis")]
     struct Store(std::process::Child, u16);
 
@@ -540,7 +540,7 @@ mod commands {
         );
         assert_eq!(upstream["status"], 200, "{upstream}");
         assert!(asked.try_recv().is_err());
-        // A proxy that cannot be used is told, without its password.
+        // The error about an unusable proxy omits its password.
         let args = [
             "proxy",
             "--listen",

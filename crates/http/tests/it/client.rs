@@ -245,7 +245,7 @@ async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
         tokio::time::advance(Duration::from_secs(2)).await;
         tokio::time::resume();
         drop(socket);
-        // Nobody connects again.
+        // The client does not connect again.
         timeout(Duration::from_millis(50), listener.accept())
             .await
             .is_err()
@@ -328,7 +328,7 @@ async fn an_early_answer_is_read() {
     assert_eq!(text, "large");
 }
 
-/// A request goes on while its response has begun.
+/// A request continues after its response has begun.
 #[tokio::test]
 async fn requests_and_responses_go_on_at_the_same_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -359,7 +359,7 @@ async fn requests_and_responses_go_on_at_the_same_time() {
     assert!(text == body, "{} bytes", text.len());
 }
 
-/// What comes after a response belongs to nobody: the next request has another connection.
+/// Bytes after a response belong to no request, so the next request uses another connection.
 #[tokio::test]
 async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -408,7 +408,7 @@ async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
     }
 }
 
-/// An answer that nobody reads to its end takes its connection along.
+/// Dropping an unfinished answer closes its connection.
 #[tokio::test]
 async fn a_dropped_body_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -436,8 +436,8 @@ async fn a_dropped_body_closes_its_connection() {
     );
 }
 
-/// On a system with certificate roots the handshake fails; on one without, no client is created.
-/// Either way the error says so.
+/// On a system with certificate roots the handshake fails; on one without, creating the client
+/// fails. The error names the cause.
 #[tokio::test]
 async fn https_needs_tls_and_roots() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -92,7 +92,7 @@ fn has_known_coding((_, headers, _): &Read) -> bool {
     codings.all(|(_, value)| value.eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Returns what the client reads of `bytes`, and what hyper's does.
+/// Returns the results of the client and of hyper's client for `bytes`.
 async fn both(
     listener: &TcpListener,
     bytes: &[u8],

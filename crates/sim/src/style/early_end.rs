@@ -78,10 +78,10 @@ pub(super) fn comment(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Some(after_anchor(site, &text, random))
 }
 
-/// Returns the rest up to the end of one of the next three children of an open container; the
-/// container, as an index of `open`; and the text between that child and the next one. It is the
-/// innermost container in which the fragment then leaves out a child: a comma after a container's
-/// last child would make the delivered text another document.
+/// Returns the rest up to the end of the first, second or third next child of an open container;
+/// the container, as an index of `open`; and the text between that child and its successor. It is
+/// the innermost container in which the fragment then leaves out a child: a comma after a
+/// container's last child would make the delivered text another document.
 fn beginning<'a>(site: &Site<'a>, random: &mut Random) -> Option<(&'a str, usize, &'a str)> {
     let wanted = 1 + random.below(3);
     let document = site.cut.document;

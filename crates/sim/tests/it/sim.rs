@@ -22,7 +22,7 @@ async fn serve(script: &str) -> Server {
         .unwrap()
 }
 
-/// A response, or the part of it that came before the connection ended.
+/// A response, or the part that arrived before the connection ended.
 #[derive(Debug)]
 struct Got {
     status: u16,
@@ -482,8 +482,8 @@ async fn a_reset_at_every_byte() {
     }
 }
 
-/// What was sent before a drop arrives, also when the peer reads late and the socket's buffers are
-/// full.
+/// Bytes that the server sent before a drop arrive, even when the peer reads late and the socket's
+/// buffers are full.
 #[tokio::test]
 async fn a_drop_loses_nothing_that_was_sent() {
     let document = format!("[\"{}\"]", "x".repeat(16 << 20));

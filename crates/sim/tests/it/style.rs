@@ -432,7 +432,7 @@ fn fragments_in_a_new_root() {
     );
 }
 
-/// Elements are left out, and something says so.
+/// The model leaves elements out and marks the omission.
 #[test]
 fn fragments_that_end_early() {
     let document = r#"{"v": [1, 2, 3, 4, 5, 6], "w": true}"#;
@@ -652,8 +652,8 @@ fn document(rng: &mut Rng) -> Value {
     serde_json::json!({"before": value(rng, 3), "rows": rows, "zuletzt": value(rng, 2)})
 }
 
-/// Returns a start before the cut from which the fragment gives a document, and the value of that
-/// document. Slow, and independent of how fragments are made.
+/// Returns each start before the cut from which the fragment completes a document, and the
+/// document's value. Slow, and independent of the code that makes fragments.
 fn joined(cut: &Cut<'_>, fragment: &str) -> Vec<(usize, Value)> {
     let starts = (0..=cut.offset).filter(|&start| cut.document.is_char_boundary(start));
     let parsed =
@@ -663,8 +663,8 @@ fn joined(cut: &Cut<'_>, fragment: &str) -> Vec<(usize, Value)> {
         .collect()
 }
 
-/// Returns whether all of `part` is in `whole`: of arrays the last elements, the first of them
-/// perhaps in part.
+/// Returns whether `whole` contains `part`: the last elements of an array, the first perhaps
+/// partly.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part

@@ -1,4 +1,4 @@
-//! Who may use the proxy: hosts, pages in browsers, the token, methods and paths.
+//! Access to the proxy: hosts, pages in browsers, the token, methods and paths.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ async fn upstream() -> Raw {
     .await
 }
 
-/// Sends requests, each a request line and headers, to one proxy. An expected reason of `""` stands
-/// for an answer of the upstream's.
+/// Sends requests, each a request line and headers, to one proxy. An expected reason of `""` means
+/// that the upstream answers.
 async fn check(access: Access, rows: &[(&str, &str)]) {
     let raw = upstream().await;
     let proxy = serve(&raw, access).await;
@@ -97,7 +97,7 @@ async fn hosts_are_accepted_by_name() {
     check(access, &rows).await;
 }
 
-/// Whoever opens a page must not lend it the proxy on the own machine.
+/// A page in the user's browser must not use the proxy on the user's machine.
 #[tokio::test]
 async fn pages_in_browsers_are_refused_unless_allowed() {
     let rows = [
@@ -470,7 +470,7 @@ async fn a_refusal_is_logged_with_its_reason() {
     assert_eq!(raw.state.borrow().requests, 0);
 }
 
-/// An address that other machines reach is told as open, unless there is a token.
+/// The log warns about an address that other machines reach, unless there is a token.
 #[tokio::test]
 async fn an_open_listener_is_told() {
     let log = Log::default();

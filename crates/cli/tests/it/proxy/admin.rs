@@ -1,4 +1,4 @@
-//! The admin listener: what the metrics say after an answer, and whether the proxy is ready.
+//! The admin listener: the metrics after an answer, and the proxy's readiness.
 
 mod exposition;
 
@@ -43,7 +43,7 @@ async fn get(proxy: &Server, method: &str, path: &str) -> String {
     .await
 }
 
-/// The newest of them still gets its answer afterwards, so the probe has waited for no timeout.
+/// The newest client still gets its answer afterwards, so the probe has waited for no timeout.
 #[tokio::test]
 async fn a_probe_is_answered_while_others_send_no_head() {
     let setup = measured("answer", 100).await;
@@ -127,8 +127,8 @@ async fn readers_of_the_older_text_format_get_it() {
     }
 }
 
-/// Reads the metrics, until nothing is being answered and so many answers have ended. What is
-/// measured of an answer is recorded after its client has it.
+/// Reads the metrics until no answer runs and `answers` have ended. The proxy records an answer's
+/// measurements after its client has it.
 async fn metrics(proxy: &Server, answers: u32) -> Exposition {
     for _ in 0..1000 {
         let answer = get(proxy, "GET", "/metrics").await;
@@ -336,8 +336,8 @@ async fn each_way_of_a_further_call_is_measured() {
     }
 }
 
-/// Returns the metrics of an answer whose seam may be wrong, since equal elements precede it, and
-/// of one whose rest is refused.
+/// Returns the metrics of two answers: equal elements precede the first one's seam, which may be
+/// wrong, and the proxy refuses the second one's rest.
 async fn doubtful() -> Exposition {
     let begun =
         r#"[{"id": 1, "n": "Ada Lovelace"}, {"id": 2, "n": "Bob"}, {"id": 2, "n": "Bob"}, {"id""#;
@@ -487,7 +487,7 @@ async fn an_answer_that_passes_unread_is_measured() {
         seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
         0.0
     );
-    // What is of no API is not measured.
+    // The proxy does not measure requests outside the APIs.
     exchange(
         setup.proxy.addr(),
         "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
@@ -574,7 +574,7 @@ async fn an_answer_has_the_provider_that_answers() {
     let cut = || stream(&(chunk("[1, 2") + &finish("length")));
     let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
     for (first, other, provider) in [
-        // Neither answers: the client gets what the first one said.
+        // Neither answers: the client gets the first one's error.
         (
             vec![error("503 Unavailable")],
             vec![error("429 Too Many")],
@@ -651,8 +651,8 @@ async fn a_continuation_that_only_repeats_is_no_success() {
     );
 }
 
-/// The slots of an answer are continued in turn: what has cut the first call is not an error of the
-/// calls for the rest.
+/// The proxy continues the slots of an answer in turn: the error that cut the first call does not
+/// count for the calls for the rest.
 #[tokio::test]
 async fn each_call_of_several_choices_has_its_own_error() {
     let (begun, other) = (
@@ -745,8 +745,8 @@ async fn a_client_that_leaves_has_a_line_with_what_was_spent() {
     );
 }
 
-/// What breaks off under an answer that passes is an error of its call. What the operator ends is
-/// no success.
+/// An answer that breaks off while it passes unread counts as an error of its call. An answer that
+/// the operator ends does not count as a success.
 #[tokio::test]
 async fn calls_under_what_is_not_continued_have_their_errors() {
     let prose = vec![
@@ -930,7 +930,7 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
     );
 }
 
-/// What is refused before a request could be read is seen, too.
+/// The metrics count a refusal before the proxy could read the request, too.
 #[tokio::test]
 async fn a_head_that_is_not_read_is_counted() {
     let log = Log::default();
@@ -1111,7 +1111,7 @@ async fn the_listener_answers_what_it_has() {
         );
     }
     assert_eq!(setup.sim.calls().len(), 0);
-    // The other listener has none of it.
+    // The other listener serves no metrics.
     let main = exchange(
         setup.proxy.addr(),
         "GET /metrics HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
@@ -1309,7 +1309,7 @@ async fn metrics_are_shown_to_the_listeners_own_hosts() {
     }
 }
 
-/// An address that other machines reach is told.
+/// The log warns about an address that other machines reach.
 #[tokio::test]
 async fn an_open_admin_listener_is_told() {
     let log = Log::default();

@@ -1,4 +1,4 @@
-//! Clients that leave, clients that are slow, many clients, and a server that is told to stop.
+//! Clients that leave, slow clients, many clients, and a server that receives the signal to stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{DOCUMENT, ask, request};
 use crate::proxy::Setup;
 use restitch_testing::Rng;
 
-/// Returns limits so long that a step is not over before the test looks at it.
+/// Returns long limits, so that no step ends before the test looks at it.
 fn patient() -> Limits {
     Limits::default().with_keep_alive_interval(Duration::from_secs(60))
 }
@@ -26,7 +26,7 @@ async fn a_client_that_leaves_takes_the_call_along() {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{";
     let held = |bytes: String| vec![send(bytes), Piece::Hold];
     let length = finish("length").replace("data: [DONE]\n\n", "");
-    // What the upstream does, what the client waits for, and how many requests there are.
+    // The upstream's behaviour, the text that the client waits for, and the number of requests.
     type Scene<'a> = (&'a str, &'a str, Vec<Vec<Piece>>, &'a str, usize, usize);
     let scenes: Vec<Scene<'_>> = vec![
         ("before the head", ASK, vec![vec![Piece::Hold]], "", 1, 1),

@@ -91,8 +91,8 @@ async fn lines_of_texts_are_bounded() {
         "{:?}",
         seen.iter().map(String::len).collect::<Vec<_>>()
     );
-    // 64 KiB of 100,005 bytes, in lines of 4 KiB that end at a character, and what the request
-    // says.
+    // The log has 64 KiB of the 100,005 bytes, in lines of at most 4 KiB that end at a character.
+    // The last line counts the rest.
     let left_out: Vec<_> = seen
         .iter()
         .filter(|line| line.contains("left_out=34469"))
@@ -104,7 +104,7 @@ async fn lines_of_texts_are_bounded() {
     assert_eq!(seen.len(), 1 + 17 + 1);
 }
 
-/// What a client has got is logged, also if it leaves.
+/// The log has the text that a client received, even if the client leaves.
 #[tokio::test]
 async fn the_text_of_a_client_that_leaves_is_logged() {
     let log = Log::default();
@@ -202,7 +202,7 @@ async fn keys_are_not_logged_in_pieces() {
     assert!(!all.contains("secr") && !all.contains("et-1"), "{all}");
 }
 
-/// The most bytes that are logged may end in a key: half of it is left out, too, and counted.
+/// The limit for logged bytes may split a key: the log omits and counts half a key, too.
 #[tokio::test]
 async fn half_a_key_is_not_logged_at_the_limit() {
     let log = Log::default();

@@ -1,5 +1,5 @@
-//! What a fallback gets of a request's body: nothing that may be a credential, and everything that
-//! a request needs.
+//! The body that a fallback gets: without anything that may be a credential, and with everything
+//! that a request needs.
 
 use std::time::Duration;
 
@@ -327,7 +327,7 @@ fn refusing() -> Vec<(&'static str, &'static str, Value)> {
     refusing
 }
 
-/// The scripted server behind a proxy with one fallback, which notes what it gets and closes the
+/// A proxy in front of the scripted server. Its only fallback notes its requests and closes each
 /// connection.
 struct Setup {
     _sim: restitch_sim::Server,
@@ -354,7 +354,7 @@ impl Setup {
         }
     }
 
-    /// Returns the requests that the fallback gets for one request, and what the client gets.
+    /// Returns the requests that the fallback gets for one request, and the client's answer.
     async fn sent(&self, request: &str) -> (Vec<String>, String) {
         let answer = exchange(self.proxy.addr(), request).await;
         (

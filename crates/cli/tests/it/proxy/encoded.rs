@@ -71,7 +71,7 @@ async fn a_compressed_stream_is_made_whole() {
     }
 }
 
-/// What an upstream has flushed reaches the client before the upstream sends more.
+/// Bytes that an upstream has flushed reach the client before the upstream sends more.
 #[tokio::test]
 async fn a_compressed_stream_is_not_delayed() {
     for encoding in ENCODINGS {
@@ -151,8 +151,8 @@ async fn a_compressed_whole_answer_is_made_whole() {
     }
 }
 
-/// A megabyte of one letter is a thousand bytes, so the pieces that are decoded, and what is read
-/// of a body, have a cap.
+/// A megabyte that repeats a letter compresses to a thousand bytes, so both the decoded pieces and
+/// the reads of a body have a cap.
 #[tokio::test]
 async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
     let text = "a".repeat(1 << 20);

@@ -1,4 +1,5 @@
-//! Fallbacks: when another upstream is asked, what it is sent, and what it never gets.
+//! Fallbacks: when the proxy asks another upstream, which parts of a request it sends, and which it
+//! withholds.
 
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
     );
 }
 
-/// A head says nothing of the model.
+/// A response head contains nothing from the model.
 #[tokio::test]
 async fn a_stream_without_a_byte_has_not_answered() {
     let log = Log::default();
@@ -353,7 +354,8 @@ async fn a_cut_answer_is_continued_in_another_api() {
     }
 }
 
-/// After a refusal of the prefill, and after a cut of its own, the fallback goes on.
+/// After the upstream refuses the prefill and the fallback's own answer is cut, the fallback still
+/// continues.
 #[tokio::test]
 async fn a_fallback_is_asked_until_the_answer_is_whole() {
     let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
@@ -430,7 +432,7 @@ async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
     }
 }
 
-/// Nobody but the log hears why the last fallback has failed.
+/// Only the log has the reason why the last fallback failed.
 #[tokio::test]
 async fn the_log_says_why_no_fallback_has_answered() {
     let log = Log::default();
@@ -479,7 +481,7 @@ async fn the_head_of_a_fallback_is_not_passed_on() {
     );
 }
 
-/// What a fallback compresses, although it was asked not to, hides no key.
+/// A fallback that compresses its error, although the request forbids it, hides no key.
 #[tokio::test]
 async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
@@ -502,7 +504,7 @@ async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
     );
 }
 
-/// The header names who has begun an answer.
+/// The header names the upstream that began an answer.
 #[tokio::test]
 async fn a_fallback_that_brings_the_rest_has_not_begun_it() {
     let base = Raw::new(vec![
@@ -712,7 +714,7 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     assert!(!told.contains("ey-of-LONGER"), "{told}");
 }
 
-/// The key is the operator's, but what a model writes is the client's.
+/// The key is the operator's, but the text of a model is the client's.
 #[tokio::test]
 async fn text_of_a_fallback_stays_as_it_is() {
     let text = chunk("[\"key-of-LONGER\"]") + ": key-of-LONGER\n\n" + &finish("stop");
@@ -901,7 +903,7 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
             vec![internal(), internal(), internal()],
             [3, 1],
         ),
-        // A second call would wait as long.
+        // A second call would wait equally long.
         ("silence", vec![vec![Piece::Hold]], [1, 1]),
     ] {
         let base = Raw::new([before, vec![whole("[1]")]].concat()).await;

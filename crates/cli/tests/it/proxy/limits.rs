@@ -1,4 +1,4 @@
-//! Limits on clients: how many there are, how long they may be silent, and what they leave behind.
+//! Limits on clients: their number, their silence, and the bytes that they leave unread.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn limits(change: impl FnOnce(&mut ServerLimits)) -> Limits {
     limits
 }
 
-/// Returns a proxy in front of an upstream that nobody asks.
+/// Returns a proxy whose upstream gets no request.
 async fn proxy(change: impl FnOnce(&mut ServerLimits)) -> restitch_proxy::Server {
     Raw::new(Vec::new()).await.proxy(limits(change)).await
 }
@@ -70,7 +70,7 @@ async fn a_client_that_leaves_is_noticed_behind_bytes_that_wait() {
     }
 }
 
-/// What was read ahead of a request is part of it.
+/// Bytes that the proxy has read ahead belong to the next request.
 #[tokio::test]
 async fn requests_that_come_together_are_answered_in_turn() {
     let raw = Raw::new(vec![whole(), whole(), whole()]).await;
@@ -231,7 +231,7 @@ async fn a_refusal_that_stops_is_not_waited_for() {
     );
 }
 
-/// A client that limits its tokens limits what an answer costs it.
+/// A client that limits its tokens also limits the tokens of continuations.
 #[tokio::test]
 async fn the_tokens_of_continuations_are_bounded() {
     let usage = r#"data: {"id":"a","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":10,"total_tokens":19}}"#;
@@ -320,7 +320,8 @@ async fn a_large_head_is_refused() {
     }
 }
 
-/// A connection that has had answers is told as a new one is, and no answer is taken for a refusal.
+/// The proxy refuses invalid bytes on a used connection as on a new one, and no client takes an
+/// answer for a refusal.
 #[tokio::test]
 async fn bytes_that_are_no_request_are_refused_after_an_answer() {
     let empty = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
@@ -352,8 +353,8 @@ async fn bytes_that_are_no_request_are_refused_after_an_answer() {
     assert!(body_of(&refusal).1, "{refusal}");
 }
 
-/// An answer that nobody reads has a longest silence, too. Where it is a stream of events, an error
-/// names the limit.
+/// An answer that the proxy forwards unread also has a limit for silence. In an event stream, an
+/// error names the limit.
 #[tokio::test]
 async fn an_answer_that_passes_and_falls_silent_breaks_off() {
     let passing = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nhalf";
@@ -411,10 +412,10 @@ async fn the_limit_that_cuts_an_answer_is_in_its_report() {
     }
 }
 
-/// A connection that does not come about in time is told by the limit's name.
+/// The error about a connection that takes too long names the limit.
 #[tokio::test]
 async fn an_upstream_that_takes_no_connection_is_a_gateway_timeout() {
-    // A queue of one, which is full, takes no further connection.
+    // A full queue with room for one connection takes no further one.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = socket.listen(0).unwrap();
@@ -512,7 +513,8 @@ async fn open_answers_are_cut_when_the_time_to_end_is_over() {
         raw.wait(|state| state.left == 1).await;
         assert_eq!(raw.state.borrow().requests, 1);
     }
-    // What the upstream has not begun to answer is refused, and may be sent again.
+    // The proxy refuses a request that the upstream has not begun to answer. The client may send it
+    // again.
     for (ask, pieces, status, told) in [
         (ASK, vec![Piece::Hold], 503, "drain_timeout"),
         (

@@ -76,7 +76,7 @@ pub(super) fn at(address: &str) -> Listen {
     }
 }
 
-/// Returns a proxy in front of an upstream that nobody asks.
+/// Returns a proxy whose upstream gets no request.
 async fn unasked() -> TestProxy {
     Raw::new(Vec::new()).await.unbound(Limits::default())
 }
@@ -314,7 +314,7 @@ async fn a_client_that_leaves_is_noticed_on_each_kind() {
                 client.write_all(ask.as_bytes()).await.unwrap();
                 read_until(&mut client, "[1, 2").await;
                 if says_so {
-                    // TLS says that it ends; the others end their half of the connection.
+                    // TLS announces the end; the others end their half of the connection.
                     client.shutdown().await.unwrap();
                 } else {
                     drop(client);
@@ -425,7 +425,7 @@ async fn tls_speaks_http_1_alone() {
     assert!(handshake(tcp(&proxy), &["h2"]).await.is_err());
 }
 
-/// A client that does not finish its handshake is closed, and keeps nobody from being accepted.
+/// The proxy closes a client that does not finish its handshake, and accepts others meanwhile.
 #[tokio::test]
 async fn a_slow_handshake_is_closed_and_blocks_nobody() {
     for threads in [0, 1] {

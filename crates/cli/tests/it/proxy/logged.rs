@@ -1,5 +1,5 @@
-//! The log of a test, for those that read it, and a watch over the logs of all others: a
-//! credential, a prompt or an answer in one of them ends the run.
+//! A log for the tests that read it, and a watch over all other logs: a credential, a prompt or an
+//! answer in a log ends the run.
 
 use std::fmt::{Debug, Write as _};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use tracing::{Dispatch, Event, Metadata, Subscriber, span};
 #[derive(Clone, Default)]
 pub(super) struct Log(pub(super) Arc<Mutex<String>>);
 
-/// Collects the events of this thread in a log, until what is returned is dropped.
+/// Collects the events of this thread in a log, until the caller drops the returned guard.
 ///
 /// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place
 /// whether its events count, for all threads. So there is always a second one.
@@ -50,17 +50,17 @@ pub(super) fn watch_the_log() {
     });
 }
 
-/// Returns the canary that is in what is logged.
+/// Returns the canary that a log contains.
 fn found(logged: &str) -> Option<&'static str> {
     CANARIES.into_iter().find(|canary| logged.contains(canary))
 }
 
-/// Searches what is logged.
+/// Searches logged text.
 fn search(fields: &str) {
     SEARCHED.fetch_add(1, Ordering::Relaxed);
     if let Some(canary) = found(fields) {
-        // A panic would end a task of the proxy, and perhaps no test. What is captured of the
-        // output is lost here.
+        // A panic would end a task of the proxy, and perhaps no test. Captured output would be lost
+        // here.
         let _ = writeln!(io::stderr(), "`{canary}` was logged: {fields}");
         std::process::abort();
     }

@@ -89,7 +89,7 @@ fn request(stream: bool, prompt: &str) -> Value {
     })
 }
 
-/// What a client received.
+/// The answer that a client received.
 #[derive(Debug)]
 struct Answer {
     status: u16,

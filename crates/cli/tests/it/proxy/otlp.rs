@@ -54,7 +54,7 @@ impl Program {
         Self { child, words, addr }
     }
 
-    /// Ends the proxy as an operator does. Returns what it has said.
+    /// Ends the proxy as an operator does. Returns its output.
     async fn end(mut self) -> (ExitStatus, String) {
         let id = self.child.id().unwrap().to_string();
         assert!(
@@ -318,7 +318,7 @@ async fn a_collector_that_is_down_breaks_no_answer() {
     }
 }
 
-/// A variable of one signal names no collector for the other.
+/// A variable for one signal names no collector for the other.
 #[tokio::test]
 async fn one_signal_alone_is_pushed() {
     for (variable, path) in [
@@ -341,7 +341,7 @@ async fn one_signal_alone_is_pushed() {
             !requests.is_empty() && requests.iter().all(is_of_path),
             "{variable}: {requests:?}"
         );
-        // The upstream is told of a span only where spans are pushed.
+        // The proxy sends the upstream a span's context only if it pushes spans.
         let is_own = !raw
             .request(0)
             .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
@@ -411,8 +411,7 @@ fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
     found
 }
 
-/// Returns the names of spans or metrics in a request of OTLP: resources, scopes, and what they
-/// have.
+/// Returns the names of spans or metrics in an OTLP request, inside its resources and scopes.
 fn names(body: &[u8], name: u64) -> Vec<String> {
     let scopes = fields(body, 1)
         .into_iter()
@@ -472,7 +471,7 @@ async fn nothing_is_pushed_unless_a_collector_is_named() {
     exchange(proxy.addr, &ask()).await;
     assert!(proxy.end().await.0.success());
     assert!(collector.requests.lock().unwrap().is_empty());
-    // The client's own context goes on.
+    // The client's own trace context continues.
     assert!(
         raw.request(0)
             .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"))

@@ -199,14 +199,14 @@ impl Ask {
     }
 }
 
-/// What an upstream does with a request. `true`: it asks for the rest of an answer.
+/// The upstream's script for a request. `true`: the request asks for the rest of an answer.
 type Script = Arc<dyn Fn(bool) -> Vec<Piece> + Send + Sync>;
 
 /// An upstream that is killed and started again at its address.
 struct Mortal {
     addr: SocketAddr,
     life: JoinSet<()>,
-    /// Requests so far, and those of them that ask for the rest.
+    /// All requests so far, and the requests for the rest of an answer.
     seen: watch::Sender<[usize; 2]>,
 }
 
@@ -300,7 +300,7 @@ async fn proxy_of(addr: SocketAddr, limits: Limits, prose: bool) -> Server {
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
-/// Asks for as many answers as there are, at a time.
+/// Sends `ANSWERS` requests at the same time.
 async fn ask_together(addr: SocketAddr, request: &str) -> Vec<String> {
     let client = || {
         let request = request.to_owned();

@@ -1,4 +1,4 @@
-//! The operator's page: what it shows of answers, to whom, how much it keeps, and how it stops an
+//! The operator's page: its view of answers, its access, its bounds, and its button that stops an
 //! answer.
 
 mod browser;
@@ -75,7 +75,7 @@ fn asked_as(id: &str, body: &str) -> String {
     post(body).replace("host: h", &format!("host: h\r\nx-request-id: {id}"))
 }
 
-/// The answer `[1, 2` is cut, and continued by repeating all of it.
+/// The answer `[1, 2` is cut, and the continuation repeats the whole text.
 async fn cut_and_joined() -> Raw {
     Raw::new(vec![
         stream(&(chunk("[1, 2") + &finish("length"))),
@@ -138,8 +138,8 @@ async fn facts_are_shown_and_no_text_by_default() {
     }
 }
 
-/// What an upstream calls the end of an answer is its own text, and a byte that the grammar refuses
-/// is the model's.
+/// The upstream's word for the end of an answer is its own text, and a byte that the grammar
+/// refuses is the model's.
 #[tokio::test]
 async fn words_of_an_upstream_are_no_facts() {
     let calls = || {
@@ -266,7 +266,7 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
     );
 }
 
-/// A reader gets what is added while it comes, and no more.
+/// A reader gets each addition as it arrives, and nothing else.
 #[tokio::test]
 async fn patches_follow_an_answer() {
     let (more, rest) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -1,4 +1,4 @@
-//! What is sent for a request, and what comes back unchanged.
+//! The parts of a request and of its answer that pass unchanged.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ async fn nothing_in_a_request_chooses_the_upstream() {
     assert_eq!(raw.state.borrow().requests, 0);
 }
 
-/// A client that asks for a WebSocket is told that there is none. Without its upgrade headers the
-/// request would mean something else.
+/// The proxy tells a client that it supports no WebSocket. Without its upgrade headers the request
+/// would mean something else.
 #[tokio::test]
 async fn a_websocket_is_refused_with_the_reason() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
@@ -338,7 +338,7 @@ async fn what_is_too_large_is_streamed_through() {
         let (sent, _) = body_of(&raw.request(0));
         assert_eq!(sent, ASK);
     }
-    // A whole answer that is larger than what is read.
+    // A whole answer that exceeds the read limit.
     let body = format!(
         r#"{{"choices":[{{"message":{{"content":"[{}"}},"finish_reason":"length"}}]}}"#,
         "1, ".repeat(500)
@@ -554,7 +554,7 @@ async fn a_connection_is_used_again() {
     }
 }
 
-/// Some servers close a connection behind each answer and do not say so.
+/// Some servers close a connection behind each answer without a `Connection: close`.
 #[tokio::test]
 async fn an_upstream_that_closes_behind_each_answer() {
     let answer = || vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")];
@@ -730,7 +730,7 @@ async fn odd_wires() {
         let proxy = raw.proxy(Limits::default()).await;
         let (body, whole) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
         assert!(!whole, "{body}");
-        // A reset may drop what the kernel held.
+        // A reset may drop bytes in the kernel's buffers.
         assert!(
             if reset {
                 prose.starts_with(&body)

@@ -39,7 +39,7 @@ fn broken(body: &str) -> Vec<Piece> {
     vec![send(format!("{head}{:x}\r\n{body}\r\n", body.len()))]
 }
 
-/// Returns what a client gets, and the requests that the upstream got.
+/// Returns the client's answer and the upstream's requests.
 async fn asked(prose: Prose, answers: Vec<Vec<Piece>>) -> (String, bool, Vec<String>) {
     let upstream = Raw::new(answers).await;
     let proxy = upstream
@@ -61,7 +61,7 @@ async fn prose_that_breaks_off_at_a_byte_goes_on_where_its_anchor_comes_again() 
         let delivered = text_of(&first[..first.rfind("\n\n").map_or(0, |at| at + 2)]);
         let is_finished = first.contains("\"stop\"}],\"id\"")
             || first.matches("\n\n").count() >= whole.matches("\n\n").count() - 1;
-        // The model repeats the last letters, and goes on.
+        // The model repeats the last letters, and continues.
         let from = delivered.trim_end().len().saturating_sub(48);
         let rest = events(&TEXT[from..]);
         let (body, ended, requests) = asked(
@@ -84,7 +84,7 @@ async fn prose_that_breaks_off_at_a_byte_goes_on_where_its_anchor_comes_again() 
             requests.len() == calls && requests[1].contains("overlap_context"),
             "{requests:?}"
         );
-        // Without the setting the client has what came, and sees that it is not all.
+        // Without the setting the client has the delivered text and sees that it is incomplete.
         let (body, ended, requests) = asked(Prose::Pass, vec![broken(first)]).await;
         assert_eq!(
             (text_of(&body), ended, requests.len()),

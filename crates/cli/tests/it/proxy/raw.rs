@@ -1,4 +1,4 @@
-//! Peers that speak bytes: an upstream that sends what a test wrote down, and a client that sends a
+//! Peers that speak bytes: an upstream that sends a test's script, and a client that sends a
 //! request verbatim.
 
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(super) fn send(bytes: impl Into<Vec<u8>>) -> Piece {
     Piece::Send(bytes.into())
 }
 
-/// What was received so far.
+/// The bytes received up to now.
 type Kept<T> = Arc<Mutex<Vec<T>>>;
 
 /// Answers each request in turn with the next list of pieces, then closes the connection.
@@ -66,7 +66,7 @@ impl Raw {
     pub(super) async fn new(answers: Vec<Vec<Piece>>) -> Self {
         super::logged::watch_the_log();
         let socket = TcpSocket::new_v4().unwrap();
-        // The connections inherit this, so that few bytes are in flight that nobody has read.
+        // The connections inherit this, so that few unread bytes are in flight.
         socket.set_send_buffer_size(1 << 16).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(64).unwrap();
@@ -209,7 +209,7 @@ pub(super) async fn connect(addr: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Returns a client whose own buffer is small, so that what it does not read stays with the proxy.
+/// Returns a client with a small buffer, so that its unread bytes stay with the proxy.
 pub(super) async fn connect_narrow(addr: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();

@@ -1,4 +1,4 @@
-//! Reading the configuration again: what changes for whom, and what is wrong.
+//! Reading the configuration again: its effect on running and later requests, and its errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use super::routes::{named, with_routes};
 const LOOPBACK: std::net::SocketAddr =
     std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// A configuration that a test changes. `{0}` stands for the other upstream.
+/// A configuration that a test changes. The test replaces `{0}` by the other upstream.
 #[derive(Clone, Default)]
 struct File(Arc<Mutex<String>>);
 
@@ -97,7 +97,7 @@ async fn the_next_request_is_answered_by_the_new_routes() {
     file.write("");
     assert_eq!(proxy.reloader().reload().await, Ok(vec![]));
     assert_eq!(upstream_of(&proxy).await, "base");
-    // What was measured before counts on.
+    // The counters continue from their values before the change.
     let counted = |route: &str, upstream: &Raw, count: u32| {
         format!(
             "route=\"{route}\",upstream=\"{}\",status=\"200\"}} {count}\n",
@@ -206,7 +206,7 @@ async fn pages_and_other_methods_reload_nothing() {
         );
     }
     assert_eq!(upstream_of(&proxy).await, "base");
-    // The main listener knows nothing of it.
+    // The main listener does not serve the page.
     let answer = exchange(
         proxy.addr(),
         "POST /reload HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::raw::*;
 
-/// One row: what it is, the bytes, the statuses of the answers in turn, and the request lines that
+/// One row: its name, the bytes, the statuses of the answers in turn, and the request lines that
 /// the upstream sees, without their version.
 type Row = (
     &'static str,
@@ -210,7 +210,7 @@ fn codings() -> Vec<Row> {
             BAD,
             NONE,
         ),
-        // `TE` says what the client can read of an answer. Nothing needs to be done for it.
+        // `TE` lists the codings that the client can read. The proxy may ignore it.
         (
             "TE is not about this body",
             head("TE: gzip, chunked"),
@@ -307,7 +307,7 @@ fn heads() -> Vec<Row> {
             OK,
             GET,
         ),
-        // hyper reads a line feed as a line end, as RFC 9112 allows. What goes out has both
+        // hyper reads a line feed as a line end, as RFC 9112 allows. The forwarded request has both
         // characters.
         (
             "line feeds alone",
@@ -676,8 +676,8 @@ async fn a_body_whose_chunks_are_wrong_is_never_whole() {
     }
 }
 
-/// What a server that decodes makes of a target: each round of percent-decoding, with `\` as `/`
-/// and without what follows `;`, `?`, `#` or NUL in a segment.
+/// A target as a decoding server resolves it: each round of percent-decoding, with `\` as `/` and
+/// each segment cut at `;`, `?`, `#` or NUL.
 fn resolved(target: &str, rounds: usize) -> String {
     let mut path = target.split('?').next().unwrap().to_owned();
     for _ in 0..rounds {
@@ -706,8 +706,8 @@ fn resolved(target: &str, rounds: usize) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// Each way to write `../` in front of a server that decodes: none leads out of the prefix, and all
-/// are told why.
+/// Each spelling of `../` in front of a server that decodes: none leads out of the prefix, and each
+/// error gives the reason.
 #[tokio::test]
 async fn no_path_leaves_the_prefix_of_a_server_that_decodes() {
     let raw = Raw::new(vec![

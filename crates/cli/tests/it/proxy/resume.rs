@@ -76,7 +76,7 @@ fn status(response: &str) -> &str {
         .unwrap_or(response)
 }
 
-/// Writes events as a kept answer has them, the first of them with the number `first`.
+/// Writes events with the numbers of a kept answer, the first one with the number `first`.
 fn numbered(events: &[String], first: usize) -> String {
     let numbered = events.iter().enumerate().map(|(n, event)| {
         let event = event.strip_suffix("\n\n").unwrap();
@@ -183,9 +183,9 @@ async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
     );
 }
 
-/// Asks for a kept answer and reads its first two events, with a second client, too, who has come
-/// back after the first one. Returns the id of the answer, and the clients with what they have
-/// read.
+/// Asks for a kept answer and reads its first two events, with a second client, too, which
+/// reconnects after the first event. Returns the answer's id, and the clients with the text that
+/// they have read.
 async fn two_readers(proxy: &Server) -> (String, [(TcpStream, String); 2]) {
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
@@ -219,7 +219,7 @@ async fn a_client_comes_back_before_the_first_event() {
     .to_owned();
     drop(client);
     let mut readers = Vec::new();
-    // Both know the stream, and neither has an event of it.
+    // Both clients know the stream, and neither has received an event.
     for headers in [String::new(), after("")] {
         let mut reader = connect(proxy.addr()).await;
         reader
@@ -296,7 +296,7 @@ async fn a_kept_answer_goes_on_without_its_client() {
         );
         assert!(!rest.contains("id: 1-2"), "{rest}");
     }
-    // After the end: whatever a client has, it gets what it lacks.
+    // After the end: each client gets the events that it lacks.
     let events = five();
     for has in 0..=5 {
         let headers = if has == 0 {
@@ -352,7 +352,7 @@ async fn an_answer_that_is_cut_is_completed_without_its_client() {
     proxy.shutdown().await;
 }
 
-/// An answer that ends as a lost connection does, does so for whoever reads it later.
+/// An answer that ends like a lost connection ends so for a later reader, too.
 #[tokio::test]
 async fn an_answer_that_broke_off_stays_broken() {
     let raw = Raw::new(vec![vec![
@@ -400,7 +400,7 @@ async fn nothing_is_kept_unless_the_operator_allows_it_and_the_request_asks() {
     let (_raw, proxy, _) = waiting(1, keeping()).await;
     let response = exchange(proxy.addr(), &with(&post(ASK), "x-restitch-keep: soon")).await;
     assert_eq!(status(&response), "400 Bad Request");
-    // More than the operator allows is granted as far as that.
+    // The proxy grants at most the operator's limit.
     let (_raw, proxy, go) = waiting(1, keeping()).await;
     go.notify_one();
     let response = exchange(proxy.addr(), &with(&post(ASK), "x-restitch-keep: 3600")).await;
@@ -530,7 +530,7 @@ async fn delete_stops_an_answer() {
     let response = exchange(proxy.addr(), &about("DELETE", &id, "")).await;
     assert_eq!(status(&response), "204 No Content");
     raw.wait(|state| state.left == 1).await;
-    // Whoever reads it loses the connection: the answer is not whole.
+    // A reader loses the connection: the answer is not whole.
     let rest = read_to_end(&mut client).await;
     assert!(!rest.ends_with("0\r\n\r\n"), "{rest}");
     for method in ["GET", "HEAD", "DELETE"] {
@@ -685,7 +685,7 @@ async fn kept_answers_are_bounded() {
     proxy.shutdown().await;
 }
 
-/// A proxy that is told to stop ends the answers that nobody reads.
+/// A proxy that stops ends the answers without readers.
 #[tokio::test]
 async fn answers_without_readers_end_with_the_proxy() {
     for threads in [0, 2] {
@@ -744,7 +744,7 @@ async fn silence_is_told_to_whoever_reads() {
     read_until(&mut reader, ": keep-alive\n\n").await;
     go.notify_one();
     read_to_end(&mut reader).await;
-    // Comments are no events: nobody gets them again.
+    // A comment is not an event: the proxy does not send it again.
     let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
     assert_eq!(body_of(&response), (numbered(&five(), 1), true));
     proxy.shutdown().await;
@@ -788,7 +788,7 @@ async fn a_response_is_retrieved_by_its_own_id() {
     }
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
     assert_eq!(body_of(&rest).0, whole);
-    // What is deleted there is not kept here either. The upstream answers.
+    // The upstream deletes the answer, so the proxy drops its copy. The upstream responds.
     let delete =
         format!("DELETE /v1/responses/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     exchange(
@@ -798,7 +798,7 @@ async fn a_response_is_retrieved_by_its_own_id() {
     .await;
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
     assert!(!rest.contains("response.completed"), "{rest}");
-    // What is not ours passes: another caller, another id, a body that is not streamed.
+    // Requests about other answers pass: another caller, another id, a body that is not streamed.
     let raw = Raw::new(vec![stream("data: theirs\n\n"); 3]).await;
     let proxy = raw.proxy(keeping()).await;
     for other in [

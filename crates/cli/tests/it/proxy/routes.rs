@@ -9,8 +9,8 @@ use super::logged::{Log, listen};
 use super::raw::*;
 use crate::proxy::made::TestProxy;
 
-/// Returns a proxy in front of `base` with the routes of a configuration, in which `{0}` stands for
-/// the first other upstream.
+/// Returns a proxy in front of `base` with the routes of a configuration, where `{0}` is the first
+/// other upstream.
 async fn routed(base: &Raw, others: &[&Raw], routes: &str) -> Server {
     with_routes(base.unbound(Limits::default()), others, routes)
         .bind(([127, 0, 0, 1], 0).into())
@@ -132,7 +132,7 @@ async fn the_first_route_that_matches_answers() {
             model("claude-3", ""),
             "b",
         ),
-        // No request of the API: nobody knows its model.
+        // The body is not a request of the API, so its model is unknown.
         (chat, "", "not json".to_owned(), "base"),
     ] {
         let answer = exchange(proxy.addr(), &request(path, line, &body)).await;
@@ -142,7 +142,7 @@ async fn the_first_route_that_matches_answers() {
             "{path} {line} {body}: {answer}"
         );
     }
-    // The path is below each upstream's own, and what is for the proxy stays there.
+    // The path is below each upstream's own, and the headers for the proxy go no further.
     assert!(
         base.request(0)
             .starts_with("POST /prefix/v1/chat/completions HTTP/1.1\r\n"),
@@ -267,7 +267,7 @@ async fn a_route_says_what_is_joined_repaired_and_waited_for() {
     let repaired = || vec![stream(&(chunk("[1, 2,]") + &finish("stop")))];
     let silent = || vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
     for (setting, answers, text, told) in [
-        // The document begins again, which is not what was asked for.
+        // The document begins again, although the request asks for its rest.
         (
             "",
             vec![cut(begun, 20), again()],
@@ -287,7 +287,7 @@ async fn a_route_says_what_is_joined_repaired_and_waited_for() {
             "[1, 2]",
             "\"status\":\"complete\"",
         ),
-        // The second call says nothing more.
+        // The second call brings no more text.
         (
             "max_total_time = 0.3",
             vec![cut("[1, 2", 20), silent()],
@@ -339,7 +339,8 @@ async fn tokens_that_nobody_tells_are_estimated() {
     assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
 }
 
-/// A call for the rest may be as long as its share leaves, and is ended where its text is longer.
+/// A call for the rest may use its share of the bytes, and the proxy ends it where its text is
+/// longer.
 #[tokio::test]
 async fn a_share_bounds_the_call_for_the_rest() {
     let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":40,");
@@ -387,8 +388,8 @@ async fn a_share_bounds_the_call_for_the_rest() {
     base.wait(|state| state.left == 1).await;
 }
 
-/// What a provider tells while its answer runs is not what the answer costs: the text of a call
-/// that breaks off counts.
+/// Usage that a provider reports early is not the answer's cost: for a call that breaks off, its
+/// text counts.
 #[tokio::test]
 async fn a_call_that_breaks_off_counts_by_its_text() {
     let routes = "[[route]]\nmax_extra_share = 1\n";
@@ -423,7 +424,7 @@ async fn a_call_that_breaks_off_counts_by_its_text() {
     has_limits(&base, [60, 60, 40]);
 }
 
-/// On the Messages wire, `message_start` tells of one token.
+/// On the Messages wire, `message_start` reports one token.
 #[tokio::test]
 async fn the_first_event_of_messages_is_no_measure() {
     let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"a\",\"type\":\"message\",\
@@ -449,7 +450,7 @@ async fn the_first_event_of_messages_is_no_measure() {
     assert!(further.contains("\"max_tokens\":40,"), "{further}");
 }
 
-/// The same before any text: what the reasoning cost is not known.
+/// The same before any text: the cost of the reasoning is unknown.
 #[tokio::test]
 async fn a_call_that_breaks_off_in_its_reasoning_is_no_measure() {
     let event = |data: serde_json::Value| {

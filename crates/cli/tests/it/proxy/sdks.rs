@@ -1,8 +1,8 @@
-//! The official clients, and frameworks on top of them, against the proxy: `tests/sdks` has the
-//! scripts that ask.
+//! The official clients, and frameworks on top, against the proxy: `tests/sdks` has the scripts
+//! that ask.
 //!
-//! `scripts/test-tools` installs the packages of each ecosystem. Where they are missing, or their
-//! pins have changed, the test says that it is skipped.
+//! `scripts/test-tools` installs the packages of each ecosystem. Where packages are missing, or
+//! their pins have changed, the test reports that it is skipped.
 
 mod replay;
 
@@ -24,7 +24,7 @@ const RUNS: Duration = Duration::from_secs(120);
 /// Where answers are given up. The byte is in the middle of a member's name.
 const CUT: usize = 90;
 
-/// What an API of a script shows of an answer.
+/// The part of an answer that a script's API shows.
 #[derive(Clone, Copy)]
 enum Shows {
     /// The text of a stream.
@@ -95,20 +95,20 @@ impl Shows {
     }
 }
 
-/// What an API shows of an answer that can't be completed.
+/// An API's view of an answer that can't be completed.
 #[derive(Clone, Copy)]
 enum Incomplete {
     /// The text or the arguments up to the cut, and a finish of this name.
     Finish(&'static str),
     /// An exception of this name.
     Raises(&'static str),
-    /// Nothing tells the client that something is missing, also without a proxy.
+    /// The client gets no sign of the missing part, even without a proxy.
     Silent,
 }
 use Incomplete::{Finish, Raises, Silent};
 
-/// A function of a script: its name, what it shows, and the finish of a whole and of an incomplete
-/// answer.
+/// A function of a script: its name, the part that it shows, and the finish of a whole and of an
+/// incomplete answer.
 type Api = (&'static str, Shows, &'static str, Incomplete);
 
 const PYTHON: &[Api] = &[
@@ -292,12 +292,12 @@ async fn official_javascript_clients_get_whole_answers() {
     }
 }
 
-/// One question, and what must be seen of its answer.
+/// One question, and the answer that a client must see.
 struct Case {
     api: &'static str,
     script: String,
     shows: Shows,
-    /// The finish of a whole answer, or what is seen of one that can't be completed.
+    /// The finish of a whole answer, or a client's view of an answer that can't be completed.
     expected: Result<&'static str, Incomplete>,
     /// Seconds of silence after which the client gives up.
     timeout: f32,
@@ -335,7 +335,7 @@ impl Case {
             Err(Raises(name)) => assert_eq!(seen["error"], name, "{context}"),
             Err(Finish(finish)) => {
                 assert_eq!(seen["finish"], finish, "{context}");
-                // The arguments stay open: nobody takes them for a call.
+                // The arguments stay open, so no client takes them for a call.
                 let cut = &DOCUMENT[..CUT];
                 let (text, calls) = if self.shows.behaviour() == "answer" {
                     (cut, json!([]))
@@ -412,7 +412,7 @@ fn plain(value: &Value) -> String {
     value.to_string().replace("-2500.0", "-2500")
 }
 
-/// Lets a script ask all questions of the cases, and checks what it saw.
+/// Lets a script ask all questions of the cases, and checks its output.
 async fn check(command: &mut Command, folder: &Path, cases: &[Case]) {
     let mut limits = Limits::default().with_keep_alive_interval(Duration::from_millis(200));
     limits.keep.max_keep_time = Duration::from_secs(60);
@@ -462,8 +462,8 @@ async fn check_with(
     println!("{} answers, through {versions}", cases.len());
 }
 
-/// Lets a script ask all questions. Returns the versions of its clients, and what it saw of each
-/// answer. The questions are kept under a name of their own.
+/// Lets a script ask all questions. Returns the versions of its clients, and its view of each
+/// answer. The questions have a file name of their own.
 async fn answers(
     command: &mut Command,
     folder: &Path,
@@ -510,7 +510,7 @@ fn javascript() -> Result<PathBuf, String> {
 }
 
 /// Returns the folder of packages that `scripts/test-tools` has installed from these pins. `Err`
-/// says what is wrong.
+/// names the problem.
 fn installed(name: &str, pins: &[&str]) -> Result<PathBuf, String> {
     let folder = restitch_testing::root()
         .join("target/test-tools")

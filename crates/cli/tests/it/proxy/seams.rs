@@ -1,8 +1,7 @@
 //! Seams over sockets: documents that are cut anywhere and continued in every style.
 //!
-//! A client gets the document's value, or a report that it did not. It must never get another value
-//! that is reported as complete; where a style leaves no evidence of that, the case is counted
-//! instead.
+//! A client gets the document's value, or an error. It must never get another value that the proxy
+//! reports as complete; where a style makes such a value undetectable, the test counts the case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +39,7 @@ struct Scene {
     proxy: restitch_proxy::Server,
 }
 
-/// What one conversation does.
+/// A conversation's parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     scene: usize,
@@ -218,7 +217,7 @@ async fn every_style_gives_the_document_or_says_that_it_does_not() {
         !is_open(style) && NOT_YET.iter().all(|(not_yet, _)| *not_yet != style)
     };
 
-    // The server did what the script says: each style answered its first continuations.
+    // The server followed the script: each style answered its first continuations.
     let calls: Vec<_> = scenes.iter().flat_map(|scene| scene.sim.calls()).collect();
     let steps: Vec<String> = calls
         .iter()

@@ -1,4 +1,4 @@
-//! What an operator sees of each request: one line with what happened, and an id on every line.
+//! The operator's log: one line per request with its outcome, and an id on every line.
 
 use restitch::Limits;
 use tokio::io::AsyncWriteExt;
@@ -15,7 +15,7 @@ fn named(id: &str) -> String {
     )
 }
 
-/// Waits until the log has a text, and returns all of it.
+/// Waits until the log has a text, and returns the whole log.
 async fn logged(log: &Log, text: &str) -> String {
     for _ in 0..1000 {
         let seen = log.0.lock().unwrap().clone();
@@ -116,7 +116,7 @@ async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
         told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""),
         "{told}"
     );
-    // What the upstream says stays as it is.
+    // The proxy does not change the upstream's text.
     let passed = exchange(
         proxy.addr(),
         "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",

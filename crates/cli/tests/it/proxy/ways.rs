@@ -1,5 +1,4 @@
-//! How the rest is asked for, what a refusal says about a model, and what a request's headers ask
-//! of the proxy.
+//! The strategy of a continuation, a model's limits in a refusal, and the proxy's request headers.
 
 use std::time::Duration;
 
@@ -894,8 +893,8 @@ async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
     }
 }
 
-/// The client of a whole answer sees in its headers how the answer came about, since what was
-/// closed parses, too.
+/// The headers of a whole answer tell the client how the answer came about, since a closed document
+/// parses, too.
 #[tokio::test]
 async fn a_whole_answer_tells_how_it_came_about() {
     for (script, status, calls, failures) in [
@@ -931,8 +930,7 @@ async fn a_whole_answer_tells_how_it_came_about() {
     assert!(!answer.contains("x-restitch"), "{answer}");
 }
 
-/// A model server that imitates a provider, and a proxy in front of it that knows them as a row
-/// does.
+/// A model server that imitates a provider, and a proxy in front with the provider's row.
 struct Scene {
     sim: restitch_sim::Server,
     proxy: restitch_proxy::Server,
@@ -952,7 +950,7 @@ impl Scene {
         ask(&self.proxy.url(), &request(true, prompt)).await
     }
 
-    /// Returns the statuses of all calls, and how many of them were re-prompts.
+    /// Returns the statuses of all calls, and the number of re-prompts.
     fn calls(&self) -> (Vec<u16>, usize) {
         let calls = self.sim.calls();
         let statuses = calls
@@ -969,7 +967,7 @@ impl Scene {
     }
 }
 
-/// Returns what the table says about the provider that a profile imitates.
+/// Returns the table's row for the provider that a profile imitates.
 fn row_of(profile: ProviderProfile) -> Row {
     let (model, host) = match profile {
         ProviderProfile::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
@@ -1117,8 +1115,7 @@ async fn thoughts_and_progress_of_a_model() {
     assert_eq!(scene.calls(), (vec![200, 200, 200], 2));
 }
 
-/// A lost connection to a server that keeps its streams is made again, and goes on at the next
-/// byte.
+/// The proxy reattaches to a server that keeps its streams, and continues at the next byte.
 #[tokio::test]
 async fn a_kept_stream_is_attached_to_again() {
     let whole = chunk("[1, ") + &chunk("2, 3]") + &finish("stop");

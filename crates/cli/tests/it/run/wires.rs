@@ -15,7 +15,7 @@ use crate::cli::{Ran, folder, run};
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Größe \"7\" 😀"}, {"id": 3, "name": "Cilli\n\u0041"}, {"id": 4, "name": "Dora"}]}"#;
 
-/// An API, and what a server sees of a first request to it.
+/// An API, and the server's view of a first request to it.
 struct Expected {
     dialect: &'static str,
     /// The path below `/v1`.

@@ -1,4 +1,4 @@
-//! The APIs, as tables of what differs between them. Their readers are written for these tests.
+//! The APIs, as tables of their differences. Their readers are written for these tests.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::readers::{
     anthropic, chat, cohere, completions, gemini, lines, ollama, response, responses,
 };
 
-/// What a stream or a body has.
+/// The content of a stream or a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) text: String,

@@ -258,7 +258,7 @@ async fn continuations_on_every_wire() {
     for family in ALL {
         let mut turns = vec![("user", "a document\n"), ("assistant", &DOCUMENT[..11])];
         let expected = match family.name {
-            // There the prompt goes on with the answer.
+            // There the answer follows the prompt directly.
             "completions" => &DOCUMENT[11..19],
             _ => {
                 turns.push(("user", question));
@@ -280,8 +280,8 @@ async fn continuations_on_every_wire() {
             "{}",
             family.name
         );
-        // Text that is not the document's is rejected. In a prompt it can't be told from the
-        // prompt.
+        // The server rejects text that differs from the document. In a prompt it can't tell the two
+        // apart.
         if !family.body_path.contains("generate") || family.name.starts_with("gemini") {
             let mut turns = turns;
             turns[1].1 = r#"{"a": [1, 3"#;
@@ -336,7 +336,7 @@ async fn values_are_kept_back_until_they_are_whole() {
     }
 }
 
-/// The order of the events of one turn.
+/// The order of a turn's events.
 #[tokio::test]
 async fn a_turn_of_the_messages_api() {
     let family = ALL.iter().find(|family| family.name == "messages").unwrap();

@@ -1,4 +1,4 @@
-//! A strict reader of the text format of OpenMetrics, as far as the proxy writes it.
+//! A strict reader of the part of the OpenMetrics text format that the proxy writes.
 
 use std::collections::BTreeMap;
 
@@ -164,7 +164,7 @@ impl Exposition {
         values
     }
 
-    /// Returns those of the values of which something was counted.
+    /// Returns the label's values whose count is above zero.
     pub(super) fn counted(&self, name: &str, label: &str) -> Vec<&str> {
         let is_counted = |value: &&str| self.sum(name, &[(label, *value)]) > 0.0;
         self.values(name, label)
@@ -232,7 +232,7 @@ fn sample(line: &str) -> (String, Labels, f64) {
     )
 }
 
-/// Reads a label's value up to its closing quote. Returns what follows, too.
+/// Reads a label's value up to its closing quote. Returns the rest, too.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut letters = text.char_indices();

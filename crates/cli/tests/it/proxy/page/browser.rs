@@ -153,7 +153,7 @@ async fn a_hostile_answer_stays_text() {
             .await,
         1
     );
-    // What is shown is bounded, and the first of it is not shown any more.
+    // The page bounds the shown text and drops its beginning.
     let shown = browser
         .run("return document.querySelector('pre').textContent.length")
         .await

@@ -138,7 +138,7 @@ impl Browser {
         self.act("POST", "/url", json!({"url": url})).await;
     }
 
-    /// Runs a script of the test, and returns what it returns.
+    /// Runs a script of the test, and returns its result.
     pub(in super::super) async fn run(&self, script: &str) -> Value {
         self.act(
             "POST",
@@ -179,7 +179,7 @@ impl Browser {
         .await;
     }
 
-    /// Returns what the browser has to say: refused requests, errors of scripts.
+    /// Returns the browser's complaints: refused requests, errors of scripts.
     pub(in super::super) async fn complaints(&self) -> Vec<String> {
         let log = self
             .act("POST", "/se/log", json!({"type": "browser"}))

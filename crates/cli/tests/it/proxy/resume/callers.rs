@@ -1,11 +1,11 @@
-//! Who finds a kept answer by its request.
+//! Callers that may find a kept answer by its request.
 
 use super::super::Setup;
 use super::super::raw::*;
 use super::*;
 
-/// A request without a credential is anybody's: whoever sends it again is not known to be the same
-/// caller.
+/// A request without a credential has no known caller: the proxy can't tell whether a repeated
+/// request comes from the same one.
 #[tokio::test]
 async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
     for none in [

@@ -29,7 +29,7 @@ async fn a_client_reads_from_offsets() {
         (offset(&head), offset(&ask("offset=now").await)),
         (tail.as_str(), tail.as_str())
     );
-    // It waits for what comes.
+    // The poll waits for the next event.
     let mut poll = connect(proxy.addr()).await;
     poll.write_all(bytes(&id, &format!("offset={tail}&live=long-poll")).as_bytes())
         .await
@@ -59,7 +59,7 @@ async fn a_client_reads_from_offsets() {
         events.contains("event: data\ndata:data: {") && events.contains("\"streamClosed\":true"),
         "{events}"
     );
-    // All of it, its end, and nothing for who has it.
+    // The whole text and its end; the reply for a client that has all events is empty.
     let whole = ask("offset=-1").await;
     assert_eq!(body_of(&whole), (numbered(&five(), 1), true));
     assert_eq!(header(&whole, "stream-closed"), "true");

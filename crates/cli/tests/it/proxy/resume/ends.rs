@@ -1,5 +1,4 @@
-//! How kept answers end: with their task, with the proxy, by the operator, and what is measured of
-//! them.
+//! How kept answers end: with their task, with the proxy, by the operator; and their metrics.
 
 use std::net::SocketAddr;
 
@@ -29,7 +28,7 @@ async fn ask_and_be_left(proxy: &Server, request: &str) -> String {
     header(&seen, "x-restitch-stream").to_owned()
 }
 
-/// An answer whose task ends early is told as one that broke off, at once.
+/// The proxy reports an answer whose task ends early as broken off, without delay.
 #[tokio::test]
 async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
     let go = Arc::new(Notify::new());
@@ -123,7 +122,7 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
     assert!(stopped.await.unwrap());
 }
 
-/// In memory nobody can go on with a kept answer: it ends as all others do.
+/// In memory no other process can resume a kept answer: it ends as all others do.
 #[tokio::test]
 async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
     let held = vec![

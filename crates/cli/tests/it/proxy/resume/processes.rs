@@ -56,7 +56,7 @@ impl Process {
             panic!("the proxy does not start");
         };
         let url = timeout(HANGS, url).await.unwrap();
-        // Nobody reads its log, and a full pipe would stop it.
+        // The test must drain the log, since a full pipe would stop the process.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { child, url }
     }

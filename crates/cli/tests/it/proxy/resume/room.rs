@@ -50,7 +50,7 @@ pub(super) async fn reads_on(store: &str) {
     let (id, [(mut client, mut seen), (mut reader, mut again)]) = two_readers(&proxy).await;
     go.notify_one();
     seen += &read_until(&mut client, "id: 1-20\n\n").await;
-    // The answer runs on, and is not kept: who has left does not find it.
+    // The answer runs on, and is not kept: a client that has left does not find it.
     for method in ["GET", "HEAD"] {
         let response = exchange(proxy.addr(), &about(method, &id, "")).await;
         assert_eq!(status(&response), "410 Gone", "{method}: {response}");
@@ -73,8 +73,8 @@ pub(super) async fn reads_on(store: &str) {
     );
 }
 
-/// Events may come faster than they are read, and be large: what makes room for them is with the
-/// client by then.
+/// Events may arrive faster than the client reads, and be large: the client has an event before the
+/// proxy drops it for a newer one.
 #[tokio::test]
 async fn large_events_reach_who_is_connected() {
     for (limit, sizes) in [
@@ -132,7 +132,7 @@ async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     assert!(proxy.shutdown().await);
 }
 
-/// The store remembers as many answers that are gone as may be kept.
+/// The store remembers at most `max_kept_answers` evicted answers.
 #[tokio::test]
 async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
     let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();
@@ -182,7 +182,7 @@ async fn ended_answers_make_room_for_those_that_run() {
 
 pub(super) async fn make_room(store: &str) {
     let mut limits = keeping();
-    // Room for one of the answers: what one holds in this process, or in the server.
+    // Room for one answer: its size in this process, or in the server.
     limits.keep.max_kept_bytes = if store.starts_with("redis") {
         1300
     } else {

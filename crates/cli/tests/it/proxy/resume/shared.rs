@@ -32,7 +32,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server. `None`, which is told, if there is no program for it.
+    /// Starts a server. Returns `None`, with a message, if its program is missing.
     pub(super) async fn start() -> Option<Self> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -272,7 +272,7 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
     timeout(HANGS, refused)
         .await
         .expect("the process notices no fence");
-    // Only what is in the log is sent: an opening, two events, a fence.
+    // The proxy sends only the log's entries: an opening, two events, a fence.
     assert_eq!(
         redis.say(&format!("XLEN restitch:{{{id}}}:log")).await,
         ":4\r\n"

@@ -1,5 +1,5 @@
-//! Clients that are behind their answer: it is kept as long as they are connected, and can be
-//! stopped.
+//! Clients that are behind their answer: the proxy keeps it while they are connected, and can stop
+//! it.
 
 use tokio::net::TcpStream;
 
@@ -7,7 +7,7 @@ use super::super::page::{LOOPBACK, stop, wait_for as wait_for_answer};
 use super::super::raw::*;
 use super::*;
 
-/// Events that do not fit into what the system buffers for a client that does not read: 8 MiB.
+/// Events that exceed the system's buffers for a client that does not read: 8 MiB.
 fn large() -> Vec<String> {
     let mut events = vec![chunk(&"x".repeat(1 << 16)); 128];
     let finish = finish("stop");
@@ -16,7 +16,7 @@ fn large() -> Vec<String> {
     events
 }
 
-/// Begins an answer for a client that reads no more than its head. Returns the client, what it has
+/// Begins an answer for a client that reads only its head. Returns the client, the text that it has
 /// read, and the answer's id.
 async fn begun(proxy: &Server, ask: &str) -> (TcpStream, String, String) {
     let mut client = connect_narrow(proxy.addr()).await;
@@ -55,7 +55,7 @@ pub(super) async fn makes_no_room(store: &str) {
         .unwrap();
     let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
     wait_for(&proxy, &id, "whole").await;
-    // There is no room for both: the second one goes on for its client, and is not kept.
+    // There is no room for both: the second one continues for its client, and is not kept.
     let second = exchange(proxy.addr(), &ask_kept()).await;
     assert!(
         body_of(&second) == (numbered(&events, 1), true),
@@ -141,7 +141,7 @@ async fn a_client_that_is_behind_loses_nothing_of_a_longer_answer() {
         "the answer is not whole"
     );
     wait_for(&proxy, &id, "whole").await;
-    // Of what is kept the first events are gone.
+    // The store has dropped the first events.
     let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
     assert!(
         status(&response) == "410 Gone" && response.contains("max_kept_answer_bytes"),

@@ -1,4 +1,4 @@
-//! What a client is told of an answer that is not kept, and limits that are read again.
+//! The reply to a client whose answer is not kept, and limits after a reload.
 
 use restitch_proxy::Loaded;
 use tokio::time::timeout;
@@ -51,8 +51,7 @@ async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
     }
 }
 
-/// The request decides, else its route, else the proxy. What the operator sets is allowed, whatever
-/// requests may ask for.
+/// The request decides, else its route, else the proxy. The operator's limit bounds each request.
 #[tokio::test]
 async fn a_route_says_how_long_its_answers_are_kept() {
     let routes = "[[route]]\nmodel = \"m\"\nkeep = 90\n[[route]]\nmodel = \"none\"\nkeep = 0\n";

@@ -102,13 +102,13 @@ impl Case {
         }
     }
 
-    /// Returns what tells the stream before the cut, and the client that reads it.
+    /// Returns the client, and its stream before the cut.
     fn before(&self) -> (&'static str, &str) {
         (self.api.0, self.row["from"].as_str().unwrap())
     }
 
-    /// Compares what the client made of the cut stream with `full`, and with what it made of the
-    /// whole one. Returns why the row says nothing about this client, if it does not.
+    /// Compares the client's result for the cut stream with `full`, and with its result for the
+    /// whole one. Returns the reason if the row does not apply to this client.
     fn check(&self, whole: &Value, seen: &Value) -> Result<(), String> {
         let (name, _, finish, _) = self.api;
         if whole.get("error").is_some() {

@@ -1,5 +1,5 @@
-//! How long what is on the server lives, and what becomes of an answer whose process is slow to say
-//! that it lives.
+//! How long entries on the server live, and the outcome for an answer whose process renews its
+//! lease late.
 
 use std::path::PathBuf;
 
@@ -119,8 +119,8 @@ impl Slow {
     }
 }
 
-/// Its process has said nothing for as long as a lease lasts, and ends it while another one begins
-/// to go on with it.
+/// The process has not renewed its lease in time, and ends the answer while another process begins
+/// to take it over.
 #[tokio::test]
 async fn an_answer_that_ends_before_it_is_taken_over_stays_whole() {
     let Some(redis) = Redis::start().await else {

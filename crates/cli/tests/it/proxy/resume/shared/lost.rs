@@ -4,7 +4,7 @@ use super::super::super::raw::*;
 use super::*;
 
 /// Asks for a kept answer, reads its first two events with two clients, breaks the server, and
-/// checks what both get.
+/// checks the rest that both get.
 async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
     let Some(mut redis) = Redis::start().await else {
         return;
@@ -84,7 +84,7 @@ async fn an_event_that_the_log_does_not_have_is_refused() {
         let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
         assert_eq!(status(&response), "200 OK", "{position}: {response}");
     }
-    // An answer without its log is gone, whatever the client has of it.
+    // An answer without its log is gone, even if a client has events from it.
     redis.say(&format!("DEL restitch:{{{id}}}:log")).await;
     let response = exchange(b.addr(), &about("GET", &id, &after("1-2"))).await;
     assert_eq!(status(&response), "410 Gone", "{response}");

@@ -1,4 +1,4 @@
-//! Answers that another process goes on with, and the room that answers take on the server.
+//! Answers that another process takes over, and their room on the server.
 
 use serde_json::{Value, json};
 
@@ -108,8 +108,8 @@ fn text(body: &str) -> String {
         .collect()
 }
 
-/// Whoever goes on with an answer asks the route's own upstream first, as for any rest, and then
-/// its fallbacks.
+/// A process that takes over an answer asks the route's own upstream first, as for any rest, and
+/// then its fallbacks.
 #[tokio::test]
 async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
     let Some(redis) = Redis::start().await else {
