@@ -5,11 +5,11 @@
 pub(super) struct Index {
     /// The newest position of each chain. The length is a power of two, or 0.
     heads: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<ChildEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct ChildEntry {
     hash: u32,
     /// The position before this one in its chain.
     before: u32,
@@ -29,13 +29,13 @@ impl Index {
             self.entries = entries;
         }
         let before = self.chain(hash, self.entries.len() as u32);
-        self.entries.push(Entry { hash, before });
+        self.entries.push(ChildEntry { hash, before });
     }
 
     /// Removes all positions from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         while self.entries.len() > length {
-            let Some(Entry { hash, before }) = self.entries.pop() else {
+            let Some(ChildEntry { hash, before }) = self.entries.pop() else {
                 return;
             };
             // The newest position of all is the newest of its chain.

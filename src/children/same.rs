@@ -30,12 +30,12 @@ pub fn same_value(a: &str, b: &str) -> bool {
 /// All values of a text, each before the values in it.
 struct Nodes<'a> {
     text: &'a str,
-    list: Vec<Node>,
+    list: Vec<SameNode>,
     /// The containers that are open while the text is read.
     open: Vec<usize>,
 }
 
-struct Node {
+struct SameNode {
     what: What,
     /// The key of a member, without its quotes.
     key: Span,
@@ -69,7 +69,7 @@ impl<'a> Nodes<'a> {
             .last()
             .map(|frame| frame.key)
             .unwrap_or_default();
-        self.list.push(Node {
+        self.list.push(SameNode {
             what,
             key,
             span,

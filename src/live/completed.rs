@@ -17,7 +17,7 @@ use crate::paths::Paths;
 /// A stream of the values that match a pattern, each available when it is complete. Made by
 /// [`LiveExt::completed`].
 #[must_use = "streams do nothing unless polled"]
-pub struct Completed<S: LiveExt, T>(Adapter<S, Found<T>>);
+pub struct Completed<S: LiveExt, T>(Adapter<S, FoundItem<T>>);
 
 impl<S: LiveExt, T> Completed<S, T> {
     pub(super) fn new(stream: S, pattern: &str) -> Self {
@@ -27,7 +27,7 @@ impl<S: LiveExt, T> Completed<S, T> {
         };
         let mut adapter = Adapter::new(
             stream,
-            Found {
+            FoundItem {
                 paths,
                 read: VecDeque::new(),
             },
@@ -51,13 +51,13 @@ impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
 
 /// Finds the matching values. Parses each when the reader asks for it, or before the document drops
 /// its text.
-struct Found<T> {
+struct FoundItem<T> {
     paths: Option<Paths>,
     /// Values that were parsed because their text was about to be dropped.
     read: VecDeque<Result<T, TypeError>>,
 }
 
-impl<T: DeserializeOwned> Found<T> {
+impl<T: DeserializeOwned> FoundItem<T> {
     fn read(&mut self, document: &Document) -> Option<Result<T, TypeError>> {
         let found = self.paths.as_mut()?.poll_match()?;
         Some(
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned> Found<T> {
     }
 }
 
-impl<T> Sink for Found<T> {
+impl<T> Sink for FoundItem<T> {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.paths.event(event, live);
     }
@@ -78,7 +78,7 @@ impl<T> Sink for Found<T> {
     }
 }
 
-impl<T: DeserializeOwned> Items for Found<T> {
+impl<T: DeserializeOwned> Items for FoundItem<T> {
     type Item = T;
 
     fn settle(&mut self, document: &Document) {

@@ -17,7 +17,7 @@ use crate::json::{Event, Kind, ParserView, Sink, Span};
 
 /// A stream of the events of a JSON text. Made by [`LiveExt::events`].
 #[must_use = "streams do nothing unless polled"]
-pub struct Events<S: LiveExt>(Adapter<S, Log>);
+pub struct Events<S: LiveExt>(Adapter<S, EventQueue>);
 
 /// An event, and where it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Serialize for LiveEvent {
 
 impl<S: LiveExt> Events<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self(Adapter::new(stream, Log::default()))
+        Self(Adapter::new(stream, EventQueue::default()))
     }
 }
 
@@ -93,7 +93,7 @@ impl<S: LiveExt> Stream for Events<S> {
 
 /// A sink that collects a piece's events.
 #[derive(Debug, Default)]
-struct Log {
+struct EventQueue {
     events: VecDeque<LiveEvent>,
     /// The path of the newest event, and a buffer for the next path.
     path: Arc<str>,
@@ -103,7 +103,7 @@ struct Log {
     base: usize,
 }
 
-impl Sink for Log {
+impl Sink for EventQueue {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.printed.clear();
         // Writing to a string does not fail.
@@ -131,7 +131,7 @@ impl Sink for Log {
     }
 }
 
-impl Items for Log {
+impl Items for EventQueue {
     type Item = LiveEvent;
 
     fn settle(&mut self, document: &Document) {

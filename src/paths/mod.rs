@@ -73,9 +73,9 @@ pub struct Paths {
     /// Only [`Phase::Complete`] is reported.
     completions: bool,
     /// The open containers.
-    open: Vec<OpenContainer>,
+    open: Vec<OpenPath>,
     /// The string that was open after the last event.
-    string: Option<OpenString>,
+    string: Option<OpenKey>,
     /// The path of the open string, if it matches.
     string_path: String,
     /// The number of roots that have started.
@@ -87,7 +87,7 @@ pub struct Paths {
 
 /// An open string.
 #[derive(Clone, Copy, Debug)]
-struct OpenString {
+struct OpenKey {
     /// The offset after its newest fragment. The next fragment starts here, or the closing quote is
     /// here: that identifies the string.
     end: usize,
@@ -97,7 +97,7 @@ struct OpenString {
 
 /// An open container.
 #[derive(Clone, Copy, Debug)]
-struct OpenContainer {
+struct OpenPath {
     /// The offset of its bracket, which identifies it.
     start: usize,
     /// The patterns that match it.
@@ -208,7 +208,7 @@ impl Paths {
         let mut reached = self.patterns.all();
         for (depth, frame) in live.frames.iter().enumerate() {
             let ending = self.patterns.ending(depth);
-            let container = OpenContainer {
+            let container = OpenPath {
                 start: frame.start,
                 matching: reached & ending,
                 active: reached & !ending,
@@ -260,7 +260,7 @@ impl Paths {
 
     fn string_starts(&mut self, end: usize, live: &ParserView<'_>) -> u64 {
         let (set, _) = self.enter(live);
-        self.string = Some(OpenString { end, set });
+        self.string = Some(OpenKey { end, set });
         self.string_path.clear();
         if set != 0 {
             write(&mut self.string_path, live);
@@ -276,7 +276,7 @@ impl Paths {
     /// string has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
-            Event::Fragment(span) if span.start == string.end => Some(OpenString {
+            Event::Fragment(span) if span.start == string.end => Some(OpenKey {
                 end: span.end,
                 ..string
             }),
@@ -302,7 +302,7 @@ impl Sink for Paths {
         match event {
             Event::Begin { at, .. } => {
                 let (matching, active) = self.enter(live);
-                self.open.push(OpenContainer {
+                self.open.push(OpenPath {
                     start: at,
                     matching,
                     active,

@@ -15,12 +15,12 @@ pub(super) struct Patterns {
 #[derive(Clone, Debug)]
 struct Pattern {
     text: String,
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
 }
 
 /// The keys and indexes that a step of a pattern matches.
 #[derive(Clone, Debug)]
-enum Step {
+enum PatternStep {
     Any,
     /// A key, and the index with the same text.
     One(String, Option<usize>),
@@ -94,7 +94,7 @@ impl Patterns {
             Some(rest) => {
                 let mut at = 1;
                 let read = |written: &str| {
-                    let step = Step::read(written)
+                    let step = PatternStep::read(written)
                         .map_err(|offset| error(PatternErrorKind::BadEscape, at + offset));
                     at += written.len() + 1;
                     step
@@ -151,7 +151,7 @@ impl Patterns {
     }
 }
 
-impl Step {
+impl PatternStep {
     /// Parses a reference token (RFC 6901, section 3). The error is the offset of an invalid `~`.
     fn read(written: &str) -> Result<Self, usize> {
         if written == "*" {

@@ -115,7 +115,7 @@ pub fn allowed<'a>(list: Members, body: &'a str) -> Result<Allowed<'a>, Refused>
 }
 
 /// A copied value. `None`: it is left out.
-type Kept<'a> = Option<Cow<'a, str>>;
+type KeptValue<'a> = Option<Cow<'a, str>>;
 
 /// Copies a value by its rule. Its calls nest as deep as the rules do, whatever the value is.
 #[derive(Default)]
@@ -126,7 +126,7 @@ struct Copier {
 }
 
 impl Copier {
-    fn value<'a>(&mut self, value: Raw<'a>, rule: &Rule) -> Result<Kept<'a>, Refused> {
+    fn value<'a>(&mut self, value: Raw<'a>, rule: &Rule) -> Result<KeptValue<'a>, Refused> {
         let whole = Some(Cow::Borrowed(value.as_str()));
         let is_address = || {
             let name = self
@@ -167,8 +167,8 @@ impl Copier {
     fn objects<'a>(
         &mut self,
         value: Raw<'a>,
-        copy: &mut dyn FnMut(&mut Self, Raw<'a>) -> Result<Kept<'a>, Refused>,
-    ) -> Result<Kept<'a>, Refused> {
+        copy: &mut dyn FnMut(&mut Self, Raw<'a>) -> Result<KeptValue<'a>, Refused>,
+    ) -> Result<KeptValue<'a>, Refused> {
         match value.kind() {
             ValueKind::Object => return copy(self, value),
             ValueKind::Array => {}
@@ -197,7 +197,7 @@ impl Copier {
         object: Raw<'a>,
         list: Members,
         is_whole: bool,
-    ) -> Result<Kept<'a>, Refused> {
+    ) -> Result<KeptValue<'a>, Refused> {
         let (mut pieces, mut is_changed) = (Vec::new(), false);
         for (name, value) in object.members() {
             self.path
@@ -223,7 +223,7 @@ impl Copier {
         value: Raw<'a>,
         list: Members,
         is_whole: bool,
-    ) -> Result<Kept<'a>, Refused> {
+    ) -> Result<KeptValue<'a>, Refused> {
         let name = self.path.last().map(String::as_str).unwrap_or_default();
         let rule = list
             .iter()
@@ -261,7 +261,11 @@ impl Copier {
     }
 
     /// Copies addresses, unless one may have a credential in it.
-    fn address<'a>(&self, value: Raw<'a>, is_plain: fn(&str) -> bool) -> Result<Kept<'a>, Refused> {
+    fn address<'a>(
+        &self,
+        value: Raw<'a>,
+        is_plain: fn(&str) -> bool,
+    ) -> Result<KeptValue<'a>, Refused> {
         let Some(scalars) = scalars(value) else {
             return Err(self.refused());
         };

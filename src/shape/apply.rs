@@ -184,7 +184,7 @@ fn sliced(json: Cow<'_, str>, range: Range<usize>) -> Cow<'_, str> {
 }
 
 /// A change of a key, and its report.
-struct Change {
+struct ShapeChange {
     /// The text between the key's quotes.
     range: Range<usize>,
     renamed: Renamed,
@@ -196,9 +196,9 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
     if memchr::memmem::find(json.as_bytes(), br"\\_").is_none() {
         return (json, Vec::new());
     }
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<ShapeChange> = Vec::new();
     // For each open container: its known keys, and where its changes begin.
-    let mut open: Vec<(Vec<String>, Vec<Change>)> = Vec::new();
+    let mut open: Vec<(Vec<String>, Vec<ShapeChange>)> = Vec::new();
     let mut sink = each(|event: Event, live: &ParserView<'_>| match event {
         Event::Begin { .. } => open.push((Vec::new(), Vec::new())),
         Event::End { .. } => {
@@ -224,7 +224,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
                         to,
                     };
                     if !is_second {
-                        pending.push(Change {
+                        pending.push(ShapeChange {
                             range: span.range(),
                             renamed,
                         });
@@ -248,7 +248,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
     }
     changes.sort_by_key(|change| change.range.start);
     let (mut text, mut copied) = (String::with_capacity(json.len()), 0);
-    for Change { range, renamed } in &changes {
+    for ShapeChange { range, renamed } in &changes {
         text.push_str(json.get(copied..range.start).unwrap_or_default());
         let key = quoted(&renamed.to);
         text.push_str(key.get(1..key.len() - 1).unwrap_or_default());

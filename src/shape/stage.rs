@@ -191,7 +191,7 @@ pub(super) fn unescaped(key: &str) -> Option<String> {
     key.contains("\\_").then(|| key.replace("\\_", "_"))
 }
 
-struct Stage {
+struct KnownStage {
     name: &'static str,
     root: RootKind,
     required: &'static [&'static str],
@@ -202,8 +202,8 @@ struct Stage {
 
 /// The stages, in the order in which a value is compared with them: objects before the wrappings of
 /// others.
-const STAGES: [Stage; 5] = [
-    Stage {
+const STAGES: [KnownStage; 5] = [
+    KnownStage {
         name: "ultimate_structure",
         root: RootKind::Object,
         required: &["article_structure", "writing_guidelines"],
@@ -222,7 +222,7 @@ const STAGES: [Stage; 5] = [
             "call_to_action",
         ],
     },
-    Stage {
+    KnownStage {
         name: "editorial_review",
         root: RootKind::Object,
         required: &["content"],
@@ -230,7 +230,7 @@ const STAGES: [Stage; 5] = [
         unwrap: &["data"],
         keys: &[],
     },
-    Stage {
+    KnownStage {
         name: "extract_prompts",
         root: RootKind::Array,
         required: &[],
@@ -245,7 +245,7 @@ const STAGES: [Stage; 5] = [
             "how_to_improve",
         ],
     },
-    Stage {
+    KnownStage {
         name: "link_processing",
         root: RootKind::Array,
         required: &["anchor_text"],
@@ -253,7 +253,7 @@ const STAGES: [Stage; 5] = [
         unwrap: &["link_plan"],
         keys: &["ref_id", "context_before", "context_after"],
     },
-    Stage {
+    KnownStage {
         name: "fact_check",
         root: RootKind::Text,
         required: &[],

@@ -46,7 +46,7 @@ pub struct Decoder {
     event_limit: usize,
     /// The start of an unfinished line. Empty between lines, and never longer than `line_limit`.
     carry: Vec<u8>,
-    block: Block,
+    block: EventBlock,
     /// The id of the last whole block that set one.
     id: String,
     retry: Option<u64>,
@@ -141,7 +141,7 @@ impl Decoder {
             line_limit: limits.parser.max_line_bytes,
             event_limit: limits.parser.max_event_bytes,
             carry: Vec::new(),
-            block: Block::default(),
+            block: EventBlock::default(),
             id: String::new(),
             retry: None,
             offset: 0,
@@ -393,7 +393,7 @@ struct Lent<'l> {
 
 /// The open block. Its buffers are reused from event to event.
 #[derive(Clone, Debug, Default)]
-struct Block {
+struct EventBlock {
     /// The `data` lines so far, joined with LF, as raw bytes. A character cannot cross a line end,
     /// so one check at the end is enough.
     data: Vec<u8>,
@@ -410,7 +410,7 @@ struct Block {
     spent: bool,
 }
 
-impl Block {
+impl EventBlock {
     fn clear(&mut self) {
         self.data.clear();
         self.has_data = false;

@@ -65,7 +65,7 @@ pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
     maker: CallMaker<'a, G::Chunk, E>,
-    call: Call<'a, G::Chunk, E>,
+    call: DriverCall<'a, G::Chunk, E>,
     pub(super) rejection: Option<Rejection<'a, E>>,
     pub(super) observer: Option<Observer<'a>>,
     errors: CallErrors<E>,
@@ -106,7 +106,7 @@ struct Clock {
 }
 
 /// The call that is due or open.
-enum Call<'a, C, E> {
+enum DriverCall<'a, C, E> {
     /// No call is due or open.
     None,
     /// The call has to be made at this time.
@@ -140,7 +140,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 reopen,
                 is_prefill: false,
             },
-            call: Call::Open {
+            call: DriverCall::Open {
                 upstream: first,
                 is_fresh: false,
             },
@@ -185,7 +185,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                     self.engine.rejected(now, CallEnd::Stopped);
                     continue;
                 }
-                self.call = Call::Opening(self.maker.make(request));
+                self.call = DriverCall::Opening(self.maker.make(request));
             }
             if self.poll_call(cx, now) || self.poll_timer(cx, now) {
                 continue;
@@ -199,9 +199,9 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         let now = self.clock.now();
-        match mem::replace(&mut self.call, Call::None) {
+        match mem::replace(&mut self.call, DriverCall::None) {
             // It was made, and counts.
-            Call::Opening(_) => {
+            DriverCall::Opening(_) => {
                 let reason = "the answer was stopped".to_owned();
                 self.engine.rejected(
                     now,
@@ -212,7 +212,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                     },
                 );
             }
-            Call::Open { .. } => self.engine.transport_end(now, TransportEnd::Dropped),
+            DriverCall::Open { .. } => self.engine.transport_end(now, TransportEnd::Dropped),
             // A call that is due ends when it is taken.
             call => self.call = call,
         }
@@ -220,8 +220,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
 
     /// Returns the request of the next call if it is time to make it, or to give it up.
     fn take_due(&mut self, now: Duration) -> Option<Request> {
-        match mem::replace(&mut self.call, Call::None) {
-            Call::Due(request, at) if self.is_stopped || at <= now => Some(request),
+        match mem::replace(&mut self.call, DriverCall::None) {
+            DriverCall::Due(request, at) if self.is_stopped || at <= now => Some(request),
             call => {
                 self.call = call;
                 None
@@ -243,14 +243,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 Output::Event(event) => self.has_given_up |= event.is_give_up(),
                 Output::Call { request, at } => {
                     self.errors.replace(request.turn.is_some());
-                    self.call = Call::Due(request, at);
+                    self.call = DriverCall::Due(request, at);
                 }
                 Output::Done {
                     outcome,
                     transport_end,
                     ..
                 } => {
-                    self.call = Call::None;
+                    self.call = DriverCall::None;
                     self.outcome = Some(outcome);
                     let error = self.errors.take();
                     if let Some(error) = error.filter(|_| transport_end == TransportEnd::Dropped) {
@@ -266,15 +266,15 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// Polls the open call, or the one that is being opened. Returns whether it was ready.
     fn poll_call(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let (upstream, is_fresh) = match &mut self.call {
-            Call::None | Call::Due(..) => return false,
-            Call::Opening(opening) => {
+            DriverCall::None | DriverCall::Due(..) => return false,
+            DriverCall::Opening(opening) => {
                 let Poll::Ready(result) = opening.as_mut().poll(cx) else {
                     return false;
                 };
                 self.opened(now, result);
                 return true;
             }
-            Call::Open { upstream, is_fresh } => (upstream, is_fresh),
+            DriverCall::Open { upstream, is_fresh } => (upstream, is_fresh),
         };
         let Poll::Ready(chunk) = upstream.as_mut().poll_next(cx) else {
             return false;
@@ -284,7 +284,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             self.engine.chunk(now, chunk);
             return true;
         }
-        self.call = Call::None;
+        self.call = DriverCall::None;
         match chunk {
             Some(Err(error)) if was_fresh => self.rejected(now, error),
             Some(Err(error)) => {
@@ -300,14 +300,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     fn opened(&mut self, now: Duration, result: Result<Upstream<'a, G::Chunk, E>, E>) {
         match result {
             Ok(upstream) => {
-                self.call = Call::Open {
+                self.call = DriverCall::Open {
                     upstream,
                     is_fresh: G::IS_LAZY,
                 };
                 self.engine.opened(now);
             }
             Err(error) => {
-                self.call = Call::None;
+                self.call = DriverCall::None;
                 self.rejected(now, error);
             }
         }
@@ -334,7 +334,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// Polls the timer. Returns whether a call or the engine's timeout was due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let due = self.engine.due();
-        let call = if let Call::Due(_, at) = self.call {
+        let call = if let DriverCall::Due(_, at) = self.call {
             Some(at)
         } else {
             None
@@ -404,7 +404,7 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
             .field("engine", &self.engine)
-            .field("open", &matches!(self.call, Call::Open { .. }))
+            .field("open", &matches!(self.call, DriverCall::Open { .. }))
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use serde::forward_to_deserialize_any;
 use super::name::{Key, Variant};
 use super::number::TEXT;
 use super::view::Children;
-use super::{Node, Number, SnapshotError, ValueKind, View};
+use super::{Number, SnapshotError, ValueKind, ValueNode, View};
 use crate::json::Kind;
 
 /// A view, and the number of containers that serde has entered before it.
@@ -46,13 +46,13 @@ impl<'de> Deep<'de> {
     fn any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let live = self.view.live;
         match self.view.node() {
-            Node::Null => visitor.visit_unit(),
-            Node::Bool(value) => visitor.visit_bool(value),
-            Node::Number { start, end } => Number::new(live.text(start, end)).visit(visitor),
-            Node::Key { start, end, .. } | Node::String { start, end, .. } => {
+            ValueNode::Null => visitor.visit_unit(),
+            ValueNode::Bool(value) => visitor.visit_bool(value),
+            ValueNode::Number { start, end } => Number::new(live.text(start, end)).visit(visitor),
+            ValueNode::Key { start, end, .. } | ValueNode::String { start, end, .. } => {
                 visitor.visit_borrowed_str(live.text(start, end))
             }
-            Node::Container { kind, .. } => self.container(visitor, kind),
+            ValueNode::Container { kind, .. } => self.container(visitor, kind),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 
-use super::{LiveValue, Node};
+use super::{LiveValue, ValueNode};
 use crate::json::string;
 
 /// The keys of one object: a table once the object is large. A small object has no table, and its
@@ -113,7 +113,7 @@ fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = usize> {
 /// Returns the visible key at a node. `None` if the node is not a key.
 pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     match *value.nodes.get(node)? {
-        Node::Key { start, end, .. } => Some(value.text(start, end)),
+        ValueNode::Key { start, end, .. } => Some(value.text(start, end)),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
 /// different in a view.
 fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
     match value.nodes.get(node) {
-        Some(&Node::Key {
+        Some(&ValueNode::Key {
             start,
             end,
             is_raw: true,
@@ -211,13 +211,13 @@ mod tests {
         let mut has = |key: &str| {
             let (start, node) = (value.text.len(), value.nodes.len());
             value.text.push_str(key);
-            value.nodes.push(Node::Key {
+            value.nodes.push(ValueNode::Key {
                 start,
                 end: value.text.len(),
                 is_raw: false,
             });
             let has = colliding.has(&value, 0, node);
-            value.nodes.push(Node::Null);
+            value.nodes.push(ValueNode::Null);
             has
         };
         assert!((0..40).all(|n| has(&format!("k{n}"))));

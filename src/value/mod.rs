@@ -63,10 +63,10 @@ pub use view::View;
 #[derive(Clone, Debug, Default)]
 pub struct LiveValue {
     /// The values and keys in document order. A container precedes its content.
-    nodes: Vec<Node>,
+    nodes: Vec<ValueNode>,
     /// Decoded keys and strings, and numbers as written, without separators.
     text: String,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     spares: Spares,
     duplicates: Vec<Duplicate>,
     /// In a string: the document offset after its newest fragment.
@@ -76,7 +76,7 @@ pub struct LiveValue {
 
 /// A node of the tape. `start` and `end` are offsets in the value's text.
 #[derive(Clone, Copy, Debug)]
-enum Node {
+enum ValueNode {
     /// A key. Its value is the next node; until that exists, the key is the last node.
     Key {
         start: usize,
@@ -107,7 +107,7 @@ enum Node {
 }
 
 const _: () = assert!(
-    size_of::<Node>() <= 32,
+    size_of::<ValueNode>() <= 32,
     "a tape of a document is a few times its size"
 );
 
@@ -116,7 +116,7 @@ const OPEN: usize = usize::MAX;
 
 /// An open container.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenNode {
     node: usize,
     /// The document offset of its bracket.
     start: usize,
@@ -152,7 +152,7 @@ impl LiveValue {
         if strings == Partial::Omit && self.in_string() {
             end -= 1;
         }
-        if let Some(Node::Key { .. }) = self.nodes.get(..end).and_then(<[_]>::last) {
+        if let Some(ValueNode::Key { .. }) = self.nodes.get(..end).and_then(<[_]>::last) {
             end -= 1;
         }
         (end > 0).then(|| View::new(self, end, 0))
@@ -230,7 +230,7 @@ impl LiveValue {
     /// Returns the index after the value (or key) at `at` and everything in it.
     fn after(&self, at: usize) -> usize {
         match self.nodes.get(at) {
-            Some(&Node::Container { end, .. }) => end.min(self.nodes.len()),
+            Some(&ValueNode::Container { end, .. }) => end.min(self.nodes.len()),
             _ => at + 1,
         }
     }
@@ -239,7 +239,7 @@ impl LiveValue {
     fn in_string(&self) -> bool {
         matches!(
             self.nodes.last(),
-            Some(Node::String {
+            Some(ValueNode::String {
                 is_whole: false,
                 ..
             })

@@ -40,7 +40,7 @@ pub struct OwnedNumber {
 
 /// The Rust type that fits a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum NumberForm {
     Unsigned(u64),
     Negative(i64),
     Float(f64),
@@ -99,19 +99,19 @@ impl<'a> Number<'a> {
         (self.text != "-0").then_some(self.text)
     }
 
-    fn form(self) -> Option<Form> {
-        let unsigned = self.as_u64().map(Form::Unsigned);
+    fn form(self) -> Option<NumberForm> {
+        let unsigned = self.as_u64().map(NumberForm::Unsigned);
         unsigned
-            .or_else(|| self.as_i64().map(Form::Negative))
-            .or_else(|| self.as_f64().map(Form::Float))
+            .or_else(|| self.as_i64().map(NumberForm::Negative))
+            .or_else(|| self.as_f64().map(NumberForm::Float))
     }
 
     /// Calls the visitor with the type that fits best.
     pub(super) fn visit<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SnapshotError> {
         match self.form() {
-            Some(Form::Unsigned(number)) => visitor.visit_u64(number),
-            Some(Form::Negative(number)) => visitor.visit_i64(number),
-            Some(Form::Float(number)) => visitor.visit_f64(number),
+            Some(NumberForm::Unsigned(number)) => visitor.visit_u64(number),
+            Some(NumberForm::Negative(number)) => visitor.visit_i64(number),
+            Some(NumberForm::Float(number)) => visitor.visit_f64(number),
             None => Err(SnapshotError::for_good(OUT_OF_RANGE)),
         }
     }
@@ -152,9 +152,9 @@ impl fmt::Display for OwnedNumber {
 impl Serialize for Number<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.form() {
-            Some(Form::Unsigned(number)) => serializer.serialize_u64(number),
-            Some(Form::Negative(number)) => serializer.serialize_i64(number),
-            Some(Form::Float(number)) => serializer.serialize_f64(number),
+            Some(NumberForm::Unsigned(number)) => serializer.serialize_u64(number),
+            Some(NumberForm::Negative(number)) => serializer.serialize_i64(number),
+            Some(NumberForm::Float(number)) => serializer.serialize_f64(number),
             None => Err(S::Error::custom(OUT_OF_RANGE)),
         }
     }

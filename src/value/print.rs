@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 
 use super::de::Deep;
-use super::{Node, Number, View};
+use super::{Number, ValueNode, View};
 use crate::json::{Kind, string};
 
 impl fmt::Display for View<'_> {
@@ -28,21 +28,21 @@ impl fmt::Display for View<'_> {
                 f.write_char(',')?;
             }
             match view.node() {
-                Node::Container { kind, .. } => {
+                ValueNode::Container { kind, .. } => {
                     f.write_char(kind.opener())?;
                     open.push((kind, view.after()));
                     is_first = true;
                 }
-                Node::Key { start, end, .. } => {
+                ValueNode::Key { start, end, .. } => {
                     quoted(f, self.live.text(start, end))?;
                     f.write_char(':')?;
                     is_first = true;
                 }
-                Node::String { start, end, .. } => quoted(f, self.live.text(start, end))?,
-                Node::Number { start, end } => f.write_str(self.live.text(start, end))?,
-                Node::Bool(true) => f.write_str("true")?,
-                Node::Bool(false) => f.write_str("false")?,
-                Node::Null => f.write_str("null")?,
+                ValueNode::String { start, end, .. } => quoted(f, self.live.text(start, end))?,
+                ValueNode::Number { start, end } => f.write_str(self.live.text(start, end))?,
+                ValueNode::Bool(true) => f.write_str("true")?,
+                ValueNode::Bool(false) => f.write_str("false")?,
+                ValueNode::Null => f.write_str("null")?,
             }
             view.at += 1;
         }
@@ -73,15 +73,15 @@ impl Serialize for Deep<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let view = self.view;
         match view.node() {
-            Node::Null => serializer.serialize_unit(),
-            Node::Bool(value) => serializer.serialize_bool(value),
-            Node::Number { start, end } => {
+            ValueNode::Null => serializer.serialize_unit(),
+            ValueNode::Bool(value) => serializer.serialize_bool(value),
+            ValueNode::Number { start, end } => {
                 Number::new(view.live.text(start, end)).serialize(serializer)
             }
-            Node::String { start, end, .. } | Node::Key { start, end, .. } => {
+            ValueNode::String { start, end, .. } | ValueNode::Key { start, end, .. } => {
                 serializer.serialize_str(view.live.text(start, end))
             }
-            Node::Container { kind, .. } => {
+            ValueNode::Container { kind, .. } => {
                 let depth = self.depth + 1;
                 if depth > Self::LIMIT {
                     return Err(S::Error::custom(format_args!(

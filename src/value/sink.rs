@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use super::keys::Keys;
-use super::{Duplicate, LiveValue, Node, OPEN, Open};
+use super::{Duplicate, LiveValue, OPEN, OpenNode, ValueNode};
 use crate::json::{Event, Kind, ParserView, Scalar, Sink, Span, string};
 
 impl LiveValue {
@@ -38,18 +38,18 @@ impl LiveValue {
     }
 
     /// Returns whether an open container has this many complete children.
-    fn has(&self, open: &Open, children: usize) -> bool {
-        matches!(self.nodes.get(open.node), Some(&Node::Container { count, .. }) if count == children)
+    fn has(&self, open: &OpenNode, children: usize) -> bool {
+        matches!(self.nodes.get(open.node), Some(&ValueNode::Container { count, .. }) if count == children)
     }
 
     /// Returns whether the last node is a key without a value.
     fn is_due(&self) -> bool {
-        matches!(self.nodes.last(), Some(Node::Key { .. }))
+        matches!(self.nodes.last(), Some(ValueNode::Key { .. }))
     }
 
     /// Counts the value at `at` as a child of the innermost open container.
     fn count(&mut self, at: usize) {
-        if let Some(Node::Container { count, last, .. }) = self
+        if let Some(ValueNode::Container { count, last, .. }) = self
             .open
             .last()
             .and_then(|open| self.nodes.get_mut(open.node))
@@ -66,7 +66,7 @@ impl LiveValue {
         // A key with an escape that is still undecoded can't be decoded.
         let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
         self.text.push_str(&said);
-        self.nodes.push(Node::Key {
+        self.nodes.push(ValueNode::Key {
             start,
             end: self.text.len(),
             is_raw,
@@ -89,13 +89,13 @@ impl LiveValue {
     fn scalar(&mut self, kind: Scalar, span: Span, live: &ParserView<'_>) {
         self.count(self.nodes.len());
         self.nodes.push(match kind {
-            Scalar::True => Node::Bool(true),
-            Scalar::False => Node::Bool(false),
-            Scalar::Null => Node::Null,
+            Scalar::True => ValueNode::Bool(true),
+            Scalar::False => ValueNode::Bool(false),
+            Scalar::Null => ValueNode::Null,
             Scalar::Number => {
                 let start = self.text.len();
                 self.text.push_str(span.of(live.text));
-                Node::Number {
+                ValueNode::Number {
                     start,
                     end: self.text.len(),
                 }
@@ -125,13 +125,13 @@ impl Sink for LiveValue {
             Event::Begin { kind, at } => {
                 let node = self.nodes.len();
                 self.count(node);
-                self.nodes.push(Node::Container {
+                self.nodes.push(ValueNode::Container {
                     kind,
                     end: OPEN,
                     count: 0,
                     last: node,
                 });
-                self.open.push(Open {
+                self.open.push(OpenNode {
                     node,
                     start: at,
                     keys: Keys::default(),
@@ -140,7 +140,7 @@ impl Sink for LiveValue {
             Event::End { .. } => {
                 let after = self.nodes.len();
                 let Some(open) = self.open.pop() else { return };
-                if let Some(Node::Container { end, .. }) = self.nodes.get_mut(open.node) {
+                if let Some(ValueNode::Container { end, .. }) = self.nodes.get_mut(open.node) {
                     *end = after;
                 }
                 self.spares.put(open.keys);
@@ -148,7 +148,7 @@ impl Sink for LiveValue {
             Event::Key(span) => self.key(span, live),
             Event::StringBegin(at) => {
                 let start = self.text.len();
-                self.nodes.push(Node::String {
+                self.nodes.push(ValueNode::String {
                     start,
                     end: start,
                     is_whole: false,
@@ -157,14 +157,14 @@ impl Sink for LiveValue {
             }
             Event::Fragment(span) => {
                 string::decode_into(span.of(live.text), &mut self.text);
-                if let Some(Node::String { end, .. }) = self.nodes.last_mut() {
+                if let Some(ValueNode::String { end, .. }) = self.nodes.last_mut() {
                     *end = self.text.len();
                 }
                 self.emitted = span.end;
             }
             Event::StringEnd(_) => {
                 self.count(self.nodes.len().saturating_sub(1));
-                if let Some(Node::String { is_whole, .. }) = self.nodes.last_mut() {
+                if let Some(ValueNode::String { is_whole, .. }) = self.nodes.last_mut() {
                     *is_whole = true;
                 }
             }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::error::SnapshotError;
 use super::keys::key_at;
-use super::{LiveValue, Node, Number};
+use super::{LiveValue, Number, ValueNode};
 use crate::json::walk::ValueKind;
 use crate::json::{Kind, PathSegment};
 
@@ -27,24 +27,28 @@ impl<'a> View<'a> {
         Self { live, end, at }
     }
 
-    pub(super) fn node(self) -> Node {
+    pub(super) fn node(self) -> ValueNode {
         debug_assert!(self.at < self.live.nodes.len(), "a view is at a node");
-        self.live.nodes.get(self.at).copied().unwrap_or(Node::Null)
+        self.live
+            .nodes
+            .get(self.at)
+            .copied()
+            .unwrap_or(ValueNode::Null)
     }
 
     /// Returns the type of the value. It never changes.
     pub fn kind(self) -> ValueKind {
         match self.node() {
-            Node::Container {
+            ValueNode::Container {
                 kind: Kind::Object, ..
             } => ValueKind::Object,
-            Node::Container {
+            ValueNode::Container {
                 kind: Kind::Array, ..
             } => ValueKind::Array,
-            Node::Key { .. } | Node::String { .. } => ValueKind::String,
-            Node::Number { .. } => ValueKind::Number,
-            Node::Bool(_) => ValueKind::Bool,
-            Node::Null => ValueKind::Null,
+            ValueNode::Key { .. } | ValueNode::String { .. } => ValueKind::String,
+            ValueNode::Number { .. } => ValueKind::Number,
+            ValueNode::Bool(_) => ValueKind::Bool,
+            ValueNode::Null => ValueKind::Null,
         }
     }
 
@@ -52,21 +56,21 @@ impl<'a> View<'a> {
     /// values are complete from the start.
     pub fn is_whole(self) -> bool {
         match self.node() {
-            Node::Container { end, .. } => end != super::OPEN,
-            Node::String { is_whole, .. } => is_whole,
+            ValueNode::Container { end, .. } => end != super::OPEN,
+            ValueNode::String { is_whole, .. } => is_whole,
             _ => true,
         }
     }
 
     /// Returns whether the value is `null`.
     pub fn is_null(self) -> bool {
-        matches!(self.node(), Node::Null)
+        matches!(self.node(), ValueNode::Null)
     }
 
     /// Returns the value of `true` and `false`.
     pub fn as_bool(self) -> Option<bool> {
         match self.node() {
-            Node::Bool(value) => Some(value),
+            ValueNode::Bool(value) => Some(value),
             _ => None,
         }
     }
@@ -74,7 +78,7 @@ impl<'a> View<'a> {
     /// Returns the value of a number.
     pub fn as_number(self) -> Option<Number<'a>> {
         match self.node() {
-            Node::Number { start, end } => Some(Number::new(self.live.text(start, end))),
+            ValueNode::Number { start, end } => Some(Number::new(self.live.text(start, end))),
             _ => None,
         }
     }
@@ -82,7 +86,7 @@ impl<'a> View<'a> {
     /// Returns the text of a string so far. A lone half of a surrogate pair becomes U+FFFD.
     pub fn as_str(self) -> Option<&'a str> {
         match self.node() {
-            Node::String { start, end, .. } => Some(self.live.text(start, end)),
+            ValueNode::String { start, end, .. } => Some(self.live.text(start, end)),
             _ => None,
         }
     }
@@ -90,7 +94,7 @@ impl<'a> View<'a> {
     /// Returns the number of members or elements that are shown; 0 for other values. O(1).
     pub fn len(self) -> usize {
         match self.node() {
-            Node::Container { count, .. } => count + usize::from(self.holds_open_string()),
+            ValueNode::Container { count, .. } => count + usize::from(self.holds_open_string()),
             _ => 0,
         }
     }
@@ -146,11 +150,11 @@ impl<'a> View<'a> {
     /// it is this one. O(1).
     pub fn last(self) -> Option<View<'a>> {
         match self.node() {
-            Node::Container { .. } if self.holds_open_string() => Some(Self {
+            ValueNode::Container { .. } if self.holds_open_string() => Some(Self {
                 at: self.end - 1,
                 ..self
             }),
-            Node::Container {
+            ValueNode::Container {
                 count: 1.., last, ..
             } => Some(Self { at: last, ..self }),
             _ => None,
@@ -201,7 +205,7 @@ impl<'a> View<'a> {
 
     /// Returns the children of a container.
     pub(super) fn children(self) -> Children<'a> {
-        let until = if let Node::Container { .. } = self.node() {
+        let until = if let ValueNode::Container { .. } = self.node() {
             self.after()
         } else {
             0
@@ -247,7 +251,7 @@ impl<'a> Iterator for Children<'a> {
         if self.view.at >= self.until {
             return None;
         }
-        let is_member = matches!(self.view.node(), Node::Key { .. });
+        let is_member = matches!(self.view.node(), ValueNode::Key { .. });
         let child = View {
             at: self.view.at + usize::from(is_member),
             ..self.view

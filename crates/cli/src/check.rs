@@ -18,7 +18,7 @@ use restitch::{Limits, SyntaxError, SyntaxErrorKind};
 /// Arguments of `restitch check`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct CheckArgs {
     /// JSON texts; `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
@@ -55,7 +55,7 @@ With --json: {"file", "valid", "complete", "offset", "line", "column", "path", "
 Exit codes: 0 complete, 3 cut, 4 invalid, 1 unreadable. Of several files the worst counts, in this order."#;
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct CheckReport<'a> {
     file: Option<&'a str>,
     valid: bool,
     complete: bool,
@@ -68,7 +68,7 @@ struct Answer<'a> {
     seconds: Option<f64>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> CheckReport<'a> {
     /// Answers for a file that can't be read, so that each file has its line.
     fn unread(file: &'a str) -> Self {
         let error = Some("can't be read".to_owned());
@@ -94,7 +94,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &CheckArgs, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     if args.jsonl {
         return jsonl::serve(console, |request, console| {
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
                 .for_each(|chunk| checker.feed(chunk));
             let checked = checker.finish();
             console.verdict(checked.exit());
-            Ok(Answer::new(None, checked, None))
+            Ok(CheckReport::new(None, checked, None))
         });
     }
     if !console.names_stdin_once(&args.files) {
@@ -119,13 +119,17 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         let took = started.map(|started| started.elapsed());
         let Some(checked) = checked else {
             if args.json {
-                console.answer(&Answer::unread(&path.to_string_lossy()))?;
+                console.answer(&CheckReport::unread(&path.to_string_lossy()))?;
             }
             continue;
         };
         console.verdict(checked.exit());
         if args.json {
-            console.answer(&Answer::new(Some(&path.to_string_lossy()), checked, took))?;
+            console.answer(&CheckReport::new(
+                Some(&path.to_string_lossy()),
+                checked,
+                took,
+            ))?;
             continue;
         }
         console.line(format_args!("{}: {checked}", path.display()))?;

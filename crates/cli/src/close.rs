@@ -12,7 +12,7 @@ use restitch::json::{CloseOptions, Partial};
 /// Arguments of `restitch close`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct CloseArgs {
     #[command(flatten)]
     input: Input,
     /// What to do with a string that is cut.
@@ -46,7 +46,7 @@ closed) or not UTF-8, 1 unreadable. A text that ends inside a character, and an 
 the worst counts."#;
 
 #[derive(Serialize)]
-pub(super) struct Answer {
+pub(super) struct CloseReport {
     complete: bool,
     json: String,
 }
@@ -71,14 +71,14 @@ impl From<CutToken> for Partial {
 
 impl Answers for CloseOptions {
     type Sink = ();
-    type Answer<'a> = Answer;
+    type Answer<'a> = CloseReport;
 
-    fn answer(&self, parsed: &Parsed<()>) -> Answer {
+    fn answer(&self, parsed: &Parsed<()>) -> CloseReport {
         let json = parsed
             .shows_json()
             .then(|| parsed.document.complete_with(*self))
             .flatten();
-        Answer {
+        CloseReport {
             complete: parsed.is_complete(),
             json: json.unwrap_or_default(),
         }
@@ -120,7 +120,7 @@ impl Answers for CloseOptions {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &CloseArgs, console: &mut Console) -> io::Result<()> {
     let closing = CloseOptions {
         strings: args.strings.into(),
         literals: args.literals.into(),

@@ -11,13 +11,13 @@ use restitch_proxy::config::Config;
 
 /// Arguments of `restitch config`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct ConfigArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// Checks a configuration file, and reports the line of an error.
     #[command(after_help = epilogue(CHECK))]
     Check {
@@ -40,7 +40,7 @@ enum Command {
     /// Says which route answers a request, why those before it do not, and what holds for its
     /// answer.
     #[command(after_help = epilogue(EXPLAIN))]
-    Explain(Box<route::Args>),
+    Explain(Box<route::RouteArgs>),
 }
 
 const CHECK: &str = "\
@@ -75,9 +75,9 @@ The output is TOML: the settings that hold, with comments that say why. Headers 
 
 Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
     match &args.command {
-        Command::Check { file } => {
+        ConfigCommand::Check { file } => {
             let Some(read) = console.read_text(file) else {
                 return Ok(());
             };
@@ -92,8 +92,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             }
             Ok(())
         }
-        Command::Explain(args) => route::run(args, console),
-        Command::Show { all, settings, to } => {
+        ConfigCommand::Explain(args) => route::run(args, console),
+        ConfigCommand::Show { all, settings, to } => {
             console.write_to(to.output.as_deref());
             let shown = |config: Config| {
                 if *all {

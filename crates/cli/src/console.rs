@@ -21,7 +21,7 @@ use tracing_subscriber::{
 };
 
 use super::Exit;
-use super::encoding::Text;
+use super::encoding::EncodedText;
 use super::log_filter::{LogFilter, LogHandle};
 use super::output::Output;
 use super::output::has_colors;
@@ -257,15 +257,15 @@ impl Console {
     }
 
     /// Reads a whole file as text, and reports the bytes that are not in the text.
-    pub(super) fn read_text(&mut self, path: &Path) -> Option<Text> {
-        let text = Text::new(self.read(path)?);
+    pub(super) fn read_text(&mut self, path: &Path) -> Option<EncodedText> {
+        let text = EncodedText::new(self.read(path)?);
         self.left_out(path, &text);
         Some(text)
     }
 
     /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends
     /// inside a character is cut, and one with other bytes that are not UTF-8 is invalid.
-    pub(super) fn left_out(&mut self, path: &Path, text: &Text) {
+    pub(super) fn left_out(&mut self, path: &Path, text: &EncodedText) {
         if text.removed > 0 {
             self.note(format_args!(
                 "{}: not UTF-8: removed {}",

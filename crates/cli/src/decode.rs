@@ -28,7 +28,7 @@ pub use super::dialect::Choice as Dialect;
 /// Arguments of `restitch decode`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct DecodeArgs {
     /// The response body: an event stream, JSON lines, a JSON array of events, or one JSON object.
     /// `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -213,9 +213,9 @@ impl std::error::Error for Error {
 /// # Errors
 /// Those of `input`, and a body that can't be decoded.
 pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> {
-    let mut answer = Answer {
+    let mut answer = DecodedAnswer {
         reader: AnyReader::new(dialect.dialect()),
-        ..Answer::default()
+        ..DecodedAnswer::default()
     };
     // `None`: only white space was read.
     let mut body = None;
@@ -269,7 +269,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn feed(&mut self, chunk: &[u8], answer: &mut Answer) -> Result<(), Error> {
+    fn feed(&mut self, chunk: &[u8], answer: &mut DecodedAnswer) -> Result<(), Error> {
         let (mut rest, mut spoken) = (chunk, 0);
         while let Some(event) = self.framed.next_event(&mut rest).map_err(Error::Stream)? {
             answer.read(&event.event, &event.data);
@@ -286,7 +286,7 @@ impl Stream {
     ///
     /// Some servers write their last error outside of any event: as a JSON object, or in a field
     /// named `error`.
-    fn finish(mut self, answer: &mut Answer) -> Result<(), Error> {
+    fn finish(mut self, answer: &mut DecodedAnswer) -> Result<(), Error> {
         if let Some(event) = self.framed.finish().map_err(Error::Stream)? {
             answer.read(&event.event, &event.data);
             return Ok(());
@@ -307,12 +307,12 @@ const TAIL: usize = 64 << 10;
 
 /// An answer while its events are read.
 #[derive(Debug, Default)]
-struct Answer {
+struct DecodedAnswer {
     reader: AnyReader,
     whole: Transcript,
 }
 
-impl Answer {
+impl DecodedAnswer {
     fn read(&mut self, event_type: &str, data: &str) {
         let whole = &mut self.whole;
         self.reader
@@ -358,7 +358,7 @@ impl Answer {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &DecodeArgs, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let file = args.file.display();
     let Some(input) = console.open(&args.file, false) else {

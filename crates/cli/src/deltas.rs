@@ -13,13 +13,13 @@ pub(super) struct Deltas {
     dialect: Option<Dialect>,
     /// Known by the first significant byte.
     framed: Option<Framed>,
-    answer: Answer,
+    answer: DeltasReport,
 }
 
 impl Deltas {
     /// Makes a reader. With `None` the API is found by the events.
     pub(super) fn new(dialect: Option<Dialect>) -> Self {
-        let answer = Answer {
+        let answer = DeltasReport {
             reader: AnyReader::new(dialect),
             kind: None,
             error: None,
@@ -64,7 +64,7 @@ impl Deltas {
 
 /// The answer that was read from the events.
 #[derive(Debug)]
-struct Answer {
+struct DeltasReport {
     reader: AnyReader,
     /// The type of the slot's contents, known from its first text: in some APIs a text and a tool
     /// call may have the same number.
@@ -72,7 +72,7 @@ struct Answer {
     error: Option<Refusal>,
 }
 
-impl Answer {
+impl DeltasReport {
     fn read(&mut self, event: &Event<'_>, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
         let Self {
             reader,

@@ -25,7 +25,7 @@ use restitch_proxy::config::ProxyConfig;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 #[command(group(ArgGroup::new("target").args(["upstream", "provider"]).required(true)))]
-pub struct Args {
+pub struct DoctorArgs {
     /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
@@ -86,11 +86,11 @@ struct Prefill {
     returns_prefill: bool,
     /// The form in the built-in table.
     known: &'static str,
-    tried: Vec<Tried>,
+    tried: Vec<DoctorAttempt>,
 }
 
 #[derive(Debug, Serialize)]
-struct Tried {
+struct DoctorAttempt {
     form: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
@@ -99,7 +99,7 @@ struct Tried {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     upstream: Reached,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill: Option<Prefill>,
@@ -107,9 +107,9 @@ struct Report {
     proxy: Option<Reached>,
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
-    let target = match Target::of(args) {
+    let target = match DoctorTarget::of(args) {
         Ok(target) => target,
         Err(reason) => {
             console.fail(Exit::Usage, reason);
@@ -145,14 +145,14 @@ fn exit_of(reached: &Reached) -> Exit {
 }
 
 /// The provider, and the beginning of its paths.
-struct Target {
+struct DoctorTarget {
     client: Client,
     version: &'static str,
     key: String,
 }
 
-impl Target {
-    fn of(args: &Args) -> Result<Self, String> {
+impl DoctorTarget {
+    fn of(args: &DoctorArgs) -> Result<Self, String> {
         let provider = args
             .provider
             .as_deref()
@@ -175,7 +175,7 @@ impl Target {
     }
 }
 
-async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
+async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> io::Result<DoctorReport> {
     let upstream = reach(
         &target.client,
         &format!("{}/models", target.version),
@@ -187,7 +187,7 @@ async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
         _ => None,
     };
     let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
-    Ok(Report {
+    Ok(DoctorReport {
         upstream,
         prefill,
         proxy,
@@ -196,7 +196,7 @@ async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
 
 /// Asks the proxy for its health and, through it, for the provider's list of models. `None` if
 /// there is no proxy.
-async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
+async fn proxy(args: &DoctorArgs, key: &str) -> Result<Option<Reached>, String> {
     let default = format!("http://{}", ProxyConfig::LISTEN);
     let url = args.proxy.as_deref().unwrap_or(&default);
     let upstream = Upstream::parse(url).map_err(|error| format!("--proxy: {error}"))?;
@@ -291,7 +291,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PREFILL: &str = "[1, 2,3, 4,";
 
 /// Tries all forms of prefill, first the one that the table has for the model.
-async fn prefill(target: &Target, model: &str) -> Prefill {
+async fn prefill(target: &DoctorTarget, model: &str) -> Prefill {
     let capability = Table::default().of(model, Some(target.client.upstream().host()));
     let known = capability.prefill;
     let forms = [
@@ -338,7 +338,7 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
             .filter(|_| form == PrefillForm::Flag);
         found.returns_prefill = rest.is_some();
         let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
-        found.tried.push(Tried {
+        found.tried.push(DoctorAttempt {
             form: form.as_str(),
             status,
             answer: short(&answer),
@@ -395,10 +395,10 @@ fn short(text: &str) -> String {
 /// Characters of an answer that are shown.
 const SHOWN: usize = 200;
 
-fn print(report: &Report, console: &mut Console) -> io::Result<()> {
+fn print(report: &DoctorReport, console: &mut Console) -> io::Result<()> {
     print_reached("upstream", &report.upstream, console)?;
     if let Some(prefill) = &report.prefill {
-        for Tried {
+        for DoctorAttempt {
             form,
             status,
             answer,

@@ -4,7 +4,7 @@ use restitch::clean_encoding;
 
 /// The text of a file, and the bytes that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text {
+pub(super) struct EncodedText {
     pub(super) text: String,
     /// Bytes that are not UTF-8.
     pub(super) removed: usize,
@@ -13,7 +13,7 @@ pub(super) struct Text {
     pub(super) half: Vec<u8>,
 }
 
-impl Text {
+impl EncodedText {
     pub(super) fn new(mut bytes: Vec<u8>) -> Self {
         let half = bytes.split_off(open_character(&bytes).unwrap_or(bytes.len()));
         match String::from_utf8(bytes) {
@@ -39,7 +39,7 @@ impl Text {
     }
 }
 
-impl From<String> for Text {
+impl From<String> for EncodedText {
     fn from(text: String) -> Self {
         Self {
             text,
@@ -60,7 +60,7 @@ pub(super) fn open_character(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::Text;
+    use super::EncodedText;
 
     #[test]
     fn only_a_cut_character_is_half() {
@@ -74,8 +74,8 @@ mod tests {
             (b"a\x80\x80\x80\x80", "a", 4, b""),
         ] {
             assert_eq!(
-                Text::new(bytes.to_vec()),
-                Text {
+                EncodedText::new(bytes.to_vec()),
+                EncodedText {
                     text: text.to_owned(),
                     removed,
                     half: half.to_vec()

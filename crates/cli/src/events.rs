@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::console::{Writer, escape_controls, short};
-use super::live::{Input, Watcher};
+use super::live::{LiveInput, Watcher};
 use super::{Console, epilogue};
 use restitch::Document;
 use restitch::internal::json::string;
@@ -17,7 +17,7 @@ use restitch::json::{Event, Kind, ParserView, Sink, Span};
 /// Arguments of `restitch events`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct EventsArgs {
     /// JSON texts, or event streams of Chat Completions. `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    input: Input,
+    input: LiveInput,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -51,7 +51,7 @@ written, then the error is reported.
 Exit codes: 0 complete, 3 cut, 4 malformed, not UTF-8, or the server reports an error, 1 unreadable. Of several files
 the worst counts, in this order."#;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &EventsArgs, console: &mut Console) -> io::Result<()> {
     args.input.prepare(console);
     if !console.names_stdin_once(&args.files) {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             console.line(format_args!("{file}:"))?;
         }
         console.flush()?;
-        let mut log = Log {
+        let mut log = EventLines {
             file: file.as_deref(),
             json: args.json,
             root: 0,
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// The lines of events, including unwritten ones.
-struct Log<'a> {
+struct EventLines<'a> {
     file: Option<&'a str>,
     json: bool,
     /// AllowedRoots that have ended.
@@ -91,7 +91,7 @@ struct Log<'a> {
     failed: Option<io::Error>,
 }
 
-impl Sink for Log<'_> {
+impl Sink for EventLines<'_> {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if self.failed.is_some() {
             return;
@@ -114,7 +114,7 @@ impl Sink for Log<'_> {
     }
 }
 
-impl Watcher for Log<'_> {
+impl Watcher for EventLines<'_> {
     fn write(&mut self, _: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -153,7 +153,7 @@ fn is_first(root: &usize) -> bool {
     *root == 0
 }
 
-impl Log<'_> {
+impl EventLines<'_> {
     fn json(&mut self, event: Event, live: &ParserView<'_>) {
         let span = event.span();
         let text = span.of(live.text);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Console;
 use super::console::short;
-use super::inspect::Cut;
+use super::inspect::CutReport;
 use restitch::session::{Explanation, FailedPart};
 use restitch::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 
@@ -18,21 +18,21 @@ pub(super) struct Explain {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     after_gap: bool,
     expect: &'static str,
-    cut: Cut,
+    cut: CutReport,
     anchor: Option<RequestedAnchor>,
-    candidates: Vec<Tried>,
+    candidates: Vec<ExplainedAttempt>,
     #[serde(skip_serializing_if = "is_zero")]
     unlisted: usize,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     crowded: bool,
     pending: usize,
     decided: Option<usize>,
-    repairs: Vec<Repair>,
+    repairs: Vec<ExplainedRepair>,
 }
 
 /// A part that was skipped, or broke off after its seam.
 #[derive(Serialize)]
-pub(super) struct Failed {
+pub(super) struct FailedReport {
     /// The parts count from 1 here.
     pub(super) part: usize,
     pub(super) reason: String,
@@ -43,7 +43,7 @@ pub(super) struct Failed {
 
 /// A candidate, its path in the document, and the text that it would add.
 #[derive(Serialize)]
-struct Tried {
+struct ExplainedAttempt {
     #[serde(flatten)]
     candidate: Candidate,
     path: String,
@@ -51,7 +51,7 @@ struct Tried {
 }
 
 #[derive(Serialize)]
-struct Repair {
+struct ExplainedRepair {
     rule: &'static str,
     offset: usize,
 }
@@ -66,7 +66,7 @@ impl From<&Explanation> for Explain {
             .iter()
             .zip(&explained.paths)
             .zip(&why.adds);
-        let candidates = places.map(|((candidate, path), adds)| Tried {
+        let candidates = places.map(|((candidate, path), adds)| ExplainedAttempt {
             candidate: candidate.clone(),
             path: path.clone(),
             adds: adds.clone(),
@@ -75,7 +75,7 @@ impl From<&Explanation> for Explain {
             part: why.part + 1,
             after_gap: why.after_gap,
             expect: name_of(explained.expect),
-            cut: Cut {
+            cut: CutReport {
                 offset: cut.offset,
                 path: cut.path.clone(),
                 state: cut.state.as_str(),
@@ -86,12 +86,16 @@ impl From<&Explanation> for Explain {
             crowded: explained.is_crowded,
             pending: explained.pending,
             decided: seam.map(|seam| seam.decided),
-            repairs: explained.repairs.iter().map(Repair::from).collect(),
+            repairs: explained
+                .repairs
+                .iter()
+                .map(ExplainedRepair::from)
+                .collect(),
         }
     }
 }
 
-impl Failed {
+impl FailedReport {
     /// Creates the report on a part that failed. `why`: the explanations of all parts, or empty
     /// without `--explain`.
     pub(super) fn new(failed: &FailedPart, why: &[Explanation]) -> Self {
@@ -106,7 +110,7 @@ impl Failed {
     }
 }
 
-impl From<&restitch::splice::Repair> for Repair {
+impl From<&restitch::splice::Repair> for ExplainedRepair {
     fn from(repair: &restitch::splice::Repair) -> Self {
         Self {
             rule: repair.rule.as_str(),

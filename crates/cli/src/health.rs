@@ -22,11 +22,11 @@ use restitch_proxy::config::ProxyConfig;
 /// Arguments of `restitch health`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct HealthArgs {
     /// Where the proxy listens, as `restitch proxy --listen` takes it, or its URL. [default:
     /// 127.0.0.1:7378]
     #[arg(value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
-    address: Option<Target>,
+    address: Option<HealthTarget>,
     /// Certificates in PEM that are trusted in addition to the system's, for an `https` URL.
     #[arg(long, value_name = "FILE", env = "RESTITCH_CA_FILE")]
     ca_file: Option<PathBuf>,
@@ -44,12 +44,12 @@ doctor` does that.";
 
 /// Where to ask.
 #[derive(Clone, Debug)]
-enum Target {
+enum HealthTarget {
     Address(ListenAddress),
     Url(String),
 }
 
-impl FromStr for Target {
+impl FromStr for HealthTarget {
     type Err = String;
 
     fn from_str(written: &str) -> Result<Self, String> {
@@ -62,11 +62,11 @@ impl FromStr for Target {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &HealthArgs, console: &mut Console) -> io::Result<()> {
     let target = args
         .address
         .clone()
-        .unwrap_or(Target::Address(ProxyConfig::LISTEN.into()));
+        .unwrap_or(HealthTarget::Address(ProxyConfig::LISTEN.into()));
     let asked = block_on(async {
         let asked = timeout(PATIENCE, ask(&target, args.ca_file.clone())).await;
         Ok(asked
@@ -84,9 +84,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// Returns the status of the answer to a question about health.
-async fn ask(target: &Target, ca_file: Option<PathBuf>) -> Result<StatusCode, String> {
+async fn ask(target: &HealthTarget, ca_file: Option<PathBuf>) -> Result<StatusCode, String> {
     match target {
-        Target::Url(url) => {
+        HealthTarget::Url(url) => {
             let upstream = Upstream::parse(url).map_err(|error| error.to_string())?;
             let files = TlsFiles {
                 ca_file,
@@ -106,7 +106,7 @@ async fn ask(target: &Target, ca_file: Option<PathBuf>) -> Result<StatusCode, St
                 .map(|response| response.status())
                 .map_err(|error| error.to_string())
         }
-        Target::Address(address) => ask_at(address)
+        HealthTarget::Address(address) => ask_at(address)
             .await
             .map_err(|error| format!("{address}: {error}")),
     }

@@ -13,7 +13,7 @@ use restitch::{Document, Limits};
 /// Arguments of `restitch inspect`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct InspectArgs {
     #[command(flatten)]
     input: Input,
     /// Characters that `hierarchy_context_for_prompt` may take of values.
@@ -42,8 +42,8 @@ Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-
 worst counts."#;
 
 #[derive(Serialize)]
-pub(super) struct Answer<'a> {
-    cut: Cut,
+pub(super) struct InspectReport<'a> {
+    cut: CutReport,
     #[serde(flatten)]
     contexts: Contexts<'a>,
     complete: bool,
@@ -51,14 +51,14 @@ pub(super) struct Answer<'a> {
 
 /// Where a text stops.
 #[derive(Serialize)]
-pub(super) struct Cut {
+pub(super) struct CutReport {
     pub(super) offset: usize,
     pub(super) path: String,
     #[serde(rename = "in")]
     pub(super) state: &'static str,
 }
 
-impl Cut {
+impl CutReport {
     fn of(document: &Document) -> Self {
         let cut = document.cut();
         Self {
@@ -69,15 +69,15 @@ impl Cut {
     }
 }
 
-impl Answers for Args {
+impl Answers for InspectArgs {
     type Sink = ContextIndex;
-    type Answer<'a> = Answer<'a>;
+    type Answer<'a> = InspectReport<'a>;
 
-    fn answer<'a>(&self, parsed: &'a Parsed<ContextIndex>) -> Answer<'a> {
+    fn answer<'a>(&self, parsed: &'a Parsed<ContextIndex>) -> InspectReport<'a> {
         let document = &parsed.document;
         let options = ContextOptions::default().budget(self.budget);
-        Answer {
-            cut: Cut::of(document),
+        InspectReport {
+            cut: CutReport::of(document),
             contexts: Contexts::of(document, &parsed.sink, &options),
             complete: parsed.is_complete(),
         }
@@ -96,7 +96,7 @@ impl Answers for Args {
         }
         let document = &parsed.document;
         let yes_or_no = |yes| if yes { "yes" } else { "no" };
-        let cut = Cut::of(document);
+        let cut = CutReport::of(document);
         let path = if cut.path.is_empty() {
             "the root"
         } else {
@@ -151,6 +151,6 @@ impl Answers for Args {
 /// Characters that are shown of the complete part's end.
 const SHOWN: usize = 60;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &InspectArgs, console: &mut Console) -> io::Result<()> {
     args.input.run(console, args)
 }

@@ -12,7 +12,7 @@ use restitch::internal::json::walk::{Raw, ValueKind};
 /// One line: `{"id": …, …}`. It has spans instead of a parsed tree: an id is returned as written,
 /// and a string may have half a surrogate pair, which readers of whole values refuse.
 #[derive(Debug)]
-pub(super) struct Request<'a> {
+pub(super) struct LineRequest<'a> {
     root: Raw<'a>,
     /// Its name for people: `line 3`.
     pub name: String,
@@ -23,7 +23,7 @@ pub(super) struct Request<'a> {
 /// Empty lines have no answer.
 pub(super) fn serve<A: Serialize>(
     console: &mut Console,
-    mut answer: impl FnMut(&Request<'_>, &mut Console) -> Result<A, String>,
+    mut answer: impl FnMut(&LineRequest<'_>, &mut Console) -> Result<A, String>,
 ) -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut line = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn serve<A: Serialize>(
                 console.verdict(Exit::Invalid);
                 console.answer_to(
                     &id,
-                    &Refusal {
+                    &LineRefusal {
                         error: format!("{name}: {error}"),
                     },
                 )?;
@@ -64,11 +64,11 @@ pub(super) fn serve<A: Serialize>(
 }
 
 #[derive(Serialize)]
-struct Refusal {
+struct LineRefusal {
     error: String,
 }
 
-fn read<'a>(line: &'a [u8], name: &str) -> Result<Request<'a>, String> {
+fn read<'a>(line: &'a [u8], name: &str) -> Result<LineRequest<'a>, String> {
     let text = std::str::from_utf8(line)
         .map_err(|error| format!("not UTF-8 (byte {})", error.valid_up_to()))?;
     let mut checker = Checker::new();
@@ -79,13 +79,13 @@ fn read<'a>(line: &'a [u8], name: &str) -> Result<Request<'a>, String> {
     let root =
         Raw::root(text).filter(|root| root.kind() == ValueKind::Object && checker.is_complete());
     let root = root.ok_or("not a whole JSON object")?;
-    Ok(Request {
+    Ok(LineRequest {
         root,
         name: name.to_owned(),
     })
 }
 
-impl Request<'_> {
+impl LineRequest<'_> {
     /// Returns the string under `text`.
     pub(super) fn text(&self, console: &Console) -> Result<String, String> {
         let raw = self.root.member("text").and_then(|text| text.inner());

@@ -82,37 +82,37 @@ struct General {
 enum Command {
     // The commands that run a server are first, since most users look for them.
     /// Shows a cut answer as a plain client gets it, and as restitch completes it.
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     /// Runs the proxy: point the base URL of any OpenAI client at it.
-    Proxy(proxy::Args),
+    Proxy(proxy::ProxyArgs),
     /// Asks a model for a document, and for the rest of it until it is complete.
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Says whether a provider can be reached, and whether a model continues a prefill.
-    Doctor(doctor::Args),
+    Doctor(doctor::DoctorArgs),
     /// Asks a running proxy whether it serves.
-    Health(health::Args),
+    Health(health::HealthArgs),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
-    Sim(sim::Args),
+    Sim(sim::SimArgs),
     /// Joins the parts of a cut-off JSON document.
-    Stitch(stitch::Args),
+    Stitch(stitch::StitchArgs),
     /// Shows where a text stops, and the contexts for its continuation.
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Closes cut-off JSON: keeps the certain part, and adds the missing closers.
-    Close(close::Args),
+    Close(close::CloseArgs),
     /// Repairs the mistakes that models make in JSON, and lists every change.
-    Repair(repair::Args),
+    Repair(repair::RepairArgs),
     /// Reads the JSON of a response, and gives it the shape that is expected.
-    Parse(parse::Args),
+    Parse(parse::ParseArgs),
     /// Validates JSON strictly, and tells a text that is cut from one that is wrong.
-    Check(check::Args),
+    Check(check::CheckArgs),
     /// Lists the parser's events of JSON text while the text arrives.
-    Events(events::Args),
+    Events(events::EventsArgs),
     /// Picks values out of JSON text while the text arrives.
-    Paths(paths::Args),
+    Paths(paths::PathsArgs),
     /// Reads the text and the tool calls out of a recorded response body.
-    Decode(decode::Args),
+    Decode(decode::DecodeArgs),
     /// Checks and shows the configuration file.
-    Config(config::Args),
+    Config(config::ConfigArgs),
     /// Writes the completions for a shell.
     Completions(pages::Completions),
     /// Writes the manual pages.

@@ -20,7 +20,7 @@ use restitch::{Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// How the text is read.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Input {
+pub(super) struct LiveInput {
     /// What to do with text after a root. Default: `next`, in an event stream `stop`.
     #[arg(long, value_enum)]
     trailing: Option<Trailing>,
@@ -68,7 +68,7 @@ pub(super) trait Watcher: Sink {
 }
 
 /// Why the text is not read any further.
-enum End {
+enum LiveEnd {
     /// The program has read the whole text, or ignores the rest.
     Whole,
     /// The watcher wants no more.
@@ -80,7 +80,7 @@ enum End {
     Unreadable,
 }
 
-impl Input {
+impl LiveInput {
     /// Sends all output to the file of `--output`.
     pub(super) fn prepare(&self, console: &mut Console) {
         console.write_to(self.to.output.as_deref());
@@ -105,7 +105,7 @@ impl Input {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     console.unreadable::<()>(file, &error);
-                    break End::Unreadable;
+                    break LiveEnd::Unreadable;
                 }
             };
             let end = if read.is_empty() {
@@ -137,7 +137,7 @@ struct Text {
 }
 
 impl Text {
-    fn new(input: &Input) -> Self {
+    fn new(input: &LiveInput) -> Self {
         let source = Source::new(input.dialect, input.slot);
         Self {
             source,
@@ -154,14 +154,14 @@ impl Text {
         chunk: &[u8],
         watcher: &mut impl Watcher,
         console: &mut Console,
-    ) -> io::Result<Option<End>> {
+    ) -> io::Result<Option<LiveEnd>> {
         self.new.clear();
         let fed = self.source.feed(chunk, &mut self.new);
         let end = self
             .push(watcher, console)?
             .or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         // An event stream is read to its end, since it may end with an error.
-        Ok(end.or(self.is_over().then_some(End::Whole)))
+        Ok(end.or(self.is_over().then_some(LiveEnd::Whole)))
     }
 
     fn is_over(&self) -> bool {
@@ -171,7 +171,7 @@ impl Text {
     }
 
     /// Ends the bytes.
-    fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<End> {
+    fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<LiveEnd> {
         self.new.clear();
         let fed = self.source.finish(&mut self.new);
         let end = self
@@ -184,7 +184,11 @@ impl Text {
         // to end.
         let _ = self.document.finish_with(watcher);
         let is_enough = watcher.write(&self.document, console)?.is_break();
-        Ok(if is_enough { End::Enough } else { End::Whole })
+        Ok(if is_enough {
+            LiveEnd::Enough
+        } else {
+            LiveEnd::Whole
+        })
     }
 
     /// Pushes the new text root by root, and drops the text of roots that were written.
@@ -192,7 +196,7 @@ impl Text {
         &mut self,
         watcher: &mut impl Watcher,
         console: &mut Console,
-    ) -> io::Result<Option<End>> {
+    ) -> io::Result<Option<LiveEnd>> {
         if !self.has_begun && !self.new.is_empty() {
             self.has_begun = true;
             // The type of the bytes is only known from here on.
@@ -214,11 +218,11 @@ impl Text {
         {
             let pushed = self.document.push_root_with(rest, watcher);
             if watcher.write(&self.document, console)?.is_break() {
-                return Ok(Some(End::Enough));
+                return Ok(Some(LiveEnd::Enough));
             }
             match pushed {
                 Ok(more) => taken += more,
-                Err(error) => return Ok(Some(End::Deviation(error))),
+                Err(error) => return Ok(Some(LiveEnd::Deviation(error))),
             }
             // The report of an error shows the text before the error, so the program keeps a few
             // characters.
@@ -231,52 +235,52 @@ impl Text {
     }
 
     /// Returns how the text ended, for a source that gives no more.
-    fn refused(&self, refusal: Refusal) -> End {
+    fn refused(&self, refusal: Refusal) -> LiveEnd {
         let Refusal::Encoding(bytes) = &refusal else {
-            return End::Refusal(refusal);
+            return LiveEnd::Refusal(refusal);
         };
         if self.document.is_complete() && self.trailing == Some(Trailing::Stop) {
-            return End::Whole;
+            return LiveEnd::Whole;
         }
         if !self.document.is_complete() {
-            return half_mistake(&self.document, bytes).map_or(End::Whole, End::Deviation);
+            return half_mistake(&self.document, bytes).map_or(LiveEnd::Whole, LiveEnd::Deviation);
         }
         let kind = SyntaxErrorKind::InvalidUtf8(bytes.first().copied().unwrap_or_default());
-        End::Deviation(SyntaxError {
+        LiveEnd::Deviation(SyntaxError {
             kind,
             offset: self.document.text().len(),
         })
     }
 
     /// Reports how the text ended, and adds the verdict.
-    fn conclude(&self, end: End, name: &str, console: &mut Console) {
+    fn conclude(&self, end: LiveEnd, name: &str, console: &mut Console) {
         let document = &self.document;
         let exit = match end {
-            End::Unreadable => Exit::Io,
-            End::Enough => Exit::Complete,
-            End::Deviation(error) => {
+            LiveEnd::Unreadable => Exit::Io,
+            LiveEnd::Enough => Exit::Complete,
+            LiveEnd::Deviation(error) => {
                 console.deviation(name, document, &error);
                 if document.is_complete() && self.trailing != Some(Trailing::Stop) {
                     console.note("with --trailing stop, the text after the first root is ignored");
                 }
                 Exit::Invalid
             }
-            End::Refusal(refusal) => {
+            LiveEnd::Refusal(refusal) => {
                 console.note(format_args!("{name}: {refusal}"));
                 Exit::Invalid
             }
-            End::Whole if document.is_complete() => Exit::Complete,
-            End::Whole if document.is_prose() => {
+            LiveEnd::Whole if document.is_complete() => Exit::Complete,
+            LiveEnd::Whole if document.is_prose() => {
                 console.note(format_args!("{name}: {NO_JSON}"));
                 Exit::Invalid
             }
-            End::Whole if !self.has_begun && self.source.is_events() => {
+            LiveEnd::Whole if !self.has_begun && self.source.is_events() => {
                 console.note(format_args!(
                     "{name}: the stream has no text in this slot: see --slot"
                 ));
                 Exit::Cut
             }
-            End::Whole => {
+            LiveEnd::Whole => {
                 let (cut, base) = (document.cut(), document.base());
                 let place = if cut.path.is_empty() {
                     "the root".into()

@@ -15,7 +15,7 @@ use restitch::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape
 /// Arguments of `restitch parse`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct ParseArgs {
     #[command(flatten)]
     texts: Texts,
     /// The shape of the response: a stage, or a shape of the configuration file. `list` prints all.
@@ -52,7 +52,7 @@ a line may have a "stage" of its own.
 Exit codes: 0 valid or repaired; 3 truncated, and closed; 4 there is no JSON, it can't be repaired, or it is not what was
 expected; 1 unreadable. Of several files the worst counts, in this order."#;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
     args.texts.start(console);
     let Some(config) = settings::read(args.config.as_deref(), console) else {
         return Ok(());
@@ -110,7 +110,7 @@ fn describe(shape: &Shape) -> String {
 }
 
 struct Parser<'a> {
-    args: &'a Args,
+    args: &'a ParseArgs,
     shapes: Vec<Shape>,
     expect: Expect,
     options: RepairOptions,
@@ -135,7 +135,7 @@ impl Parser<'_> {
             .ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
     }
 
-    fn parse<'t>(&self, text: &'t str, expect: &Expect) -> Answer<'t> {
+    fn parse<'t>(&self, text: &'t str, expect: &Expect) -> ParseReport<'t> {
         let parsed = shape::parse(text, expect);
         let is_text = |name: &String| {
             self.shapes
@@ -145,7 +145,7 @@ impl Parser<'_> {
         let is_text = parsed
             .as_ref()
             .is_ok_and(|parsed| parsed.shape.as_ref().is_some_and(is_text));
-        Answer {
+        ParseReport {
             parsed,
             is_text,
             or_empty: self.args.or_empty,
@@ -154,13 +154,13 @@ impl Parser<'_> {
 }
 
 /// The answer for one text.
-pub(super) struct Answer<'t> {
+pub(super) struct ParseReport<'t> {
     parsed: Result<Parsed<'t>, ParseError>,
     is_text: bool,
     or_empty: bool,
 }
 
-impl Answer<'_> {
+impl ParseReport<'_> {
     fn text(&self) -> Option<Cow<'_, str>> {
         let parsed = self.parsed.as_ref().ok().filter(|_| self.is_text)?;
         Raw::root(&parsed.json)?.decode()
@@ -172,7 +172,7 @@ impl Answer<'_> {
     }
 }
 
-impl Serialize for Answer<'_> {
+impl Serialize for ParseReport<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut row = serializer.serialize_map(None)?;
         let parsed = match &self.parsed {
@@ -211,25 +211,29 @@ impl Serialize for Answer<'_> {
 }
 
 impl Reads for Parser<'_> {
-    type Answer<'t> = Answer<'t>;
+    type Answer<'t> = ParseReport<'t>;
 
-    fn read<'t>(&self, text: &'t str) -> Answer<'t> {
+    fn read<'t>(&self, text: &'t str) -> ParseReport<'t> {
         self.parse(text, &self.expect)
     }
 
-    fn read_line(&self, line: &jsonl::Request<'_>, text: &str) -> Result<Answer<'static>, String> {
+    fn read_line(
+        &self,
+        line: &jsonl::LineRequest<'_>,
+        text: &str,
+    ) -> Result<ParseReport<'static>, String> {
         let own = line
             .word("stage")?
             .map(|name| self.expected(&name))
             .transpose()?;
         let answer = self.parse(text, own.as_ref().unwrap_or(&self.expect));
-        Ok(Answer {
+        Ok(ParseReport {
             parsed: answer.parsed.map(Parsed::into_owned),
             ..answer
         })
     }
 
-    fn exit(&self, answer: &Answer<'_>) -> Exit {
+    fn exit(&self, answer: &ParseReport<'_>) -> Exit {
         let status = match &answer.parsed {
             Ok(parsed) if !parsed.violations.is_empty() => return Exit::Invalid,
             Ok(parsed) => parsed.status,
@@ -242,7 +246,7 @@ impl Reads for Parser<'_> {
         false
     }
 
-    fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
+    fn note(&self, name: &str, text: &str, answer: &ParseReport<'_>, console: &Console) {
         let parsed = match &answer.parsed {
             Ok(parsed) => parsed,
             Err(error) => {
@@ -264,7 +268,7 @@ impl Reads for Parser<'_> {
         repairs::note_violations(name, &parsed.violations, console);
     }
 
-    fn output<'a>(&self, answer: &'a Answer<'_>) -> Cow<'a, str> {
+    fn output<'a>(&self, answer: &'a ParseReport<'_>) -> Cow<'a, str> {
         match &answer.parsed {
             Ok(parsed) => answer.text().unwrap_or(Cow::Borrowed(&parsed.json)),
             Err(_) => Cow::Borrowed(answer.nothing()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 
 use super::console::is_zero;
-use super::encoding::Text;
+use super::encoding::EncodedText;
 use super::output::To;
 use super::{Console, Exit, jsonl};
 use restitch::AllowedRoots;
@@ -157,7 +157,7 @@ impl<S: Sink + Default> Parsed<S> {
     }
 
     /// Reads the text of a file, which may end inside a character.
-    pub(super) fn of(text: &Text) -> Self {
+    pub(super) fn of(text: &EncodedText) -> Self {
         Self {
             removed: text.left_out(),
             ..Self::with_half(&text.text, &text.half)

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::live::{Input, Watcher};
+use super::live::{LiveInput, Watcher};
 use super::{Console, Exit, epilogue};
 use restitch::Document;
 use restitch::internal::json::string::{decode, quoted};
@@ -16,7 +16,7 @@ use restitch::paths::{Match, Paths, Phase};
 /// Arguments of `restitch paths`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = USAGE, after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct PathsArgs {
     /// JSON Pointers in which `*` is any key or index; "" is the root. The last argument is the
     /// file if it does not begin with `/`, or if a file of this name exists. The file is JSON text
     /// or an event stream of Chat Completions. Default: standard input, as with `-`.
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     first: Option<NonZeroUsize>,
     #[command(flatten)]
-    input: Input,
+    input: LiveInput,
 }
 
 const USAGE: &str = "restitch paths [OPTIONS] PATTERN... [FILE]";
@@ -62,7 +62,7 @@ written, then the error is reported.
 Exit codes: 0 complete, or --first was reached; 3 cut; 4 malformed, not UTF-8, or the server reports an error;
 1 unreadable. It is not an error if nothing matches."#;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &PathsArgs, console: &mut Console) -> io::Result<()> {
     let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
     let is_alone = patterns.len() == 1;
     let exists = |last: &str| !is_alone && Path::new(last).is_file();
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    let mut found = Found {
+    let mut found = FoundValue {
         paths,
         patterns: &patterns,
         args,
@@ -103,16 +103,16 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     args.input.watch(file, &mut found, console)
 }
 
-struct Found<'a> {
+struct FoundValue<'a> {
     paths: Paths,
     patterns: &'a [&'a str],
-    args: &'a Args,
+    args: &'a PathsArgs,
     /// How many more values to write, if there is a limit.
     left: Option<usize>,
     line: String,
 }
 
-impl Sink for Found<'_> {
+impl Sink for FoundValue<'_> {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.paths.event(event, live);
     }
@@ -122,7 +122,7 @@ impl Sink for Found<'_> {
     }
 }
 
-impl Watcher for Found<'_> {
+impl Watcher for FoundValue<'_> {
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
         while let Some(found) = self.paths.poll_match() {
             self.line.clear();

@@ -18,7 +18,7 @@ use restitch_proxy::{Listen, Loaded, Loader, Proxy, Reloader, ServerTls, SetupEr
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct ProxyArgs {
     #[command(flatten)]
     settings: Box<Settings>,
 }
@@ -45,7 +45,7 @@ the answers, `/metrics` and `/readyz` (docs/operating.md). After Ctrl-C or SIGTE
 ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
 once. SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin listener."#;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.checked(console) else {
         return Ok(());
     };

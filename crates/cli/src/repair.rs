@@ -15,7 +15,7 @@ use restitch::shape::{self, Expect, Repaired, Schema, Violation};
 /// Arguments of `restitch repair`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct RepairArgs {
     #[command(flatten)]
     texts: Texts,
     /// How much may be changed: nothing; what leaves every whole token as it is; or also what is a
@@ -88,7 +88,7 @@ pub(super) fn schema(path: &Path, console: &mut Console) -> Option<Schema> {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &RepairArgs, console: &mut Console) -> io::Result<()> {
     args.texts.start(console);
     let schema = match &args.schema {
         Some(path) => match schema(path, console) {
@@ -109,7 +109,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     args.texts.run(
         console,
-        &Repairer {
+        &InputRepairer {
             args,
             expect,
             schema,
@@ -117,19 +117,19 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     )
 }
 
-struct Repairer<'a> {
-    args: &'a Args,
+struct InputRepairer<'a> {
+    args: &'a RepairArgs,
     expect: Expect,
     schema: Option<Schema>,
 }
 
 /// The answer for one text.
-pub(super) struct Answer<'t> {
+pub(super) struct RepairReport<'t> {
     repaired: Repaired<'t>,
     violations: Vec<Violation>,
 }
 
-impl Serialize for Answer<'_> {
+impl Serialize for RepairReport<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Repaired {
             status,
@@ -153,10 +153,10 @@ impl Serialize for Answer<'_> {
     }
 }
 
-impl Reads for Repairer<'_> {
-    type Answer<'t> = Answer<'t>;
+impl Reads for InputRepairer<'_> {
+    type Answer<'t> = RepairReport<'t>;
 
-    fn read<'t>(&self, text: &'t str) -> Answer<'t> {
+    fn read<'t>(&self, text: &'t str) -> RepairReport<'t> {
         let repaired = shape::repair_expected(text, &self.expect);
         let is_whole = matches!(
             repaired.status,
@@ -166,24 +166,28 @@ impl Reads for Repairer<'_> {
         let violations = schema
             .map(|schema| schema.violations(&repaired.json))
             .unwrap_or_default();
-        Answer {
+        RepairReport {
             repaired,
             violations,
         }
     }
 
-    fn read_line(&self, _: &jsonl::Request<'_>, text: &str) -> Result<Answer<'static>, String> {
-        let Answer {
+    fn read_line(
+        &self,
+        _: &jsonl::LineRequest<'_>,
+        text: &str,
+    ) -> Result<RepairReport<'static>, String> {
+        let RepairReport {
             repaired,
             violations,
         } = self.read(text);
-        Ok(Answer {
+        Ok(RepairReport {
             repaired: repaired.into_owned(),
             violations,
         })
     }
 
-    fn exit(&self, answer: &Answer<'_>) -> Exit {
+    fn exit(&self, answer: &RepairReport<'_>) -> Exit {
         match answer.repaired.status {
             _ if !answer.violations.is_empty() => Exit::Invalid,
             RepairStatus::Repaired if self.args.check => Exit::Changed,
@@ -195,7 +199,7 @@ impl Reads for Repairer<'_> {
         self.args.log
     }
 
-    fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
+    fn note(&self, name: &str, text: &str, answer: &RepairReport<'_>, console: &Console) {
         let Repaired {
             status,
             repairs,
@@ -213,7 +217,7 @@ impl Reads for Repairer<'_> {
         repairs::note_violations(name, &answer.violations, console);
     }
 
-    fn output<'a>(&self, answer: &'a Answer<'_>) -> Cow<'a, str> {
+    fn output<'a>(&self, answer: &'a RepairReport<'_>) -> Cow<'a, str> {
         Cow::Borrowed(if self.args.check {
             ""
         } else {

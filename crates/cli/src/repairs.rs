@@ -11,11 +11,11 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
     if !in_lines && !console.notes_on_terminal() {
         return;
     }
-    let mut position = Position::default();
+    let mut position = RepairPosition::default();
     let most = if in_lines { usize::MAX } else { MAX_CHANGES };
     for repair in repairs.iter().take(most) {
         position.advance(text, repair.range.start);
-        let Position { line, column, .. } = position;
+        let RepairPosition { line, column, .. } = position;
         let path = if repair.path.is_empty() {
             String::new()
         } else {
@@ -97,13 +97,13 @@ pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Co
 
 /// A position in a text that is walked once.
 #[derive(Clone, Copy)]
-struct Position {
+struct RepairPosition {
     at: usize,
     line: usize,
     column: usize,
 }
 
-impl Default for Position {
+impl Default for RepairPosition {
     fn default() -> Self {
         Self {
             at: 0,
@@ -113,7 +113,7 @@ impl Default for Position {
     }
 }
 
-impl Position {
+impl RepairPosition {
     fn advance(&mut self, text: &str, to: usize) {
         let passed = text.get(self.at..to).unwrap_or_default();
         if let Some((lines, last)) = passed.rsplit_once('\n') {

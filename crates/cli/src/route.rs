@@ -13,7 +13,7 @@ use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, ResponseFormat
 
 /// Arguments of `restitch config explain`: the request.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct RouteArgs {
     /// The path of the request.
     #[arg(long, value_name = "PATH", default_value = "/v1/chat/completions")]
     path: String,
@@ -35,7 +35,7 @@ fn header(written: &str) -> Result<(HeaderName, String), String> {
     Ok((name.trim().parse()?, value.trim().to_owned()))
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.config(console) else {
         return Ok(());
     };

@@ -14,7 +14,7 @@ use restitch_sim::{ProviderProfile, Script, Sim};
 /// Arguments of `restitch sim`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(&after_help()))]
-pub struct Args {
+pub struct SimArgs {
     /// The address to listen on. Port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8788")]
     listen: SocketAddr,
@@ -98,7 +98,7 @@ const DOCUMENT: &str = r#"{
 }
 "#;
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
     let document = match &args.document {
         None => DOCUMENT.to_owned(),
         Some(path) => match document(path, console) {

@@ -57,11 +57,11 @@ impl ValueEnum for Dialect {
 #[derive(Debug)]
 pub(super) struct Source {
     slot: SlotId,
-    state: State,
+    state: SourceState,
 }
 
 #[derive(Debug)]
-enum State {
+enum SourceState {
     /// The first bytes: too few to detect their type.
     Undecided(Vec<u8>),
     Text(Utf8),
@@ -101,16 +101,16 @@ impl fmt::Display for Refusal {
 impl Source {
     pub(super) fn new(dialect: Dialect, slot: SlotId) -> Self {
         let state = match dialect {
-            Dialect::Auto => State::Undecided(Vec::new()),
-            Dialect::Text => State::Text(Utf8::new()),
-            Dialect::Known(dialect) => State::Deltas(Box::new(Deltas::new(Some(dialect)))),
+            Dialect::Auto => SourceState::Undecided(Vec::new()),
+            Dialect::Text => SourceState::Text(Utf8::new()),
+            Dialect::Known(dialect) => SourceState::Deltas(Box::new(Deltas::new(Some(dialect)))),
         };
         Self { slot, state }
     }
 
     /// Returns whether the bytes are known to be an event stream.
     pub(super) fn is_events(&self) -> bool {
-        matches!(self.state, State::Deltas(_))
+        matches!(self.state, SourceState::Deltas(_))
     }
 
     /// Takes the next bytes and appends their text to `text`.
@@ -119,23 +119,23 @@ impl Source {
     /// Why there will be no more text. The text before is in `text`.
     pub(super) fn feed(&mut self, bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
         let mut head = Vec::new();
-        if let State::Undecided(start) = &mut self.state {
+        if let SourceState::Undecided(start) = &mut self.state {
             start.extend_from_slice(bytes);
             let Some(is_events) = is_event_stream(start) else {
                 return Ok(());
             };
             head = mem::take(start);
             self.state = if is_events {
-                State::Deltas(Box::new(Deltas::new(None)))
+                SourceState::Deltas(Box::new(Deltas::new(None)))
             } else {
-                State::Text(Utf8::new())
+                SourceState::Text(Utf8::new())
             };
         }
         let bytes = if head.is_empty() { bytes } else { &head };
         match &mut self.state {
-            State::Undecided(_) => Ok(()),
-            State::Text(utf8) => feed_text(utf8, bytes, text),
-            State::Deltas(deltas) => deltas.feed(bytes, self.slot, text),
+            SourceState::Undecided(_) => Ok(()),
+            SourceState::Text(utf8) => feed_text(utf8, bytes, text),
+            SourceState::Deltas(deltas) => deltas.feed(bytes, self.slot, text),
         }
     }
 
@@ -145,13 +145,13 @@ impl Source {
     /// Fails when the bytes are incomplete.
     pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
         match &mut self.state {
-            State::Undecided(start) => {
+            SourceState::Undecided(start) => {
                 let mut utf8 = Utf8::new();
                 feed_text(&mut utf8, &mem::take(start), text)?;
                 finish_text(&utf8)
             }
-            State::Text(utf8) => finish_text(utf8),
-            State::Deltas(deltas) => deltas.finish(self.slot, text),
+            SourceState::Text(utf8) => finish_text(utf8),
+            SourceState::Deltas(deltas) => deltas.finish(self.slot, text),
         }
     }
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::console::{count, is_zero};
-use super::encoding::{Text, open_character};
+use super::encoding::{EncodedText, open_character};
 use super::output::To;
 use super::parsed::Parsed;
 use super::{Console, Exit, epilogue, explain, jsonl};
@@ -20,7 +20,7 @@ use restitch_proxy::config::value::Risk;
 /// Arguments of `restitch stitch`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct StitchArgs {
     /// The parts, in order; `-` is standard input.
     #[arg(value_name = "PART", default_value = "-")]
     parts: Vec<PathBuf>,
@@ -101,7 +101,7 @@ impl From<Expected> for Expect {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct StitchReport {
     status: &'static str,
     /// With `--text` the answer has `text`, else `json`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ struct Answer {
     error: Option<String>,
     /// Left out if no part failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    failed: Vec<explain::Failed>,
+    failed: Vec<explain::FailedReport>,
     /// Left out if nothing was replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rewound: Vec<String>,
@@ -139,7 +139,7 @@ struct Join {
     early_end: bool,
 }
 
-impl Answer {
+impl StitchReport {
     fn new(stitched: Stitched, why: &[Explanation]) -> Self {
         let mut seams: Vec<Join> = stitched.seams.iter().map(Join::from).collect();
         let joined = why.iter().filter(|why| why.seam().is_some());
@@ -150,7 +150,7 @@ impl Answer {
             failed: stitched
                 .failed
                 .iter()
-                .map(|failed| explain::Failed::new(failed, why))
+                .map(|failed| explain::FailedReport::new(failed, why))
                 .collect(),
             status: stitched.status.as_str(),
             json: Some(stitched.json),
@@ -164,7 +164,7 @@ impl Answer {
     }
 }
 
-impl From<StitchedText> for Answer {
+impl From<StitchedText> for StitchReport {
     fn from(stitched: StitchedText) -> Self {
         Self {
             failed: Vec::new(),
@@ -194,7 +194,7 @@ impl From<&Seam> for Join {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &StitchArgs, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let mut limits = Limits::default();
     limits.continuation.max_risk = args
@@ -219,7 +219,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return Ok(());
     }
     mend_characters(&mut parts);
-    let texts: Vec<Text> = parts.into_iter().map(Text::new).collect();
+    let texts: Vec<EncodedText> = parts.into_iter().map(EncodedText::new).collect();
     texts
         .iter()
         .zip(&args.parts)
@@ -258,12 +258,12 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// Answers each line of standard input, which has a single document's parts.
-fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<()> {
+fn run_jsonl(args: &StitchArgs, limits: &Limits, console: &mut Console) -> io::Result<()> {
     jsonl::serve(console, |request, console| {
-        let parts: Vec<Text> = request
+        let parts: Vec<EncodedText> = request
             .parts(console)?
             .into_iter()
-            .map(Text::from)
+            .map(EncodedText::from)
             .collect();
         let expect = match request.word("expect")? {
             Some(word) => Expected::from_str(&word, false)
@@ -282,7 +282,7 @@ fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<
 }
 
 /// Prints the seams, the replaced values, and the number of failed parts.
-fn print_notes(answer: &Answer, console: &Console) {
+fn print_notes(answer: &StitchReport, console: &Console) {
     for Join {
         offset,
         overlap,
@@ -322,7 +322,7 @@ fn print_notes(answer: &Answer, console: &Console) {
 /// The results of the parts.
 struct Outcome {
     status: Status,
-    answer: Answer,
+    answer: StitchReport,
     why: Vec<Explanation>,
     /// The part that the document begins with, and its number, if that part has a mistake. No other
     /// part is joined to it then.
@@ -337,15 +337,20 @@ fn exit(status: Status, is_wrong: bool) -> Exit {
     }
 }
 
-fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> Outcome {
-    let removed_bytes = texts.iter().map(Text::left_out).sum();
+fn stitched(
+    args: &StitchArgs,
+    texts: &[EncodedText],
+    expect: Expected,
+    limits: &Limits,
+) -> Outcome {
+    let removed_bytes = texts.iter().map(EncodedText::left_out).sum();
     let parts = texts.iter().map(|part| part.text.as_str());
     if args.text {
         let stitched = stitch_text(parts, expect.into(), limits);
         let status = stitched.status;
         return Outcome {
             status,
-            answer: Answer {
+            answer: StitchReport {
                 removed_bytes,
                 ..stitched.into()
             },
@@ -376,10 +381,10 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     let error = wrong.as_ref().and_then(|(_, parsed)| parsed.mistake());
     Outcome {
         status,
-        answer: Answer {
+        answer: StitchReport {
             error,
             removed_bytes,
-            ..Answer::new(stitched, &why)
+            ..StitchReport::new(stitched, &why)
         },
         why,
         wrong,

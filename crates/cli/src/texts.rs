@@ -35,7 +35,7 @@ pub(super) trait Reads {
     /// Answers a line, which may have settings of its own.
     fn read_line(
         &self,
-        line: &jsonl::Request<'_>,
+        line: &jsonl::LineRequest<'_>,
         text: &str,
     ) -> Result<Self::Answer<'static>, String>;
 

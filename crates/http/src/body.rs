@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request's body: complete bytes, or a stream of bytes.
-pub struct Body(Content);
+pub struct Body(BodyContent);
 
-enum Content {
+enum BodyContent {
     Full(Full<Bytes>),
     /// Dropping the sender signals that the body is sent.
     Coming {
@@ -35,7 +35,7 @@ impl Body {
 
     /// Creates a body of bytes that are all there. They are sent with their length.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
-        Self(Content::Full(Full::new(bytes.into())))
+        Self(BodyContent::Full(Full::new(bytes.into())))
     }
 
     /// Creates a body of bytes that a stream brings. They are sent in chunks.
@@ -44,7 +44,7 @@ impl Body {
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
         E: Into<BodyError> + 'static,
     {
-        Self::wrap(StreamBody::new(Frames(Box::pin(stream))))
+        Self::wrap(StreamBody::new(BodyFrames(Box::pin(stream))))
     }
 
     /// Wraps another body, for example that of a request that is passed on.
@@ -53,7 +53,7 @@ impl Body {
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self(Content::Coming {
+        Self(BodyContent::Coming {
             body: body.map_err(Into::into).boxed_unsync(),
             _sent: None,
         })
@@ -62,8 +62,8 @@ impl Body {
     /// Returns the same body once more, if its bytes are all there.
     pub(super) fn again(&self) -> Option<Self> {
         match &self.0 {
-            Content::Full(bytes) => Some(Self(Content::Full(bytes.clone()))),
-            Content::Coming { .. } => None,
+            BodyContent::Full(bytes) => Some(Self(BodyContent::Full(bytes.clone()))),
+            BodyContent::Coming { .. } => None,
         }
     }
 
@@ -71,17 +71,17 @@ impl Body {
     /// complete body counts as sent.
     pub fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
         let (content, sent) = match self.0 {
-            Content::Coming { body, .. } => {
+            BodyContent::Coming { body, .. } => {
                 let (sender, sent) = oneshot::channel();
                 (
-                    Content::Coming {
+                    BodyContent::Coming {
                         body,
                         _sent: Some(sender),
                     },
                     Some(sent),
                 )
             }
-            full @ Content::Full(_) => (full, None),
+            full @ BodyContent::Full(_) => (full, None),
         };
         let sent = async {
             if let Some(sent) = sent {
@@ -122,32 +122,32 @@ impl hyper::body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().0 {
-            Content::Full(bytes) => Pin::new(bytes)
+            BodyContent::Full(bytes) => Pin::new(bytes)
                 .poll_frame(cx)
                 .map_err(|never| match never {}),
-            Content::Coming { body, .. } => Pin::new(body).poll_frame(cx),
+            BodyContent::Coming { body, .. } => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Content::Full(bytes) => bytes.is_end_stream(),
-            Content::Coming { body, .. } => body.is_end_stream(),
+            BodyContent::Full(bytes) => bytes.is_end_stream(),
+            BodyContent::Coming { body, .. } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Content::Full(bytes) => bytes.size_hint(),
-            Content::Coming { body, .. } => body.size_hint(),
+            BodyContent::Full(bytes) => bytes.size_hint(),
+            BodyContent::Coming { body, .. } => body.size_hint(),
         }
     }
 }
 
 /// A stream of bytes as a stream of frames.
-struct Frames<S>(Pin<Box<S>>);
+struct BodyFrames<S>(Pin<Box<S>>);
 
-impl<S, E> Stream for Frames<S>
+impl<S, E> Stream for BodyFrames<S>
 where
     S: Stream<Item = Result<Bytes, E>>,
 {

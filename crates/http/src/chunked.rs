@@ -9,14 +9,14 @@ use super::ConnectionError;
 /// pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
-    place: Place,
+    place: ChunkPart,
     /// Bytes of extensions and trailers that were read.
     extra: usize,
 }
 
 /// The state of the decoder.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ChunkPart {
     /// In the size of a chunk, before its first digit or after some.
     Size {
         size: u64,
@@ -46,13 +46,13 @@ enum Place {
     End,
 }
 
-impl Default for Place {
+impl Default for ChunkPart {
     fn default() -> Self {
         Self::NEXT_SIZE
     }
 }
 
-impl Place {
+impl ChunkPart {
     const NEXT_SIZE: Self = Self::Size {
         size: 0,
         is_empty: true,
@@ -70,16 +70,16 @@ impl Chunked {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
             match self.place {
-                Place::End => break,
-                Place::Data { left } => {
+                ChunkPart::End => break,
+                ChunkPart::Data { left } => {
                     let length =
                         usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
                     body.extend_from_slice(&rest[..length]);
                     let left = left - length as u64;
                     self.place = if left == 0 {
-                        Place::DataCr
+                        ChunkPart::DataCr
                     } else {
-                        Place::Data { left }
+                        ChunkPart::Data { left }
                     };
                     rest = &rest[length..];
                 }
@@ -94,65 +94,65 @@ impl Chunked {
 
     /// Returns whether the body has ended.
     pub(super) fn is_at_end(&self) -> bool {
-        matches!(self.place, Place::End)
+        matches!(self.place, ChunkPart::End)
     }
 
     /// Returns the position after a byte that is not part of a chunk's data.
-    fn after_byte(&mut self, place: Place, byte: u8) -> Result<Place, ConnectionError> {
+    fn after_byte(&mut self, place: ChunkPart, byte: u8) -> Result<ChunkPart, ConnectionError> {
         Ok(match (place, byte) {
-            (Place::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (ChunkPart::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 let size = size.checked_mul(16).map(|size| size + u64::from(digit));
-                Place::Size {
+                ChunkPart::Size {
                     size: size.ok_or(ConnectionError::Invalid("a chunk is too long"))?,
                     is_empty: false,
                 }
             }
-            (Place::Size { is_empty: true, .. }, _) => {
+            (ChunkPart::Size { is_empty: true, .. }, _) => {
                 return Err(ConnectionError::Invalid("a chunk has no size"));
             }
-            (Place::Size { size, .. } | Place::Extension { size, .. }, b'\r') => {
-                Place::SizeLf { size }
+            (ChunkPart::Size { size, .. } | ChunkPart::Extension { size, .. }, b'\r') => {
+                ChunkPart::SizeLf { size }
             }
             (
-                Place::Size { size, .. }
-                | Place::Extension {
+                ChunkPart::Size { size, .. }
+                | ChunkPart::Extension {
                     size,
                     has_begun: false,
                 },
                 b' ' | b'\t',
-            ) => self.skip(Place::Extension {
+            ) => self.skip(ChunkPart::Extension {
                 size,
                 has_begun: false,
             })?,
             (
-                Place::Size { size, .. }
-                | Place::Extension {
+                ChunkPart::Size { size, .. }
+                | ChunkPart::Extension {
                     size,
                     has_begun: false,
                 },
                 b';',
-            ) => self.skip(Place::Extension {
+            ) => self.skip(ChunkPart::Extension {
                 size,
                 has_begun: true,
             })?,
             (
-                Place::Extension {
+                ChunkPart::Extension {
                     has_begun: true, ..
                 },
                 byte,
             ) if byte != b'\n' => self.skip(place)?,
-            (Place::SizeLf { size: 0 }, b'\n') => Place::TrailerStart,
-            (Place::SizeLf { size }, b'\n') => Place::Data { left: size },
-            (Place::DataCr, b'\r') => Place::DataLf,
-            (Place::DataLf, b'\n') => Place::NEXT_SIZE,
-            (Place::TrailerStart, b'\r') => Place::EndLf,
-            (Place::Trailer, b'\r') => Place::TrailerLf,
-            (Place::TrailerStart | Place::Trailer, byte) if byte != b'\n' => {
-                self.skip(Place::Trailer)?
+            (ChunkPart::SizeLf { size: 0 }, b'\n') => ChunkPart::TrailerStart,
+            (ChunkPart::SizeLf { size }, b'\n') => ChunkPart::Data { left: size },
+            (ChunkPart::DataCr, b'\r') => ChunkPart::DataLf,
+            (ChunkPart::DataLf, b'\n') => ChunkPart::NEXT_SIZE,
+            (ChunkPart::TrailerStart, b'\r') => ChunkPart::EndLf,
+            (ChunkPart::Trailer, b'\r') => ChunkPart::TrailerLf,
+            (ChunkPart::TrailerStart | ChunkPart::Trailer, byte) if byte != b'\n' => {
+                self.skip(ChunkPart::Trailer)?
             }
-            (Place::TrailerLf, b'\n') => Place::TrailerStart,
-            (Place::EndLf, b'\n') => Place::End,
+            (ChunkPart::TrailerLf, b'\n') => ChunkPart::TrailerStart,
+            (ChunkPart::EndLf, b'\n') => ChunkPart::End,
             _ => {
                 return Err(ConnectionError::Invalid(
                     "a line between chunks is not valid",
@@ -162,7 +162,7 @@ impl Chunked {
     }
 
     /// Counts a byte that is skipped.
-    fn skip(&mut self, next: Place) -> Result<Place, ConnectionError> {
+    fn skip(&mut self, next: ChunkPart) -> Result<ChunkPart, ConnectionError> {
         self.extra += 1;
         if self.extra > MOST_EXTRA {
             Err(ConnectionError::Invalid(

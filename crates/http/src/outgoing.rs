@@ -22,12 +22,12 @@ pub(super) struct Outgoing {
     pending: [Bytes; 3],
     /// `None` after its last frame.
     body: Option<Body>,
-    framing: Framing,
+    framing: RequestFraming,
 }
 
 /// How the request marks the end of its body.
 #[derive(Clone, Copy, Debug)]
-enum Framing {
+enum RequestFraming {
     /// The number of bytes that the body still lacks.
     Length(u64),
     Chunks,
@@ -38,8 +38,8 @@ impl Outgoing {
     pub(super) fn new(request: Request<Body>) -> Self {
         let (parts, body) = request.into_parts();
         let framing = match body.size_hint().exact() {
-            Some(length) => Framing::Length(length),
-            None => Framing::Chunks,
+            Some(length) => RequestFraming::Length(length),
+            None => RequestFraming::Chunks,
         };
         let mut head = BytesMut::with_capacity(TYPICAL_HEAD);
         head.extend_from_slice(parts.method.as_str().as_bytes());
@@ -62,16 +62,16 @@ impl Outgoing {
         // Writing to memory does not fail.
         let _ = match framing {
             // A method without a body of its own needs no length.
-            Framing::Length(0)
+            RequestFraming::Length(0)
                 if parts.method.is_safe() || parts.method == http::Method::DELETE =>
             {
                 Ok(())
             }
-            Framing::Length(length) => write!(head, "content-length: {length}\r\n"),
-            Framing::Chunks => head.write_str("transfer-encoding: chunked\r\n"),
+            RequestFraming::Length(length) => write!(head, "content-length: {length}\r\n"),
+            RequestFraming::Chunks => head.write_str("transfer-encoding: chunked\r\n"),
         };
         head.extend_from_slice(b"\r\n");
-        let body = Some(body).filter(|_| !matches!(framing, Framing::Length(0)));
+        let body = Some(body).filter(|_| !matches!(framing, RequestFraming::Length(0)));
         Self {
             pending: [head.freeze(), Bytes::new(), Bytes::new()],
             body,
@@ -116,9 +116,11 @@ impl Outgoing {
                 Poll::Ready(None) => {
                     self.body = None;
                     match self.framing {
-                        Framing::Length(0) => {}
-                        Framing::Length(_) => return Err(ConnectionError::BodyLength),
-                        Framing::Chunks => self.pending[2] = Bytes::from_static(b"0\r\n\r\n"),
+                        RequestFraming::Length(0) => {}
+                        RequestFraming::Length(_) => return Err(ConnectionError::BodyLength),
+                        RequestFraming::Chunks => {
+                            self.pending[2] = Bytes::from_static(b"0\r\n\r\n")
+                        }
                     }
                     break;
                 }
@@ -126,7 +128,7 @@ impl Outgoing {
             if data.is_empty() {
                 continue;
             }
-            if let Framing::Length(left) = &mut self.framing {
+            if let RequestFraming::Length(left) = &mut self.framing {
                 *left = left
                     .checked_sub(data.len() as u64)
                     .ok_or(ConnectionError::BodyLength)?;
@@ -137,7 +139,7 @@ impl Outgoing {
             }
             self.pending[1] = data;
             // Dropping the body now signals its end to a task that awaits it.
-            if matches!(self.framing, Framing::Length(0)) {
+            if matches!(self.framing, RequestFraming::Length(0)) {
                 self.body = None;
             }
         }

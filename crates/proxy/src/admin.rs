@@ -64,7 +64,7 @@ impl Admin {
             stopped,
             reached: Mutex::default(),
         });
-        let mut connections = Connections::default();
+        let mut connections = AdminConnections::default();
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => connections.add(stream, &state),
@@ -83,7 +83,7 @@ impl Admin {
 /// The open connections, each in its own task. At the limit a new connection replaces an old one: a
 /// probe must not wait for clients that send nothing.
 #[derive(Default)]
-struct Connections {
+struct AdminConnections {
     tasks: JoinSet<()>,
     /// The oldest first.
     open: VecDeque<OpenConnection>,
@@ -96,7 +96,7 @@ struct OpenConnection {
     has_head: Arc<AtomicBool>,
 }
 
-impl Connections {
+impl AdminConnections {
     fn add(&mut self, stream: TcpStream, state: &Arc<AdminState>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|open| !open.task.is_finished());

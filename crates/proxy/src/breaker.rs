@@ -9,14 +9,14 @@ use restitch::internal::capability::ByModel;
 /// The recent calls of each model. Its owner locks it.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    models: ByModel<Window>,
+    models: ByModel<CallWindow>,
     window: Duration,
     min_calls: u32,
 }
 
 /// The recent calls of one model, in parts of the window.
 #[derive(Debug, Default)]
-struct Window {
+struct CallWindow {
     parts: [Calls; PARTS as usize],
     /// Whether most calls had failed when the last one ended.
     is_open: bool,
@@ -68,9 +68,9 @@ impl Breaker {
         let is_open = calls.most_fail(min_calls) && failed;
         if window.is_open && !is_open {
             // The upstream answers again, so earlier failures no longer count.
-            *window = Window {
+            *window = CallWindow {
                 is_open: true,
-                ..Window::default()
+                ..CallWindow::default()
             };
         }
         (std::mem::replace(&mut window.is_open, is_open) != is_open).then_some((is_open, calls))
@@ -102,7 +102,7 @@ impl Breaker {
     }
 }
 
-impl Window {
+impl CallWindow {
     /// Returns the sum of the calls in the window that ends with a part.
     fn calls(&self, number: u128) -> Calls {
         let counted = self

@@ -33,7 +33,7 @@ pub(super) fn decoded(
         .map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
     let decoder = match encoding.as_deref().map(str::trim) {
         None | Some("" | "identity") => return Ok(response.map(DecodedBody::plain)),
-        Some(name) => Decoder::of(name),
+        Some(name) => ContentDecoder::of(name),
     };
     let Some(decoder) = decoder else {
         return Err(Box::new(UnknownEncoding {
@@ -56,7 +56,7 @@ pub(super) fn decoded(
 pub(super) struct DecodedBody {
     body: Received,
     /// `None` if the body is not encoded.
-    decoder: Option<Decoder>,
+    decoder: Option<ContentDecoder>,
     /// Frames that were read ahead, and an error after them. Polling the body returns these first.
     ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
 }
@@ -90,7 +90,7 @@ impl DecodedBody {
                 return Poll::Ready(Some(Ok(Frame::data(data))));
             }
             let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
-                let end = self.decoder.as_ref().map_or(Ok(()), Decoder::finish);
+                let end = self.decoder.as_ref().map_or(Ok(()), ContentDecoder::finish);
                 return Poll::Ready(end.err().map(|error| Err(error.into())));
             };
             match (&mut self.decoder, frame.into_data()) {
@@ -138,7 +138,7 @@ impl Body for DecodedBody {
 }
 
 /// Decodes compressed bytes, a bounded piece at a time: a few bytes may expand to many megabytes.
-struct Decoder {
+struct ContentDecoder {
     codec: Box<dyn DecodeV2 + Send>,
     input: Bytes,
     /// The last piece filled its buffer, so the codec may have more.
@@ -151,7 +151,7 @@ struct Decoder {
     is_whole: bool,
 }
 
-impl Decoder {
+impl ContentDecoder {
     /// Returns the decoder of an encoding. Nested encodings have none.
     fn of(encoding: &str) -> Option<Self> {
         let codec: Box<dyn DecodeV2 + Send> = match encoding {

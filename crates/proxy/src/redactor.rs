@@ -52,12 +52,12 @@ impl Redactor {
                 self.pending.get(at..).unwrap_or_default(),
                 self.key.as_bytes(),
             ) {
-                Found::Key(length) => {
+                FoundKey::Key(length) => {
                     certain.extend_from_slice(b"[key]");
                     at += length;
                 }
-                Found::Part => break,
-                Found::Nothing => {
+                FoundKey::Part => break,
+                FoundKey::Nothing => {
                     certain.push(byte);
                     at += 1;
                 }
@@ -68,7 +68,7 @@ impl Redactor {
 }
 
 /// The result of looking for the key at the beginning of a text.
-enum Found {
+enum FoundKey {
     /// The key, written in this number of bytes.
     Key(usize),
     /// The whole text is a prefix of the key.
@@ -78,22 +78,22 @@ enum Found {
 
 /// Returns whether `text` begins with the key. Each byte may be literal, percent-encoded, or a JSON
 /// escape (`\u0041`, `\/`), also in nested JSON strings.
-fn begins_with(text: &[u8], key: &[u8]) -> Found {
+fn begins_with(text: &[u8], key: &[u8]) -> FoundKey {
     if key.is_empty() {
-        return Found::Nothing;
+        return FoundKey::Nothing;
     }
     let mut at = 0;
     for &byte in key {
         let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else {
-            return Found::Part;
+            return FoundKey::Part;
         };
         at += match written(rest, byte) {
-            Some(0) => return Found::Part,
+            Some(0) => return FoundKey::Part,
             Some(length) => length,
-            None => return Found::Nothing,
+            None => return FoundKey::Nothing,
         };
     }
-    Found::Key(at)
+    FoundKey::Key(at)
 }
 
 /// Returns the length of the encoding of `byte` with which `text` begins; 0 if the text ends within

@@ -81,7 +81,7 @@ pub(super) struct ClientSocket {
     unread: Timer,
     /// The client was silent for too long.
     is_over: bool,
-    outgoing: Outgoing,
+    outgoing: OutgoingBytes,
 }
 
 /// The state of the bytes that the client sends.
@@ -100,7 +100,7 @@ struct IncomingBytes {
 
 /// The meaning of the bytes that hyper writes.
 #[derive(Debug)]
-enum Outgoing {
+enum OutgoingBytes {
     /// All answers were sent. If hyper writes although no request has arrived, the bytes are its
     /// refusal of input that it could not parse.
     Nothing,
@@ -131,7 +131,7 @@ impl ClientSocket {
             silence: Timer::default(),
             unread: Timer::default(),
             is_over: false,
-            outgoing: Outgoing::Nothing,
+            outgoing: OutgoingBytes::Nothing,
         }
     }
 
@@ -139,7 +139,7 @@ impl ClientSocket {
     fn note_end(&mut self) {
         if self.activity.has_ended() {
             // hyper writes a short answer only after the answer has ended.
-            self.outgoing = Outgoing::Answer;
+            self.outgoing = OutgoingBytes::Answer;
             self.incoming.is_in_head = false;
             self.silence.stop();
         }
@@ -147,17 +147,18 @@ impl ClientSocket {
 
     /// Replaces hyper's refusal by the proxy's own. Returns whether the bytes are a refusal.
     fn replaces_refusal(&mut self, bytes: &[u8]) -> bool {
-        if let Outgoing::Nothing = self.outgoing {
+        if let OutgoingBytes::Nothing = self.outgoing {
             let refusal = if self.activity.is_waiting() {
                 self.refusal(bytes)
             } else {
                 None
             };
-            let told =
-                |refusal: Refusal| Outgoing::Refusal(refusal.plain(self.metrics.as_deref()).into());
-            self.outgoing = refusal.map_or(Outgoing::Answer, told);
+            let told = |refusal: Refusal| {
+                OutgoingBytes::Refusal(refusal.plain(self.metrics.as_deref()).into())
+            };
+            self.outgoing = refusal.map_or(OutgoingBytes::Answer, told);
         }
-        matches!(self.outgoing, Outgoing::Refusal(_))
+        matches!(self.outgoing, OutgoingBytes::Refusal(_))
     }
 
     /// Returns the refusal that the client gets instead of hyper's.
@@ -176,7 +177,7 @@ impl ClientSocket {
 
     /// Writes the rest of a refusal.
     fn poll_refusal(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Outgoing::Refusal(rest) = &mut self.outgoing
+        while let OutgoingBytes::Refusal(rest) = &mut self.outgoing
             && !rest.is_empty()
         {
             let written = ready!(Pin::new(&mut self.socket).poll_write(cx, rest))?;
@@ -326,8 +327,8 @@ impl Write for ClientSocket {
         if flushed.is_ready() {
             // A complete flush means that hyper has written all its bytes.
             this.note_end();
-            if this.activity.is_waiting() && matches!(this.outgoing, Outgoing::Answer) {
-                this.outgoing = Outgoing::Nothing;
+            if this.activity.is_waiting() && matches!(this.outgoing, OutgoingBytes::Answer) {
+                this.outgoing = OutgoingBytes::Nothing;
             }
         }
         this.poll_unread(cx, flushed)

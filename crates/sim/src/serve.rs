@@ -41,7 +41,7 @@ use restitch_http::server_socket::{Cut, Socket};
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Accepts connections, and owns their tasks.
     accept: JoinHandle<()>,
 }
@@ -91,7 +91,7 @@ impl Server {
         let _ = (&mut self.accept).await;
     }
 
-    async fn wait(&self, until: impl FnMut(&Counts) -> bool) {
+    async fn wait(&self, until: impl FnMut(&RequestCounts) -> bool) {
         // This fails only when the sender is gone, and `self` holds it.
         let _ = self.shared.counts.subscribe().wait_for(until).await;
     }
@@ -106,7 +106,7 @@ impl Drop for Server {
 pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedState {
         sim,
         state: Mutex::default(),
         counts: watch::Sender::default(),
@@ -121,13 +121,13 @@ pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
 
 /// The state that all connections share.
 #[derive(Debug)]
-struct Shared {
+struct SharedState {
     sim: Sim,
     state: Mutex<State>,
-    counts: watch::Sender<Counts>,
+    counts: watch::Sender<RequestCounts>,
 }
 
-impl Shared {
+impl SharedState {
     /// A panic elsewhere leaves the state consistent, because each change is one step.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -136,12 +136,12 @@ impl Shared {
 
 /// The numbers that tests wait for.
 #[derive(Debug, Default)]
-struct Counts {
+struct RequestCounts {
     received: usize,
     open: usize,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<SharedState>) {
     // The connections are dropped with this task.
     let mut connections = JoinSet::new();
     loop {
@@ -159,7 +159,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<SharedState>) {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "no TCP_NODELAY");
     }
@@ -188,7 +188,7 @@ impl std::error::Error for NoResponse {}
 type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
 async fn respond(
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     cut: Cut,
     request: Request<Incoming>,
 ) -> Result<Reply, NoResponse> {
@@ -229,7 +229,7 @@ async fn respond(
 }
 
 fn route(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     cut: &Cut,
     parts: &Parts,
     body: &[u8],
@@ -267,7 +267,7 @@ fn route(
 
 /// Takes the conversation's next step.
 fn complete(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedState>,
     cut: &Cut,
     wire: &'static dyn Wire,
     parsed: &ParsedRequest,
@@ -449,10 +449,10 @@ fn built(response: http::Result<Reply>) -> Reply {
 }
 
 /// Counts an answer as in progress while it lives.
-pub(super) struct Open(Arc<Shared>);
+pub(super) struct Open(Arc<SharedState>);
 
 impl Open {
-    fn new(shared: &Arc<Shared>) -> Self {
+    fn new(shared: &Arc<SharedState>) -> Self {
         shared.counts.send_modify(|counts| counts.open += 1);
         Self(Arc::clone(shared))
     }

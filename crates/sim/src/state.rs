@@ -20,13 +20,13 @@ pub(super) struct State {
 /// The progress of each conversation in its script.
 #[derive(Debug, Default)]
 pub(super) struct Conversations {
-    progress: HashMap<u64, Progress>,
+    progress: HashMap<u64, DocumentProgress>,
     /// The keys of `progress`, oldest first.
     order: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct DocumentProgress {
     first: usize,
     then: usize,
 }
@@ -36,7 +36,7 @@ impl Conversations {
     pub(super) fn next(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
         let progress = self.progress.entry(key).or_insert_with(|| {
             self.order.push_back(key);
-            Progress::default()
+            DocumentProgress::default()
         });
         let step = if continuation {
             let steps = script.then();
@@ -46,7 +46,7 @@ impl Conversations {
         } else {
             let steps = script.first();
             let at = progress.first % steps.len();
-            *progress = Progress {
+            *progress = DocumentProgress {
                 first: at + 1,
                 then: 0,
             };

@@ -27,7 +27,7 @@ pub(super) enum Style {
 
 /// The state at the end of a member, to return to.
 #[derive(Clone, Copy)]
-struct Member {
+struct WalkedMember {
     /// The offset after the member.
     end: usize,
     edits: usize,
@@ -41,14 +41,14 @@ struct Entered {
     end: usize,
     style: Style,
     /// The member that is read.
-    member: Member,
+    member: WalkedMember,
     /// The number of hidden members, and the offset after the last hidden one.
     skipped: usize,
     until: Option<usize>,
 }
 
 impl Entered {
-    fn new(kind: Kind, end: usize, style: Style, member: Member) -> Self {
+    fn new(kind: Kind, end: usize, style: Style, member: WalkedMember) -> Self {
         Self {
             kind,
             end,
@@ -95,7 +95,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             frame.end,
             reach.min(budget.reach),
         );
-        let member = Member {
+        let member = WalkedMember {
             end: frame.end,
             edits: budget.edits.len(),
             spent: budget.spent,
@@ -339,8 +339,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         false
     }
 
-    fn here(&self) -> Member {
-        Member {
+    fn here(&self) -> WalkedMember {
+        WalkedMember {
             end: self.back.at(),
             edits: self.budget.edits.len(),
             spent: self.budget.spent,
@@ -348,7 +348,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Undoes the edits for the member and refunds its cost.
-    fn undo(&mut self, member: Member) {
+    fn undo(&mut self, member: WalkedMember) {
         self.budget.edits.truncate(member.edits);
         self.budget.spent = member.spent;
     }

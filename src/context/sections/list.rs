@@ -86,11 +86,11 @@ pub(super) struct List {
     count: usize,
     limit: usize,
     /// The open ones by number, depth and start; the outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenSection>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenSection {
     number: usize,
     depth: usize,
     start: usize,
@@ -173,7 +173,7 @@ impl List {
             .pop_if(|open| open.depth >= entry.depth || open.start >= entry.span.start)
             .is_some()
         {}
-        self.open.push(Open {
+        self.open.push(OpenSection {
             number: self.count,
             depth: entry.depth,
             start: entry.span.start,
@@ -191,7 +191,7 @@ impl List {
     }
 
     /// Returns the innermost open section, if it is remembered.
-    fn innermost(&mut self) -> Option<(&mut Entry, &mut Open)> {
+    fn innermost(&mut self) -> Option<(&mut Entry, &mut OpenSection)> {
         let open = self.open.last_mut()?;
         let entry = match open.number.checked_sub(self.first.len()) {
             None => self.first.get_mut(open.number),
@@ -251,7 +251,8 @@ impl List {
 
     /// Closes the innermost section if its value has this span.
     fn close(&mut self, span: Span, live: &ParserView<'_>) {
-        let is_it = |open: &Open| open.depth == live.frames.len() && open.start == span.start;
+        let is_it =
+            |open: &OpenSection| open.depth == live.frames.len() && open.start == span.start;
         if self.open.last().is_some_and(is_it) {
             if let Some((entry, _)) = self.innermost() {
                 entry.span = span;

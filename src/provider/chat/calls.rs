@@ -3,10 +3,10 @@
 
 /// The calls of a stream, in the order of their first pieces.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls(Vec<ChatCall>);
 
 #[derive(Clone, Debug)]
-struct Call {
+struct ChatCall {
     choice: u32,
     /// The number that the server writes.
     written: Option<u32>,
@@ -35,7 +35,7 @@ impl Calls {
                 .rev()
                 .filter(|(_, call)| call.choice == choice)
         };
-        let known: Option<(usize, &Call)> = match (id, written) {
+        let known: Option<(usize, &ChatCall)> = match (id, written) {
             (Some(id), _) => {
                 let same = calls().find(|(_, call)| call.id.as_deref() == Some(id));
                 // The id may follow in a later piece.
@@ -61,7 +61,7 @@ impl Calls {
             return known.index;
         }
         if self.0.len() < MOST {
-            self.0.push(Call {
+            self.0.push(ChatCall {
                 choice,
                 written,
                 id: id.map(str::to_owned),

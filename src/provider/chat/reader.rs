@@ -16,7 +16,7 @@ use crate::provider::{Delta, Finish, Kind, SlotId};
 #[derive(Clone, Debug, Default)]
 pub struct ChatReader {
     /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
-    waiting: Vec<(Channel, Unescaper)>,
+    waiting: Vec<(ChatChannel, Unescaper)>,
     /// The buffer that strings with escapes are decoded into.
     scratch: String,
     removed: u64,
@@ -31,21 +31,21 @@ pub struct ChatReader {
 /// The meaning of the text in an event with a template.
 #[derive(Clone, Copy, Debug)]
 struct Subject {
-    channel: Channel,
+    channel: ChatChannel,
     /// An empty text follows. Some servers send one with each piece of reasoning.
     has_empty_text: bool,
 }
 
 /// A sequence of strings that together are one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Channel {
+enum ChatChannel {
     Text(u32),
     Refusal(u32),
     Reasoning(u32),
     Arguments(u32, u32),
 }
 
-impl Channel {
+impl ChatChannel {
     fn slot(self) -> SlotId {
         match self {
             Self::Text(choice) | Self::Refusal(choice) | Self::Reasoning(choice) => {
@@ -245,7 +245,7 @@ impl ChatReader {
         let has_empty_text =
             reasoning.is_some() && content.and_then(|content| content.inner()) == Some("");
         if let Some(text) = reasoning {
-            let channel = Channel::Reasoning(choice);
+            let channel = ChatChannel::Reasoning(choice);
             self.form.note_text(
                 Subject {
                     channel,
@@ -256,7 +256,7 @@ impl ChatReader {
             self.text(channel, text, on);
         }
         if let Some(content) = content {
-            let channel = Channel::Text(choice);
+            let channel = ChatChannel::Text(choice);
             if !has_empty_text {
                 self.form.note_text(
                     Subject {
@@ -272,7 +272,7 @@ impl ChatReader {
             }
         }
         if let Some(refusal) = refusal {
-            self.text(Channel::Refusal(choice), refusal, on);
+            self.text(ChatChannel::Refusal(choice), refusal, on);
         }
         for (at, call) in tool_calls
             .into_iter()
@@ -309,12 +309,12 @@ impl ChatReader {
     fn part(&mut self, part: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
         for (key, value) in part.members() {
             match &*key.decode().unwrap_or_default() {
-                "text" => self.text(Channel::Text(choice), value, on),
-                "refusal" => self.text(Channel::Refusal(choice), value, on),
+                "text" => self.text(ChatChannel::Text(choice), value, on),
+                "refusal" => self.text(ChatChannel::Refusal(choice), value, on),
                 "thinking" => {
-                    self.text(Channel::Reasoning(choice), value, on);
+                    self.text(ChatChannel::Reasoning(choice), value, on);
                     for text in value.elements().filter_map(|part| part.member("text")) {
-                        self.text(Channel::Reasoning(choice), text, on);
+                        self.text(ChatChannel::Reasoning(choice), text, on);
                     }
                 }
                 _ => {}
@@ -323,7 +323,7 @@ impl ChatReader {
     }
 
     /// Emits the text of a string. Emits nothing for another value.
-    fn text(&mut self, channel: Channel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
+    fn text(&mut self, channel: ChatChannel, raw: Raw<'_>, on: &mut impl FnMut(Delta<'_>)) {
         if let Some(inner) = raw.inner() {
             self.emit(channel, inner, has_escapes(inner), on);
         }
@@ -332,7 +332,7 @@ impl ChatReader {
     /// Emits the text between two quotes, even an empty one.
     fn emit(
         &mut self,
-        channel: Channel,
+        channel: ChatChannel,
         inner: &str,
         has_escapes: bool,
         on: &mut impl FnMut(Delta<'_>),
@@ -340,12 +340,12 @@ impl ChatReader {
         let slot = channel.slot();
         let text = self.unescape(channel, inner, has_escapes);
         match channel {
-            Channel::Text(_) => on(Delta::Text { slot, text }),
-            Channel::Refusal(_) => on(Delta::Refusal { slot, text }),
+            ChatChannel::Text(_) => on(Delta::Text { slot, text }),
+            ChatChannel::Refusal(_) => on(Delta::Refusal { slot, text }),
             // Servers whose models do not reason send an empty string.
-            Channel::Reasoning(_) if text.is_empty() => {}
-            Channel::Reasoning(_) => on(Delta::Reasoning { slot, text }),
-            Channel::Arguments(..) => on(Delta::ToolCall {
+            ChatChannel::Reasoning(_) if text.is_empty() => {}
+            ChatChannel::Reasoning(_) => on(Delta::Reasoning { slot, text }),
+            ChatChannel::Arguments(..) => on(Delta::ToolCall {
                 slot,
                 id: None,
                 name: None,
@@ -372,7 +372,7 @@ impl ChatReader {
         );
         let arguments = function.and_then(|function| function.member("arguments"));
         if let Some(raw) = arguments.filter(|_| id.is_none() && name.is_none()) {
-            let channel = Channel::Arguments(choice, index);
+            let channel = ChatChannel::Arguments(choice, index);
             self.form.note_text(
                 Subject {
                     channel,
@@ -386,7 +386,11 @@ impl ChatReader {
             Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
             Some(raw) => {
                 let inner = raw.inner().unwrap_or_default();
-                self.unescape(Channel::Arguments(choice, index), inner, has_escapes(inner))
+                self.unescape(
+                    ChatChannel::Arguments(choice, index),
+                    inner,
+                    has_escapes(inner),
+                )
             }
             None => "",
         };
@@ -400,7 +404,12 @@ impl ChatReader {
 
     /// Decodes the next string of a channel. Joins a surrogate pair that started in the string
     /// before.
-    fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str, has_escapes: bool) -> &'s str {
+    fn unescape<'s>(
+        &'s mut self,
+        channel: ChatChannel,
+        raw: &'s str,
+        has_escapes: bool,
+    ) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == channel);
         if place.is_none() && !has_escapes {
             return raw;
@@ -438,7 +447,7 @@ fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
 /// Returns whether this text has the same meaning as the text of the event before. Empty reasoning
 /// counts as missing, and another member may replace it.
 fn is_readable(event: &Familiar<'_, Subject>) -> bool {
-    !(event.text.is_empty() && matches!(event.subject.channel, Channel::Reasoning(_)))
+    !(event.text.is_empty() && matches!(event.subject.channel, ChatChannel::Reasoning(_)))
 }
 
 /// Members that change from event to event and are not read.

@@ -20,7 +20,7 @@ pub(super) struct CohereWriter {
     /// The first event has no name beside its type.
     is_nameless: bool,
     /// The slots that have begun, by the client's numbers.
-    slots: BTreeMap<Slot, State>,
+    slots: BTreeMap<Slot, CohereState>,
     /// The slots of another answer that is adopted, and the client's numbers for them.
     adopted: BTreeMap<Slot, Slot>,
     /// The slot whose end was observed last.
@@ -29,7 +29,7 @@ pub(super) struct CohereWriter {
 
 /// The state of a slot for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CohereState {
     Open,
     /// Open, with reasoning.
     Reasoning,
@@ -38,22 +38,22 @@ enum State {
 
 /// The step that an event takes in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum CohereStep {
     Start,
     Delta,
     End,
 }
 
 /// Returns the slot of an event, and the step that the event takes in it.
-fn step(name: &str, root: Raw<'_>) -> Option<(Slot, Step)> {
+fn step(name: &str, root: Raw<'_>) -> Option<(Slot, CohereStep)> {
     let id = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
     let (kind, step) = match name {
-        "content-start" => (SlotKind::Text, Step::Start),
-        "content-delta" => (SlotKind::Text, Step::Delta),
-        "content-end" => (SlotKind::Text, Step::End),
-        "tool-call-start" => (SlotKind::Arguments, Step::Start),
-        "tool-call-delta" => (SlotKind::Arguments, Step::Delta),
-        "tool-call-end" => (SlotKind::Arguments, Step::End),
+        "content-start" => (SlotKind::Text, CohereStep::Start),
+        "content-delta" => (SlotKind::Text, CohereStep::Delta),
+        "content-end" => (SlotKind::Text, CohereStep::End),
+        "tool-call-start" => (SlotKind::Arguments, CohereStep::Start),
+        "tool-call-delta" => (SlotKind::Arguments, CohereStep::Delta),
+        "tool-call-end" => (SlotKind::Arguments, CohereStep::End),
         _ => return None,
     };
     Some((Slot { id, kind }, step))
@@ -86,13 +86,14 @@ impl CohereWriter {
             "tool-call-end"
         };
         self.event(out, event_type, &format!("\"index\":{}", slot.id.item));
-        self.slots.insert(slot, State::Ended);
+        self.slots.insert(slot, CohereState::Ended);
     }
 
     /// Ends the slots that are open, in their order, except for one.
     fn end_all(&mut self, out: &mut Vec<u8>, except: Option<Slot>) {
-        let is_over =
-            |(slot, state): &(&Slot, &State)| **state != State::Ended && Some(**slot) != except;
+        let is_over = |(slot, state): &(&Slot, &CohereState)| {
+            **state != CohereState::Ended && Some(**slot) != except
+        };
         let open: Vec<_> = self
             .slots
             .iter()
@@ -105,14 +106,16 @@ impl CohereWriter {
     }
 
     /// Takes note of an event of a slot.
-    fn note(&mut self, (slot, step): (Slot, Step), root: Raw<'_>) {
+    fn note(&mut self, (slot, step): (Slot, CohereStep), root: Raw<'_>) {
         let state = match step {
-            Step::Start if content(root).is_some_and(is_thinking) => State::Reasoning,
-            Step::Delta if self.slots.get(&slot) == Some(&State::Reasoning) => State::Reasoning,
-            Step::Start | Step::Delta => State::Open,
-            Step::End => {
+            CohereStep::Start if content(root).is_some_and(is_thinking) => CohereState::Reasoning,
+            CohereStep::Delta if self.slots.get(&slot) == Some(&CohereState::Reasoning) => {
+                CohereState::Reasoning
+            }
+            CohereStep::Start | CohereStep::Delta => CohereState::Open,
+            CohereStep::End => {
                 self.ended = Some(slot);
-                State::Ended
+                CohereState::Ended
             }
         };
         self.slots.insert(slot, state);
@@ -123,7 +126,7 @@ impl CohereWriter {
         let open = self
             .slots
             .iter()
-            .filter(|(slot, state)| slot.kind == SlotKind::Text && **state == State::Open);
+            .filter(|(slot, state)| slot.kind == SlotKind::Text && **state == CohereState::Open);
         open.map(|(slot, _)| *slot)
             .find(|slot| !self.adopted.values().any(|known| known == slot))
     }
@@ -186,7 +189,7 @@ impl CohereWriter {
                 );
             }
         }
-        self.slots.insert(slot, State::Open);
+        self.slots.insert(slot, CohereState::Open);
     }
 }
 
@@ -215,7 +218,7 @@ impl wire::Writer for CohereWriter {
         let ended = self.ended.filter(|ended| ended.id == slot);
         let known = self.slots.keys().find(|known| known.id == slot).copied();
         if let Some(slot) = ended.or(known) {
-            self.slots.insert(slot, State::Open);
+            self.slots.insert(slot, CohereState::Open);
         }
     }
 
@@ -294,11 +297,15 @@ impl wire::Writer for CohereWriter {
         let mut edits = Edits::default();
         if let Some((root, (slot, step))) = root.and_then(|root| Some((root, step(kind, root)?))) {
             let known = match step {
-                Step::Start => self.adopt_start(out, slot, root),
+                CohereStep::Start => self.adopt_start(out, slot, root),
                 // The text may be continued. The end is written with the next start, or at the end
                 // of the answer.
-                Step::End if self.slots.get(&self.known(slot)) == Some(&State::Open) => None,
-                Step::Delta | Step::End => Some(self.known(slot)),
+                CohereStep::End
+                    if self.slots.get(&self.known(slot)) == Some(&CohereState::Open) =>
+                {
+                    None
+                }
+                CohereStep::Delta | CohereStep::End => Some(self.known(slot)),
             };
             let Some(known) = known else { return };
             if let Some(index) = root.member("index").filter(|_| known != slot) {

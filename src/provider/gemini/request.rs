@@ -197,7 +197,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (root, contents) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
-    let mut config = Config::default();
+    let mut config = GenerationConfig::default();
     if let Some(rest) = rest {
         prefill::append(
             contents,
@@ -252,7 +252,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
-    let mut config = Config::default();
+    let mut config = GenerationConfig::default();
     let without = adaptation.without.filter(|key| !CONFIG.contains(key));
     if adaptation.adds_json_mode {
         config
@@ -270,7 +270,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
 
 /// Changes in `generationConfig`.
 #[derive(Default)]
-struct Config {
+struct GenerationConfig {
     remove: Vec<&'static str>,
     /// Both spellings of each key, and the value.
     set: Vec<([&'static str; 2], String)>,
@@ -278,7 +278,7 @@ struct Config {
     limit: Option<u64>,
 }
 
-impl Config {
+impl GenerationConfig {
     /// Applies the changes. Returns the member that the request needs, if it has no configuration
     /// yet.
     fn apply(self, root: Raw<'_>, edits: &mut Edits) -> Option<(&'static str, String)> {

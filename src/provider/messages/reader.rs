@@ -16,12 +16,12 @@ pub(super) struct MessagesReader {
     /// The usage so far: the usage of `message_start`, with the later members of `message_delta`.
     usage: Option<String>,
     has_begun: bool,
-    form: Form<Piece>,
+    form: Form<MessagesPiece>,
 }
 
 /// The meaning of a delta's text.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct MessagesPiece {
     index: u32,
     kind: PieceKind,
 }
@@ -215,13 +215,13 @@ impl MessagesReader {
         let Some((value, inner)) = value.and_then(|value| Some((value, value.inner()?))) else {
             return;
         };
-        let piece = Piece { index, kind };
+        let piece = MessagesPiece { index, kind };
         self.form.note_text(piece, value);
         self.piece(piece, inner, on);
     }
 
     /// Emits the text of a delta, which is between two quotes.
-    fn piece(&mut self, piece: Piece, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+    fn piece(&mut self, piece: MessagesPiece, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
         let slot = SlotId::of(piece.index);
         match piece.kind {
             PieceKind::Text => on(Delta::Text {

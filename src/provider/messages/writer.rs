@@ -15,7 +15,7 @@ use crate::sse::Encoder;
 pub(super) struct MessagesWriter {
     has_begun: bool,
     /// The blocks that the client knows.
-    blocks: Vec<Block>,
+    blocks: Vec<ContentBlock>,
     /// The usage that the first answer has reported.
     usage: Option<String>,
     /// The `message_delta` with which the first answer ended. The last `message_delta` repeats its
@@ -25,7 +25,7 @@ pub(super) struct MessagesWriter {
 
 /// A content block.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct ContentBlock {
     /// The slot that writes to it: the index in the answer that is being read. `None`: the block
     /// belongs to an answer that broke off.
     slot: Option<u32>,
@@ -35,7 +35,7 @@ struct Block {
     is_open: bool,
 }
 
-impl Block {
+impl ContentBlock {
     fn new(slot: u32, index: u32, block_type: &str) -> Self {
         let kind = match block_type {
             "text" => Some(SlotKind::Text),
@@ -266,14 +266,14 @@ impl wire::Writer for MessagesWriter {
 impl MessagesWriter {
     fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
         self.blocks.retain(|block| block.index != index);
-        self.blocks.push(Block {
+        self.blocks.push(ContentBlock {
             is_open,
-            ..Block::new(index, index, &type_of(block))
+            ..ContentBlock::new(index, index, &type_of(block))
         });
     }
 
     /// Returns the block that a slot of the answer that is being read writes to.
-    fn block_of(&self, slot: u32) -> Option<&Block> {
+    fn block_of(&self, slot: u32) -> Option<&ContentBlock> {
         self.blocks.iter().find(|block| block.slot == Some(slot))
     }
 
@@ -306,7 +306,8 @@ impl MessagesWriter {
         }
         self.stop_blocks(out, |block| !block.is_waiting());
         let index = self.next_index();
-        self.blocks.push(Block::new(slot, index, &block_type));
+        self.blocks
+            .push(ContentBlock::new(slot, index, &block_type));
         Some(index)
     }
 
@@ -345,7 +346,7 @@ impl MessagesWriter {
             ),
         };
         self.blocks
-            .push(Block::new(slot.id.item, index, block_type));
+            .push(ContentBlock::new(slot.id.item, index, block_type));
         let block = format!(r#"{{"type":"{block_type}",{members}}}"#);
         let data =
             format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#);
@@ -354,7 +355,7 @@ impl MessagesWriter {
     }
 
     /// Stops the open blocks among those that `is_over` selects.
-    fn stop_blocks(&mut self, out: &mut Vec<u8>, is_over: impl Fn(&Block) -> bool) {
+    fn stop_blocks(&mut self, out: &mut Vec<u8>, is_over: impl Fn(&ContentBlock) -> bool) {
         self.blocks.sort_unstable_by_key(|block| block.index);
         for block in self
             .blocks

@@ -11,7 +11,7 @@ use crate::provider::request::{
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// The input of a request.
-enum Input<'a> {
+enum OllamaInput<'a> {
     /// The messages of `/api/chat`.
     Messages(Raw<'a>),
     /// The prompt of `/api/generate`.
@@ -41,12 +41,12 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: functions(root.member("tools")).filter_map(tool).collect(),
         base: match input {
-            Input::Messages(messages) => {
+            OllamaInput::Messages(messages) => {
                 Base::prefill(prefill::last_text(messages, "assistant", "content"), false)
             }
             // Without `raw` the prompt is a user's message.
-            Input::Prompt(prompt) if fields::is_true(root.member("raw")) => base_of(prompt),
-            Input::Prompt(_) => Base::Empty,
+            OllamaInput::Prompt(prompt) if fields::is_true(root.member("raw")) => base_of(prompt),
+            OllamaInput::Prompt(_) => Base::Empty,
         },
     })
 }
@@ -85,7 +85,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         remove.extend(["format", "tools"]);
         remove.retain(|key| !(changes.keeps_json_mode && *key == "format"));
         match input {
-            Input::Messages(messages) => {
+            OllamaInput::Messages(messages) => {
                 let place = ("assistant", "content");
                 prefill::append(
                     messages,
@@ -96,7 +96,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
                     message,
                 );
             }
-            Input::Prompt(prompt) => {
+            OllamaInput::Prompt(prompt) => {
                 edits.replace(
                     prompt,
                     &continued_prompt(prompt, rest, changes.replaces_prefill)?,
@@ -135,7 +135,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
 
-fn request(body: &str) -> Option<(Raw<'_>, Input<'_>)> {
+fn request(body: &str) -> Option<(Raw<'_>, OllamaInput<'_>)> {
     let root = fields::object(body)?;
     if let Some(messages) = root
         .member("messages")
@@ -144,12 +144,12 @@ fn request(body: &str) -> Option<(Raw<'_>, Input<'_>)> {
         return messages
             .elements()
             .next()
-            .map(|_| (root, Input::Messages(messages)));
+            .map(|_| (root, OllamaInput::Messages(messages)));
     }
     let prompt = root
         .member("prompt")
         .filter(|prompt| prompt.inner().is_some_and(|inner| !inner.is_empty()))?;
-    Some((root, Input::Prompt(prompt)))
+    Some((root, OllamaInput::Prompt(prompt)))
 }
 
 /// The option that limits an answer's tokens.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Call;
+use super::ResponsesCall;
 use super::body::unseen_part;
 use crate::json::edit::Edits;
 use crate::json::string::escape_into;
@@ -157,7 +157,7 @@ pub(super) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ItemKind {
     Message,
-    Call(&'static Call),
+    Call(&'static ResponsesCall),
     /// Nothing is written to it.
     Other,
 }

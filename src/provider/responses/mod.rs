@@ -101,7 +101,7 @@ const CHANGING: [&str; 2] = ["sequence_number", "obfuscation"];
 
 /// The words for one type of item that calls a tool with arguments.
 #[derive(Debug)]
-struct Call {
+struct ResponsesCall {
     /// The type of the item.
     item: &'static str,
     /// The start of the names of its argument events, before `.delta` and `.done`.
@@ -113,26 +113,26 @@ struct Call {
 }
 
 /// All types of items that call a tool with arguments that are streamed.
-static CALLS: [Call; 4] = [
-    Call {
+static CALLS: [ResponsesCall; 4] = [
+    ResponsesCall {
         item: "function_call",
         event: "response.function_call_arguments",
         member: "arguments",
         is_clients: true,
     },
-    Call {
+    ResponsesCall {
         item: "custom_tool_call",
         event: "response.custom_tool_call_input",
         member: "input",
         is_clients: true,
     },
-    Call {
+    ResponsesCall {
         item: "mcp_call",
         event: "response.mcp_call_arguments",
         member: "arguments",
         is_clients: false,
     },
-    Call {
+    ResponsesCall {
         item: "code_interpreter_call",
         event: "response.code_interpreter_call_code",
         member: "code",
@@ -141,7 +141,7 @@ static CALLS: [Call; 4] = [
 ];
 
 /// Returns the words of a type of items.
-fn call_of(item: &str) -> Option<&'static Call> {
+fn call_of(item: &str) -> Option<&'static ResponsesCall> {
     CALLS.iter().find(|call| call.item == item)
 }
 

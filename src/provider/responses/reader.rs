@@ -12,20 +12,20 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 /// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponsesReader {
-    texts: Texts<Text>,
+    texts: Texts<TextSource>,
     /// The part of each text that was read. The events that end a text repeat it, and some servers
     /// send it only there.
-    sent: BTreeMap<Text, Sent>,
+    sent: BTreeMap<TextSource, Sent>,
     /// The state that all texts after the first [`MOST`] share.
     others: Sent,
     /// The client has a tool to run.
     has_calls: bool,
-    form: Form<Text>,
+    form: Form<TextSource>,
 }
 
 /// A text of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Text {
+struct TextSource {
     slot: SlotId,
     kind: TextKind,
 }
@@ -154,7 +154,7 @@ impl ResponsesReader {
         let delta = delta.map(|delta| (root, delta));
         let index = place(index);
         if let Some(call) = CALLS.iter().find(|call| name.starts_with(call.event)) {
-            let text = Text {
+            let text = TextSource {
                 kind: TextKind::Arguments,
                 slot: SlotId::of(index),
             };
@@ -165,11 +165,11 @@ impl ResponsesReader {
             }
             return true;
         }
-        let answer = |kind| Text {
+        let answer = |kind| TextSource {
             kind,
             slot: SlotId::part(index, place(content)),
         };
-        let thought = |at: u32| Text {
+        let thought = |at: u32| TextSource {
             kind: TextKind::Reasoning,
             slot: SlotId::part(index, at),
         };
@@ -241,7 +241,7 @@ impl ResponsesReader {
     /// Reads the start of an item. Its arguments may be there, too, but the events that end it
     /// repeat them.
     fn added(&mut self, index: u32, item: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        let first = Text {
+        let first = TextSource {
             slot: SlotId::of(index),
             kind: TextKind::Answer,
         };
@@ -268,7 +268,7 @@ impl ResponsesReader {
         let id = word(call_id)
             .or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
         let slot = SlotId::of(index);
-        self.sent_of(Text {
+        self.sent_of(TextSource {
             kind: TextKind::Arguments,
             slot,
         });
@@ -289,7 +289,7 @@ impl ResponsesReader {
         let [kind, content] = members_of(item, ["type", "content"]);
         let kind = word(kind);
         if let Some(call) = kind.as_deref().and_then(call_of) {
-            let text = Text {
+            let text = TextSource {
                 kind: TextKind::Arguments,
                 slot: SlotId::of(index),
             };
@@ -318,7 +318,7 @@ impl ResponsesReader {
         let [kind, text, refusal] = members_of(part, ["type", "text", "refusal"]);
         match word(kind).as_deref() {
             Some("output_text") => self.whole(
-                Text {
+                TextSource {
                     kind: TextKind::Answer,
                     slot,
                 },
@@ -327,7 +327,7 @@ impl ResponsesReader {
                 on,
             ),
             Some("refusal") => self.whole(
-                Text {
+                TextSource {
                     kind: TextKind::Refusal,
                     slot,
                 },
@@ -342,7 +342,7 @@ impl ResponsesReader {
     /// Reads a delta, which has its event with it.
     fn delta(
         &mut self,
-        text: Text,
+        text: TextSource,
         delta: Option<(Raw<'_>, Raw<'_>)>,
         on: &mut dyn FnMut(Delta<'_>),
     ) {
@@ -357,7 +357,7 @@ impl ResponsesReader {
     }
 
     /// Emits more of a text, which is between two quotes.
-    fn more(&mut self, text: Text, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+    fn more(&mut self, text: TextSource, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
         let sent = sent_of(&mut self.sent, &mut self.others, text);
         let more = self.texts.decode(text, inner);
         sent.push(more);
@@ -367,7 +367,7 @@ impl ResponsesReader {
     /// Emits the missing end of a whole text, and the end of the slot.
     fn whole(
         &mut self,
-        text: Text,
+        text: TextSource,
         whole: Option<Raw<'_>>,
         ends: bool,
         on: &mut dyn FnMut(Delta<'_>),
@@ -389,7 +389,7 @@ impl ResponsesReader {
         }
     }
 
-    fn sent_of(&mut self, text: Text) -> &mut Sent {
+    fn sent_of(&mut self, text: TextSource) -> &mut Sent {
         sent_of(&mut self.sent, &mut self.others, text)
     }
 }
@@ -397,9 +397,9 @@ impl ResponsesReader {
 /// Returns the part of a text that was read. The texts after the first [`MOST`] share one state,
 /// and their ends add no text.
 fn sent_of<'a>(
-    known: &'a mut BTreeMap<Text, Sent>,
+    known: &'a mut BTreeMap<TextSource, Sent>,
     others: &'a mut Sent,
-    text: Text,
+    text: TextSource,
 ) -> &'a mut Sent {
     if known.len() >= MOST && !known.contains_key(&text) {
         *others = Sent {
@@ -415,7 +415,7 @@ fn sent_of<'a>(
 /// first 256 are read.
 const MOST: usize = 4096;
 
-fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
+fn emit(text: TextSource, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
     let slot = text.slot;
     match text.kind {
         TextKind::Answer => on(Delta::Text { slot, text: more }),

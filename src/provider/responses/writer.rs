@@ -2,7 +2,7 @@
 
 use super::adopt::Held;
 use super::items::{Item, ItemKind, Items, Numbers, Origin, with};
-use super::{CALLS, CHANGING, Call, is_head, is_terminal, status};
+use super::{CALLS, CHANGING, ResponsesCall, is_head, is_terminal, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
@@ -21,16 +21,16 @@ pub(super) struct ResponsesWriter {
     pub(super) numbers: Numbers,
     /// Events of another answer that end a text which may be continued.
     pub(super) held: Vec<Held>,
-    form: Form<Delta>,
+    form: Form<ItemDelta>,
 }
 
 /// Where the text of a delta belongs.
 #[derive(Clone, Copy, Debug)]
-struct Delta {
+struct ItemDelta {
     index: u32,
     content: u32,
     /// `None`: text of the answer, or a refusal.
-    call: Option<&'static Call>,
+    call: Option<&'static ResponsesCall>,
 }
 
 impl wire::Writer for ResponsesWriter {
@@ -195,7 +195,7 @@ impl wire::Writer for ResponsesWriter {
         let root = object(data)?;
         let [kind, delta] = members_of(root, ["type", "delta"]);
         let kind = word(kind)?;
-        let is_call = |call: &Call| kind.strip_prefix(call.event) == Some(".delta");
+        let is_call = |call: &ResponsesCall| kind.strip_prefix(call.event) == Some(".delta");
         if kind != "response.output_text.delta" && !CALLS.iter().any(is_call) {
             return None;
         }
@@ -211,7 +211,7 @@ impl wire::Writer for ResponsesWriter {
             ["type", "output_index", "content_index", "item", "part"],
         );
         let (kind, index, content) = (word(kind)?, place(index), place(content));
-        let mut changes = Changes {
+        let mut changes = ItemChanges {
             edits: Edits::default(),
             is_changed: false,
             texts,
@@ -299,7 +299,7 @@ impl ResponsesWriter {
                 .zip(delta_call(name))
             {
                 Some((delta, call)) => {
-                    let subject = Delta {
+                    let subject = ItemDelta {
                         index,
                         content,
                         call,
@@ -320,7 +320,7 @@ impl ResponsesWriter {
     }
 
     /// Takes note of more of a text, which is between two quotes.
-    fn push(&mut self, delta: Delta, inner: &str) {
+    fn push(&mut self, delta: ItemDelta, inner: &str) {
         self.items.push_text(
             delta.index,
             |item| match (item.kind, delta.call) {
@@ -443,14 +443,14 @@ impl ResponsesWriter {
 }
 
 /// Edits an event that repeats whole texts.
-struct Changes<'a> {
+struct ItemChanges<'a> {
     edits: Edits,
     is_changed: bool,
     /// The texts that the client has received.
     texts: &'a [SlotText<'a>],
 }
 
-impl Changes<'_> {
+impl ItemChanges<'_> {
     /// Sets the texts of an item.
     fn item(&mut self, index: u32, item: Raw<'_>) {
         let [kind, content] = members_of(item, ["type", "content"]);
@@ -482,7 +482,7 @@ impl Changes<'_> {
 }
 
 /// Returns the kind of text that an event extends: that of a call, or else of a message.
-fn delta_call(name: &str) -> Option<Option<&'static Call>> {
+fn delta_call(name: &str) -> Option<Option<&'static ResponsesCall>> {
     match name {
         "response.output_text.delta" | "response.refusal.delta" => Some(None),
         _ => CALLS

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::PoisonError;
 
-use super::{Stage, ask};
+use super::{DemoStage, ask};
 use crate::{Console, Exit};
 use restitch::internal::record::{AnswerRecord, SeamRecord};
 
@@ -13,12 +13,12 @@ use restitch::internal::record::{AnswerRecord, SeamRecord};
 const SCRIPT: &str = "answer@420!length | anchor@610!drop refusal fence@480!length preamble@390!stop 503~0 \
                       exact@350!eof anchor@200!error epilogue";
 
-pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Result<()> {
+pub(super) async fn show(args: &super::DemoArgs, console: &mut Console) -> io::Result<()> {
     let delay = args
         .delay
         .unwrap_or(if console.is_terminal() { 12 } else { 0 });
     let document = document();
-    let stage = Stage::new(&document, args.script_or(SCRIPT)?, delay).await?;
+    let stage = DemoStage::new(&document, args.script_or(SCRIPT)?, delay).await?;
     let mark = if console.has_colors() {
         "\u{1b}[1;31m✂\u{1b}[0m"
     } else {
@@ -58,7 +58,7 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
 }
 
 /// Asks the proxy as any client would, and shows the text as it arrives.
-async fn stream(stage: &Stage, mark: &str, console: &mut Console) -> io::Result<String> {
+async fn stream(stage: &DemoStage, mark: &str, console: &mut Console) -> io::Result<String> {
     let mut text = String::new();
     let mut seams = 0;
     ask(&stage.proxy.url(), |new| {

@@ -24,7 +24,7 @@ use restitch_sim::{Script, Sim};
 /// Arguments of `restitch demo`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-pub struct Args {
+pub struct DemoArgs {
     /// Show a longer document as it streams, and a table of its seams.
     #[arg(long)]
     full: bool,
@@ -46,7 +46,7 @@ The demo needs no key, no network and no file: its model server and its proxy li
 
 Exit codes: 0 the document that arrives is the one that was sent, 4 it is not, 1 a socket failed.";
 
-impl Args {
+impl DemoArgs {
     fn script_or(&self, script: &str) -> io::Result<Script> {
         self.script
             .clone()
@@ -54,7 +54,7 @@ impl Args {
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
     let shown = block_on(async {
         if args.full {
             full::show(args, console).await
@@ -72,13 +72,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// A model server, a proxy in front, and the proxy's record of the answer.
-struct Stage {
+struct DemoStage {
     sim: sim::Server,
     proxy: proxy::Server,
     record: Arc<Mutex<AnswerRecord>>,
 }
 
-impl Stage {
+impl DemoStage {
     async fn new(document: &str, script: Script, delay: u64) -> io::Result<Self> {
         let loopback = ([127, 0, 0, 1], 0).into();
         let sim = Sim::new(document, script)

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::full::seam_offsets;
-use super::{Stage, ask};
+use super::{DemoStage, ask};
 use crate::console::count;
 use crate::parsed::Parsed;
 use crate::{Console, Exit};
@@ -29,12 +29,12 @@ const DOCUMENT: &str = r#"{
   "source": null
 }"#;
 
-pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Result<()> {
+pub(super) async fn show(args: &super::DemoArgs, console: &mut Console) -> io::Result<()> {
     let delay = args.delay.unwrap_or(0);
-    let plain = Stage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
+    let plain = DemoStage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
     let cut = text_of(&plain.sim.url()).await?;
     plain.end().await;
-    let stage = Stage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
+    let stage = DemoStage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
     let whole = text_of(&stage.proxy.url()).await?;
     let record = stage.record();
     stage.end().await;

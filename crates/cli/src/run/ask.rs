@@ -8,7 +8,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tokio::time::{sleep, timeout};
 
-use super::Failed;
+use super::RunError;
 use super::key::Key;
 use super::target::Target;
 use super::trace::Trace;
@@ -37,7 +37,7 @@ impl Patience {
 }
 
 /// The server refused to answer, or answered without a stream.
-struct Refused {
+struct RefusedCall {
     status: StatusCode,
     retry_after: Option<Duration>,
     body: Bytes,
@@ -56,7 +56,7 @@ pub(super) async fn ask(
     key: &Key,
     trace: Option<&Trace>,
     console: &Console,
-) -> Result<Body, Failed> {
+) -> Result<Body, RunError> {
     for attempt in 1.. {
         let refused = match once(
             Arc::clone(&proxy),
@@ -69,7 +69,7 @@ pub(super) async fn ask(
             Ok(body) => return Ok(body),
             Err(refused) => refused,
         };
-        let Refused {
+        let RefusedCall {
             status,
             retry_after,
             body,
@@ -81,7 +81,7 @@ pub(super) async fn ask(
         }
         let reason = message(&body, target.dialect, key);
         if is_ours {
-            return Err(Failed::Io(format!("{}: {}", target.upstream, reason)));
+            return Err(RunError::Io(format!("{}: {}", target.upstream, reason)));
         }
         let what = if status.is_success() {
             " without a stream"
@@ -90,7 +90,7 @@ pub(super) async fn ask(
         };
         let reason = format!("the server answered {status}{what}: {}", reason);
         if !is_transient(status) || is_final || attempt == ATTEMPTS {
-            return Err(Failed::Io(reason));
+            return Err(RunError::Io(reason));
         }
         let wait = retry_after
             .unwrap_or(Duration::from_secs(1 << attempt))
@@ -101,7 +101,7 @@ pub(super) async fn ask(
         ));
         sleep(wait).await;
     }
-    Err(Failed::Io(String::new()))
+    Err(RunError::Io(String::new()))
 }
 
 /// Asks once. `silence`: how long the body of a refusal may take.
@@ -110,7 +110,7 @@ async fn once(
     dialect: Dialect,
     request: Request<Bytes>,
     silence: Duration,
-) -> Result<Body, Refused> {
+) -> Result<Body, RefusedCall> {
     let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
     let is_ours = response.extensions().get::<OwnError>().is_some();
@@ -126,7 +126,7 @@ async fn once(
         .ok()
         .and_then(Result::ok);
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    Err(Refused {
+    Err(RefusedCall {
         status,
         retry_after,
         body,

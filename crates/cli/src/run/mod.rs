@@ -41,7 +41,7 @@ use trace::Trace;
 /// Arguments of `restitch run`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = help())]
-pub struct Args {
+pub struct RunArgs {
     /// A known provider. Decides the address, the API and the variable that has the key.
     #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
     provider: Option<String>,
@@ -137,7 +137,7 @@ fn help() -> String {
     )
 }
 
-impl Args {
+impl RunArgs {
     /// Returns whether the document is written at the end, and not as it arrives.
     fn is_written_at_the_end(&self) -> bool {
         self.output.is_some() || self.json
@@ -146,20 +146,20 @@ impl Args {
 
 /// Why there is no answer.
 #[derive(Debug)]
-enum Failed {
+enum RunError {
     Usage(String),
     Io(String),
     /// Standard output failed.
     Output(io::Error),
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
 }
 
-pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &RunArgs, console: &mut Console) -> io::Result<()> {
     let Some(asked) = PromptText::read(args, console) else {
         return Ok(());
     };
@@ -169,9 +169,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.start_log(None, LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
-        Err(Failed::Usage(reason)) => console.fail(Exit::Usage, reason),
-        Err(Failed::Io(reason)) => console.fail(Exit::Io, reason),
-        Err(Failed::Output(error)) => return Err(error),
+        Err(RunError::Usage(reason)) => console.fail(Exit::Usage, reason),
+        Err(RunError::Io(reason)) => console.fail(Exit::Io, reason),
+        Err(RunError::Output(error)) => return Err(error),
     }
     Ok(())
 }
@@ -187,7 +187,7 @@ struct PromptText {
 impl PromptText {
     /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
     /// reported then.
-    fn read(args: &Args, console: &mut Console) -> Option<Self> {
+    fn read(args: &RunArgs, console: &mut Console) -> Option<Self> {
         let files: Vec<PathBuf> = args
             .prompt_file
             .iter()
@@ -227,7 +227,7 @@ impl PromptText {
 }
 
 /// Returns the configuration of the file and the flags.
-fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
+fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
     let limits = &mut config.limits;
     limits.max_continuations = args.max_continuations.unwrap_or(limits.max_continuations);
@@ -257,8 +257,8 @@ fn asking(mut config: Config, target: &Target) -> Config {
 
 /// Fails if the document can't be written to this file. Called before the first request, since an
 /// answer costs money.
-fn check_output(file: &Path) -> Result<(), Failed> {
-    let told = |error: io::Error| Failed::Io(format!("{}: {error}", file.display()));
+fn check_output(file: &Path) -> Result<(), RunError> {
+    let told = |error: io::Error| RunError::Io(format!("{}: {error}", file.display()));
     if file.is_dir() {
         return Err(told(io::ErrorKind::IsADirectory.into()));
     }
@@ -272,11 +272,11 @@ fn check_output(file: &Path) -> Result<(), Failed> {
 }
 
 async fn answer(
-    args: &Args,
+    args: &RunArgs,
     config: Config,
     asked: &PromptText,
     console: &mut Console,
-) -> Result<(), Failed> {
+) -> Result<(), RunError> {
     let (target, key) = Target::of(args)?;
     let request = target.request(args, asked, &key)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
@@ -286,7 +286,7 @@ async fn answer(
         .map(|folder| Trace::new(folder, &key))
         .transpose();
     let trace = trace
-        .map_err(|error| Failed::Io(format!("--trace: {error}")))?
+        .map_err(|error| RunError::Io(format!("--trace: {error}")))?
         .map(Arc::new);
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
@@ -301,14 +301,14 @@ async fn answer(
     let limits = config.all_limits();
     let mut proxy = Proxy::new(asking(config, &target), &variable)
         .map_err(|error| match exit(&error) {
-            Exit::Usage => Failed::Usage(error.to_string()),
-            _ => Failed::Io(error.to_string()),
+            Exit::Usage => RunError::Usage(error.to_string()),
+            _ => RunError::Io(error.to_string()),
         })?
         .observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
-    let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
+    let interrupted = interrupted().map_err(|error| RunError::Io(error.to_string()))?;
     let patience = Patience::of(&limits);
     let mut text = Text::new(
         target,
@@ -317,7 +317,7 @@ async fn answer(
     );
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
-        () = interrupted => Err(Failed::Io("interrupted: the document is not complete".to_owned())),
+        () = interrupted => Err(RunError::Io("interrupted: the document is not complete".to_owned())),
     };
     text.progress.clear();
     text.trace_contexts(trace.as_deref(), &seen);
@@ -328,11 +328,11 @@ async fn answer(
     read?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     report(args, &text.document, &seen, asked.removed, console)?;
-    traced.map_err(|error| Failed::Io(format!("--trace: {error}")))
+    traced.map_err(|error| RunError::Io(format!("--trace: {error}")))
 }
 
 /// Writes the complete part of a document whose answer failed, and reports it.
-fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Failed> {
+fn keep(args: &RunArgs, document: &Document, console: &Console) -> Result<(), RunError> {
     let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else {
         return Ok(());
     };
@@ -378,13 +378,13 @@ impl Text {
     /// Reads the answer to its end, and writes the document to standard output if it belongs there.
     async fn read(
         &mut self,
-        args: &Args,
+        args: &RunArgs,
         proxy: Arc<Proxy>,
         (request, patience): (http::Request<Bytes>, Patience),
         seen: &Mutex<Seen>,
         trace: Option<&Trace>,
         console: &mut Console,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), RunError> {
         let key = seen
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -402,7 +402,7 @@ impl Text {
         .await?;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
+            let frame = frame.map_err(|error| RunError::Io(error.to_string()))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -447,9 +447,9 @@ impl Text {
     }
 
     /// Takes bytes of the answer.
-    fn take(&mut self, mut data: &[u8]) -> Result<(), Failed> {
+    fn take(&mut self, mut data: &[u8]) -> Result<(), RunError> {
         let (mut new, mut begins_again) = (String::new(), false);
-        let unreadable = |error| Failed::Io(format!("the answer is no stream: {error}"));
+        let unreadable = |error| RunError::Io(format!("the answer is no stream: {error}"));
         while let Some(event) = self.framed.next_event(&mut data).map_err(unreadable)? {
             self.reader
                 .read(&event.event, &event.data, &mut |delta| match delta {
@@ -460,7 +460,7 @@ impl Text {
         }
         // Text that was read can't be taken back.
         if begins_again && !self.document.text().is_empty() {
-            return Err(Failed::Io(Refusal::Restart.to_string()));
+            return Err(RunError::Io(Refusal::Restart.to_string()));
         }
         // Text that is not JSON is reported at the end.
         let _ = self.document.push_with(&new, &mut self.index);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::key::Key;
-use super::{Args, Failed};
+use super::{RunArgs, RunError};
 use crate::console::{count, is_zero};
 use crate::{Console, Exit};
 use restitch::Document;
@@ -38,9 +38,9 @@ struct Report<'a> {
     status: Status,
     document: &'a str,
     #[serde(flatten)]
-    counts: Counts,
+    counts: TokenCounts,
     #[serde(flatten)]
-    ending: Ending<'a>,
+    ending: ReportEnding<'a>,
     repairs: &'a BTreeMap<String, u32>,
     #[serde(flatten)]
     tokens: Tokens<'a>,
@@ -54,7 +54,7 @@ struct Report<'a> {
 }
 
 #[derive(Serialize)]
-struct Counts {
+struct TokenCounts {
     continuations: u32,
     failures: u32,
     ambiguous: u32,
@@ -63,7 +63,7 @@ struct Counts {
 
 /// Why a document is not complete, and what was added to close it.
 #[derive(Serialize)]
-struct Ending<'a> {
+struct ReportEnding<'a> {
     synthesized: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<StopReason>,
@@ -136,20 +136,20 @@ impl Seen {
     }
 }
 
-pub(super) fn write(file: &Path, text: &str) -> Result<(), Failed> {
-    std::fs::write(file, text).map_err(|error| Failed::Io(format!("{}: {error}", file.display())))
+pub(super) fn write(file: &Path, text: &str) -> Result<(), RunError> {
+    std::fs::write(file, text).map_err(|error| RunError::Io(format!("{}: {error}", file.display())))
 }
 
 /// Reports how the answer ended, and writes the document to a file or as JSON.
 pub(super) fn report(
-    args: &Args,
+    args: &RunArgs,
     document: &Document,
     seen: &Seen,
     removed_bytes: usize,
     console: &mut Console,
-) -> Result<(), Failed> {
+) -> Result<(), RunError> {
     let Some(outcome) = &seen.record.outcome else {
-        return Err(Failed::Io("the answer is no stream".to_owned()));
+        return Err(RunError::Io("the answer is no stream".to_owned()));
     };
     let iterations = seen.iterations();
     note_calls(&iterations, console);
@@ -174,13 +174,13 @@ pub(super) fn report(
         console.answer(&Report {
             status: outcome.status(),
             document: &kept,
-            counts: Counts {
+            counts: TokenCounts {
                 continuations: tally.continuations,
                 failures: tally.failures,
                 ambiguous: tally.ambiguous,
                 early_end: tally.early_end,
             },
-            ending: Ending {
+            ending: ReportEnding {
                 synthesized,
                 stop: outcome.reason(),
                 cause: outcome.cause(),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::{Args, Failed, PromptText, providers};
+use super::{PromptText, RunArgs, RunError, providers};
 use restitch::internal::wire::{NewRequest, PlainPrompt};
 use restitch::provider::Dialect;
 use restitch_http::Upstream;
@@ -17,13 +17,13 @@ pub(super) struct Target {
 
 impl Target {
     /// Returns the target that the arguments name, and the key. The key is empty if none is needed.
-    pub(super) fn of(args: &Args) -> Result<(Self, String), Failed> {
+    pub(super) fn of(args: &RunArgs) -> Result<(Self, String), RunError> {
         let provider = args
             .provider
             .as_deref()
             .map(providers::by_name)
             .transpose()
-            .map_err(Failed::Usage)?;
+            .map_err(RunError::Usage)?;
         let dialect = args
             .dialect
             .or(provider.map(|provider| provider.dialect()))
@@ -32,29 +32,29 @@ impl Target {
             None => "",
             Some(provider) => provider.base_url(dialect).ok_or_else(|| {
                 let (name, spoken) = (provider.name, provider.dialects());
-                Failed::Usage(format!(
+                RunError::Usage(format!(
                     "--dialect {dialect}: {name} does not speak it; it speaks {spoken}"
                 ))
             })?,
         };
         // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(args.base_url.as_deref().unwrap_or(known_url))
-            .map_err(|error| Failed::Usage(format!("--base-url: {error}")))?;
+            .map_err(|error| RunError::Usage(format!("--base-url: {error}")))?;
         let key = providers::key(
             args.key_variable.as_deref(),
             provider,
             args.base_url.is_none(),
         );
-        Ok((Self { upstream, dialect }, key.map_err(Failed::Usage)?))
+        Ok((Self { upstream, dialect }, key.map_err(RunError::Usage)?))
     }
 
     /// Returns the first request.
     pub(super) fn request(
         &self,
-        args: &Args,
+        args: &RunArgs,
         asked: &PromptText,
         key: &str,
-    ) -> Result<http::Request<Bytes>, Failed> {
+    ) -> Result<http::Request<Bytes>, RunError> {
         let prompt = PlainPrompt {
             model: &args.model,
             system: asked.system.as_deref(),
@@ -77,13 +77,13 @@ impl Target {
         if !key.is_empty() {
             let (name, before) = key_header;
             let mut value = HeaderValue::try_from(format!("{before}{key}")).map_err(|_| {
-                Failed::Usage("the key has characters that no header may have".to_owned())
+                RunError::Usage("the key has characters that no header may have".to_owned())
             })?;
             value.set_sensitive(true);
             request = request.header(HeaderName::from_static(name), value);
         }
         request
             .body(Bytes::from(body))
-            .map_err(|error| Failed::Io(error.to_string()))
+            .map_err(|error| RunError::Io(error.to_string()))
     }
 }

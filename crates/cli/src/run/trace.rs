@@ -21,11 +21,11 @@ use restitch_proxy::{Redactor, Tap};
 #[derive(Debug)]
 pub(super) struct Trace {
     folder: PathBuf,
-    open: Mutex<Open>,
+    open: Mutex<OpenTrace>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenTrace {
     /// The open call, and how often it was made.
     call: Option<(u32, u32)>,
     /// The response of the open call.
@@ -39,7 +39,7 @@ impl Trace {
     /// Makes a trace in `folder`, and the folder. `key` is removed from everything.
     pub(super) fn new(folder: &Path, key: &str) -> io::Result<Self> {
         make_folder(folder)?;
-        let open = Open {
+        let open = OpenTrace {
             call: None,
             response: None,
             redactor: Redactor::new(key),
@@ -69,7 +69,7 @@ impl Trace {
         self.folder.join(format!("{call:03}-{name}"))
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenTrace> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +94,7 @@ impl Tap for Trace {
     }
 }
 
-impl Open {
+impl OpenTrace {
     /// Counts how often this call was made, including this time.
     fn again(&mut self, call: u32) -> u32 {
         let again = self

@@ -8,7 +8,7 @@ use restitch::provider::{Delta, Dialect};
 /// The texts of an answer. They only grow, until the list drops them or the answer begins again.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    slots: Vec<SlotText>,
+    slots: Vec<ListedText>,
     /// The slot that got text last.
     current: usize,
     /// How often the answer has begun again.
@@ -24,7 +24,7 @@ pub(super) struct Texts {
 }
 
 #[derive(Debug)]
-struct SlotText {
+struct ListedText {
     slot: Slot,
     /// The tool's name, if the text is a tool's arguments.
     tool: Option<String>,
@@ -79,13 +79,13 @@ impl News {
 #[derive(Debug, Default)]
 pub(in super::super) struct Cursor {
     restarts: u32,
-    slots: Vec<Seen>,
+    slots: Vec<SeenText>,
     missing: Option<&'static str>,
 }
 
 /// A reader's position in one slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SeenText {
     bytes: usize,
     seams: usize,
 }
@@ -107,7 +107,7 @@ impl Texts {
             None if self.slots.len() >= MOST_SLOTS => return false,
             None => {
                 let tool = tool.map(|name| name.chars().take(LONGEST_TOOL).collect());
-                self.slots.push(SlotText {
+                self.slots.push(ListedText {
                     slot,
                     tool,
                     text: String::new(),
@@ -168,7 +168,7 @@ impl Texts {
         let mut room = most;
         for (number, slot) in self.slots.iter().enumerate() {
             if number >= cursor.slots.len() {
-                cursor.slots.push(Seen::default());
+                cursor.slots.push(SeenText::default());
                 news.added.push(Added::Slot {
                     slot: number,
                     name: slot.name(),
@@ -191,16 +191,22 @@ impl Texts {
     }
 }
 
-impl SlotText {
+impl ListedText {
     /// Adds the text and seams that a reader has not seen, up to `most` bytes of text, and returns
     /// the number of bytes. Divides text at seams.
-    fn after(&self, slot: usize, seen: &mut Seen, most: usize, added: &mut Vec<Added>) -> usize {
+    fn after(
+        &self,
+        slot: usize,
+        seen: &mut SeenText,
+        most: usize,
+        added: &mut Vec<Added>,
+    ) -> usize {
         let before = seen.bytes;
         let mut end = self.text.len().min(before.saturating_add(most));
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
-        let text_to = |seen: &mut Seen, to: usize, added: &mut Vec<Added>| {
+        let text_to = |seen: &mut SeenText, to: usize, added: &mut Vec<Added>| {
             let text = self.text.get(seen.bytes..to).unwrap_or_default();
             if !text.is_empty() {
                 added.push(Added::Text {
@@ -264,7 +270,7 @@ impl TextReader {
                 Ok(None) => return,
                 Err(_) => {
                     self.is_over = true;
-                    changes.list.push(Change::Unread);
+                    changes.list.push(TextChange::Unread);
                 }
             }
         }
@@ -274,13 +280,13 @@ impl TextReader {
 /// Changes of an answer's texts, in their order. They are collected before the texts are locked.
 #[derive(Debug, Default)]
 pub(in super::super) struct Changes {
-    list: Vec<Change>,
+    list: Vec<TextChange>,
     /// The text of all of them.
     text: String,
 }
 
 #[derive(Debug)]
-enum Change {
+enum TextChange {
     /// Text of a slot, up to this byte of all text.
     Text {
         slot: Slot,
@@ -319,7 +325,7 @@ impl Changes {
                     arguments,
                 );
             }
-            Delta::Restart => self.list.push(Change::Restart),
+            Delta::Restart => self.list.push(TextChange::Restart),
             _ => {}
         }
     }
@@ -327,7 +333,7 @@ impl Changes {
     fn text(&mut self, slot: Slot, tool: Option<&str>, text: &str) {
         self.text.push_str(text);
         let end = self.text.len();
-        if let Some(Change::Text {
+        if let Some(TextChange::Text {
             slot: last,
             end: goes_on,
             ..
@@ -337,7 +343,7 @@ impl Changes {
             *goes_on = end;
             return;
         }
-        self.list.push(Change::Text {
+        self.list.push(TextChange::Text {
             slot,
             tool: tool.map(str::to_owned),
             end,
@@ -359,15 +365,15 @@ impl Changes {
         let mut start = 0;
         for change in &self.list {
             match change {
-                Change::Text { slot, end, .. } => {
+                TextChange::Text { slot, end, .. } => {
                     on(Some((
                         *slot,
                         self.text.get(start..*end).unwrap_or_default(),
                     )));
                     start = *end;
                 }
-                Change::Restart => on(None),
-                Change::Unread => {}
+                TextChange::Restart => on(None),
+                TextChange::Unread => {}
             }
         }
     }
@@ -383,15 +389,15 @@ impl Changes {
         let (mut kept, mut start, mut fitting) = (kept, 0, 0);
         for change in &self.list {
             match change {
-                Change::Text { end, .. } => {
+                TextChange::Text { end, .. } => {
                     let bytes = end - start;
                     if kept.saturating_add(bytes) > most {
                         break;
                     }
                     (kept, start, fitting) = (kept + bytes, *end, fitting + bytes);
                 }
-                Change::Restart => kept = 0,
-                Change::Unread => break,
+                TextChange::Restart => kept = 0,
+                TextChange::Unread => break,
             }
         }
         fitting
@@ -403,7 +409,7 @@ impl Changes {
         let (mut start, mut freed) = (0, 0);
         for change in self.list.drain(..) {
             match change {
-                Change::Text { slot, tool, end } => {
+                TextChange::Text { slot, tool, end } => {
                     let text = self.text.get(start..end).unwrap_or_default();
                     start = end;
                     if texts.missing.is_none() && texts.bytes.saturating_add(text.len()) > most {
@@ -414,9 +420,9 @@ impl Changes {
                         freed += text.len();
                     }
                 }
-                Change::Restart if texts.missing.is_none() => freed += texts.restart(),
-                Change::Restart => {}
-                Change::Unread => drop(texts.missing.get_or_insert("undecodable")),
+                TextChange::Restart if texts.missing.is_none() => freed += texts.restart(),
+                TextChange::Restart => {}
+                TextChange::Unread => drop(texts.missing.get_or_insert("undecodable")),
             }
         }
         self.text.clear();

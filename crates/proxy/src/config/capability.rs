@@ -35,7 +35,7 @@ pub(super) struct Row {
 
 /// The member of a request that turns reasoning off, and its value in JSON.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(try_from = "Member")]
+#[serde(try_from = "RowMember")]
 struct Off {
     key: String,
     value: Json,
@@ -44,15 +44,15 @@ struct Off {
 /// The same before it is checked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Member {
+struct RowMember {
     key: String,
     value: Json,
 }
 
-impl TryFrom<Member> for Off {
+impl TryFrom<RowMember> for Off {
     type Error = &'static str;
 
-    fn try_from(Member { key, value }: Member) -> Result<Self, Self::Error> {
+    fn try_from(RowMember { key, value }: RowMember) -> Result<Self, Self::Error> {
         if !key.is_empty() && value.0.is_empty() {
             return Err("a member needs a value");
         }

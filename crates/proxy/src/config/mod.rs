@@ -253,7 +253,7 @@ impl Config {
 
 /// `[[capability]]`, as a file has it.
 #[derive(Debug, Serialize)]
-struct Rows {
+struct CapabilityRows {
     capability: Vec<capability::Row>,
 }
 
@@ -275,7 +275,7 @@ fn written_rows(rows: &[Row]) -> String {
         true => String::new(),
         false => format!(
             "\n{}",
-            written(&Rows {
+            written(&CapabilityRows {
                 capability: rows.iter().map(capability::Row::from).collect()
             })
         ),

@@ -14,7 +14,7 @@ macro_rules! table {
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Prompt {
             #[serde(skip_serializing_if = "Option::is_none")]
-            mark: Option<MarkUse>,
+            mark: Option<MarkUseName>,
             $(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<Words>,)+
         }
 
@@ -26,7 +26,7 @@ macro_rules! table {
             }
 
             fn of(mark: session::MarkUse, words: impl Fn(Part) -> Words) -> Self {
-                Self { mark: Some(MarkUse(mark)), $($key: Some(words(Part::$part)),)+ }
+                Self { mark: Some(MarkUseName(mark)), $($key: Some(words(Part::$part)),)+ }
             }
         }
     };
@@ -52,7 +52,7 @@ table! {
 
 /// The name of a setting for when the prompt asks for a mark.
 #[derive(Clone, Copy, Debug)]
-struct MarkUse(session::MarkUse);
+struct MarkUseName(session::MarkUse);
 
 /// `true` for the part's default words, `false` to leave the part out, or other words.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl From<&session::Prompt> for Prompt {
     }
 }
 
-impl<'de> Deserialize<'de> for MarkUse {
+impl<'de> Deserialize<'de> for MarkUseName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = session::MarkUse::ALL
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for MarkUse {
     }
 }
 
-impl Serialize for MarkUse {
+impl Serialize for MarkUseName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.as_str())
     }

@@ -15,7 +15,7 @@ pub(super) struct Shapes(BTreeMap<String, Shape>);
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct Shape {
-    root: Kind,
+    root: ShapeKind,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     required: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ struct Shape {
 
 /// A kind by its name.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kind(RootKind);
+struct ShapeKind(RootKind);
 
 impl From<Shapes> for Vec<shape::Shape> {
     fn from(shapes: Shapes) -> Self {
@@ -55,7 +55,7 @@ impl From<&[shape::Shape]> for Shapes {
             (
                 shape.name,
                 Shape {
-                    root: Kind(shape.root),
+                    root: ShapeKind(shape.root),
                     required,
                     any_of,
                     unwrap,
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for Shapes {
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for ShapeKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = RootKind::ALL
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
-impl Serialize for Kind {
+impl Serialize for ShapeKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.as_str())
     }

@@ -35,7 +35,7 @@ pub struct Otlp(Arc<Signals>);
 #[derive(Debug)]
 struct Signals {
     traces: Option<Traces>,
-    metrics: Option<Metrics>,
+    metrics: Option<OtlpMetrics>,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Traces {
 }
 
 #[derive(Debug)]
-struct Metrics {
+struct OtlpMetrics {
     provider: SdkMeterProvider,
     meter: Meter,
 }
@@ -80,7 +80,7 @@ impl Otlp {
             .then(|| Traces::new(&resource))
             .transpose()?;
         let metrics = is_named(METRICS_ENDPOINT)
-            .then(|| Metrics::new(&resource))
+            .then(|| OtlpMetrics::new(&resource))
             .transpose()?;
         let is_off = traces.is_none() && metrics.is_none();
         Ok((!is_off).then(|| Self(Arc::new(Signals { traces, metrics }))))
@@ -127,7 +127,7 @@ impl Traces {
     }
 }
 
-impl Metrics {
+impl OtlpMetrics {
     fn new(resource: &Resource) -> Result<Self, String> {
         let client = CollectorClient::new("metrics");
         let protocol = protocol("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")?;

@@ -48,7 +48,7 @@ impl Page {
         request: &Request<B>,
         guard: Guard<'_>,
     ) -> Option<Response<Body>> {
-        let route = Route::of(request.uri().path())?;
+        let route = PageRoute::of(request.uri().path())?;
         let mut response = match guard
             .admit(request)
             .and_then(|()| route.check_method(request))
@@ -69,15 +69,15 @@ impl Page {
         Some(response)
     }
 
-    fn route<B>(&self, route: &Route<'_>, request: &Request<B>) -> Response<Body> {
+    fn route<B>(&self, route: &PageRoute<'_>, request: &Request<B>) -> Response<Body> {
         match *route {
-            Route::File(media_type, text) => with_type(StatusCode::OK, media_type, text),
-            Route::List => self.list(),
-            Route::Answer(id) => match self.answers.find(&decoded(id)) {
+            PageRoute::File(media_type, text) => with_type(StatusCode::OK, media_type, text),
+            PageRoute::List => self.list(),
+            PageRoute::Answer(id) => match self.answers.find(&decoded(id)) {
                 Some(answer) => self.view(&answer, request.uri().query().unwrap_or_default()),
                 None => UNKNOWN.response(None),
             },
-            Route::Stop(id) => match self.answers.find(&decoded(id)) {
+            PageRoute::Stop(id) => match self.answers.find(&decoded(id)) {
                 Some(answer) => stop(&answer),
                 None => UNKNOWN.response(None),
             },
@@ -156,7 +156,7 @@ impl Page {
 }
 
 /// The target of a path on the page.
-enum Route<'p> {
+enum PageRoute<'p> {
     /// A file of the page: its media type and its text.
     File(&'static str, &'static str),
     List,
@@ -164,7 +164,7 @@ enum Route<'p> {
     Stop(&'p str),
 }
 
-impl<'p> Route<'p> {
+impl<'p> PageRoute<'p> {
     fn of(path: &'p str) -> Option<Self> {
         Some(match path {
             "/" => Self::File("text/html; charset=utf-8", include_str!("page.html")),

@@ -74,21 +74,21 @@ impl ViewSource for Patches {
 /// The operations of a push.
 #[derive(Debug, Default)]
 struct Patch {
-    operations: Vec<Operation>,
+    operations: Vec<PatchOperation>,
     /// A path was longer than [`LONGEST_PATH`], so no more operations follow.
     is_too_deep: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Operation {
+struct PatchOperation {
     op: &'static str,
     path: String,
-    value: Added,
+    value: AddedItems,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Added {
+enum AddedItems {
     /// An empty container or a scalar. A number keeps its spelling, since a double can't hold every
     /// number.
     Json(Box<RawValue>),
@@ -105,9 +105,9 @@ impl Patch {
         (!self.is_too_deep).then_some(path.0)
     }
 
-    fn add(&mut self, live: &ParserView<'_>, value: Added) {
+    fn add(&mut self, live: &ParserView<'_>, value: AddedItems) {
         if let Some(path) = self.path(live) {
-            self.operations.push(Operation {
+            self.operations.push(PatchOperation {
                 op: "add",
                 path,
                 value,
@@ -117,7 +117,7 @@ impl Patch {
 
     fn add_json(&mut self, live: &ParserView<'_>, written: &str) {
         match RawValue::from_string(written.to_owned()) {
-            Ok(value) => self.add(live, Added::Json(value)),
+            Ok(value) => self.add(live, AddedItems::Json(value)),
             Err(_) => debug_assert!(false, "the machine lets JSON pass alone: {written}"),
         }
     }
@@ -126,15 +126,15 @@ impl Patch {
         let Some(path) = self.path(live) else { return };
         // Joins fragments of one string in the same push to one operation.
         match self.operations.last_mut() {
-            Some(Operation {
+            Some(PatchOperation {
                 path: last,
-                value: Added::Text(value),
+                value: AddedItems::Text(value),
                 ..
             }) if *last == path => value.push_str(text),
-            _ => self.operations.push(Operation {
+            _ => self.operations.push(PatchOperation {
                 op: "append",
                 path,
-                value: Added::Text(text.to_owned()),
+                value: AddedItems::Text(text.to_owned()),
             }),
         }
     }
@@ -149,7 +149,7 @@ impl Sink for Patch {
             Event::Begin {
                 kind: Kind::Array, ..
             } => self.add_json(live, "[]"),
-            Event::StringBegin(_) => self.add(live, Added::Text(String::new())),
+            Event::StringBegin(_) => self.add(live, AddedItems::Text(String::new())),
             Event::Fragment(span) => self.append(live, &live.decoded(span)),
             Event::Scalar { span, .. } => self.add_json(live, span.of(live.text)),
             Event::End { .. } | Event::Key(_) | Event::StringEnd(_) => {}

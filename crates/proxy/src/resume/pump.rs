@@ -52,19 +52,19 @@ pub(super) struct Writer {
 }
 
 /// The reason why an answer is not written to its end.
-enum Stopped {
+enum PumpStopped {
     Store(StoreError),
     /// The store no longer keeps the answer, and it has no readers.
     Left,
 }
 
-impl From<StoreError> for Stopped {
+impl From<StoreError> for PumpStopped {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<LeftError> for Stopped {
+impl From<LeftError> for PumpStopped {
     fn from(_: LeftError) -> Self {
         Self::Left
     }
@@ -126,23 +126,23 @@ impl Pump {
         };
         match written {
             Ok(()) => {}
-            Err(Stopped::Store(StoreError::Expired)) => {
+            Err(PumpStopped::Store(StoreError::Expired)) => {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
-            Err(Stopped::Store(StoreError::Unknown)) => {
+            Err(PumpStopped::Store(StoreError::Unknown)) => {
                 tracing::info!("a kept answer was stopped: the store has it no longer");
             }
-            Err(Stopped::Store(error)) => {
+            Err(PumpStopped::Store(error)) => {
                 self.line.note_break();
                 tracing::warn!(%error, "a kept answer cannot be written");
             }
-            Err(Stopped::Left) => {
+            Err(PumpStopped::Left) => {
                 tracing::info!("an answer that is no longer kept was stopped: nobody reads it");
             }
         }
     }
 
-    async fn write<S>(&mut self, stream: &mut S) -> Result<(), Stopped>
+    async fn write<S>(&mut self, stream: &mut S) -> Result<(), PumpStopped>
     where
         S: Stream<Item = Result<Bytes, CallError>> + Unpin,
     {
@@ -156,7 +156,7 @@ impl Pump {
                     self.renew().await?;
                     continue;
                 }
-                () = live.left(), if live.is_live() => return Err(Stopped::Left),
+                () = live.left(), if live.is_live() => return Err(PumpStopped::Left),
             };
             let (events, end) = self.events_of(next);
             for part in self.unread.parts_of(events) {
@@ -189,7 +189,7 @@ impl Pump {
     }
 
     /// Renews the lease for writing the answer.
-    async fn renew(&mut self) -> Result<(), Stopped> {
+    async fn renew(&mut self) -> Result<(), PumpStopped> {
         let renewed = self
             .writer
             .answers
@@ -209,7 +209,7 @@ impl Pump {
 
     /// Removes the answer from a store without room for it; only its connected readers get its
     /// rest. `last`: the position of the store's last event.
-    async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), Stopped> {
+    async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), PumpStopped> {
         tracing::warn!(
             limit,
             "an answer is no longer kept: only those who are reading it get its rest"
@@ -230,7 +230,7 @@ impl Pump {
 
     /// Handles a result of the store. If the store has failed, the connected readers get the rest
     /// without it.
-    fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), Stopped> {
+    fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), PumpStopped> {
         match done {
             Err(StoreError::Failed(error)) => {
                 tracing::warn!(
@@ -245,7 +245,7 @@ impl Pump {
     }
 
     /// Waits until the readers in this process leave room for further events.
-    async fn wait_for_room(&mut self, renewal: &mut Interval) -> Result<(), Stopped> {
+    async fn wait_for_room(&mut self, renewal: &mut Interval) -> Result<(), PumpStopped> {
         let live = Arc::clone(&self.writer.live);
         while !live.is_live() && live.is_behind(self.unread.gone) {
             tokio::select! {
@@ -313,7 +313,7 @@ impl Pump {
     }
 
     /// Writes events to the store and to the readers of this process.
-    async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), Stopped> {
+    async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), PumpStopped> {
         let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
         if let Some(name) = events.first().and_then(|event| self.response_id(event))
             && !self.writer.live.is_live()
@@ -357,10 +357,10 @@ impl Pump {
     fn response_id(&mut self, event: &[u8]) -> Option<crate::store::Name> {
         #[derive(serde::Deserialize)]
         struct Created {
-            response: Named,
+            response: NamedEvent,
         }
         #[derive(serde::Deserialize)]
-        struct Named {
+        struct NamedEvent {
             id: String,
         }
         let credential = self.names.take()?;

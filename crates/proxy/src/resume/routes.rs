@@ -24,7 +24,7 @@ pub(crate) struct ReadRequest {
     credential: Credential,
     takeover: Arc<TakeoverContext>,
     method: Method,
-    target: Target,
+    target: ResumeTarget,
     /// The last event that the client has.
     last: Option<Vec<u8>>,
     /// The query if it has parameters of Durable Streams.
@@ -33,7 +33,7 @@ pub(crate) struct ReadRequest {
 }
 
 /// The answer that a request names.
-enum Target {
+enum ResumeTarget {
     /// By its id. `None`: the id is malformed.
     Stream(Option<AnswerId>),
     /// By its id in the Responses API, with the last event that the client has.
@@ -54,9 +54,9 @@ impl ReadRequest {
     ) -> Option<Self> {
         let (path, query) = (request.uri().path(), request.uri().query());
         let target = match path.strip_prefix(STREAMS) {
-            Some(id) => Target::Stream(id.parse().ok()),
-            None if request.method() == Method::GET => Target::of_response(path, query)?,
-            None if request.method() == Method::DELETE => Target::DeletedResponse {
+            Some(id) => ResumeTarget::Stream(id.parse().ok()),
+            None if request.method() == Method::GET => ResumeTarget::of_response(path, query)?,
+            None if request.method() == Method::DELETE => ResumeTarget::DeletedResponse {
                 id: id_of_response(path)?.to_owned(),
             },
             None => return None,
@@ -81,7 +81,7 @@ impl ReadRequest {
     pub(crate) async fn answer(self) -> Option<Response<Body>> {
         let origin = self.origin.clone();
         let mut response = match &self.target {
-            Target::Stream(id) => {
+            ResumeTarget::Stream(id) => {
                 let id = *id;
                 let mut response = self
                     .of_stream(id)
@@ -90,10 +90,10 @@ impl ReadRequest {
                 durable::protect(response.headers_mut());
                 response
             }
-            Target::Response { id, starting_after } => {
+            ResumeTarget::Response { id, starting_after } => {
                 self.of_response(id, *starting_after).await?
             }
-            Target::DeletedResponse { id } => {
+            ResumeTarget::DeletedResponse { id } => {
                 self.forget_response(id).await;
                 return None;
             }
@@ -192,7 +192,7 @@ fn id_of_response(path: &str) -> Option<&str> {
     (before.ends_with("/responses") && !id.is_empty()).then_some(id)
 }
 
-impl Target {
+impl ResumeTarget {
     /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
     fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
         let id = id_of_response(path)?;

@@ -193,7 +193,7 @@ impl Redis {
         let value = self
             .run(READ, id, &[start.as_bytes(), count.as_bytes()])
             .await?;
-        let (mut rows, dropped, is_written): (Rows, Option<String>, bool) =
+        let (mut rows, dropped, is_written): (StreamRows, Option<String>, bool) =
             redis::from_redis_value(value)?;
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
@@ -240,8 +240,13 @@ impl Redis {
 
     async fn find(&self, id: AnswerId) -> Result<Found, StoreError> {
         let value = self.run(LOOK_UP, id, &[]).await?;
-        let (caller, keep, gone, rows, is_written): (Vec<u8>, u64, Option<String>, Rows, bool) =
-            redis::from_redis_value(value)?;
+        let (caller, keep, gone, rows, is_written): (
+            Vec<u8>,
+            u64,
+            Option<String>,
+            StreamRows,
+            bool,
+        ) = redis::from_redis_value(value)?;
         let caller = caller
             .try_into()
             .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
@@ -525,10 +530,10 @@ impl From<redis::ParsingError> for StoreError {
 }
 
 /// Entries of a stream: position, field and value.
-type Rows = Vec<(String, (String, Vec<u8>))>;
+type StreamRows = Vec<(String, (String, Vec<u8>))>;
 
 /// Returns the events of entries.
-fn batch(rows: Rows) -> Result<Batch, StoreError> {
+fn batch(rows: StreamRows) -> Result<Batch, StoreError> {
     let mut batch = Batch::default();
     for (at, (field, bytes)) in rows {
         match field.as_str() {

@@ -38,7 +38,7 @@ pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Opti
     }
     let mut text = String::new();
     let mut at = start;
-    for Place { range, other, .. } in places {
+    for AlteredPlace { range, other, .. } in places {
         text.push_str(&site.cut.document[at..range.start]);
         text.push_str(&other);
         at = range.end;
@@ -48,7 +48,7 @@ pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Opti
 }
 
 /// A value that can be changed.
-struct Place {
+struct AlteredPlace {
     range: Range<usize>,
     /// The replacement. It differs in its first character.
     other: String,
@@ -57,7 +57,7 @@ struct Place {
 }
 
 /// Returns the delivered values after `start` that can be changed, in the order of the text.
-fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
+fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<AlteredPlace> {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let mut places = Vec::new();
     for node in &site.nodes {
@@ -74,7 +74,7 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
             } else {
                 "true"
             };
-            places.push(Place {
+            places.push(AlteredPlace {
                 range: span.range(),
                 other: other.to_owned(),
                 is_whole: true,
@@ -82,7 +82,7 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
         } else if let Some(digit) = digit(delivered) {
             let at = span.start + digit;
             let other = other_digit(&document[at..], random);
-            places.push(Place {
+            places.push(AlteredPlace {
                 range: at..at + 1,
                 other,
                 is_whole: true,
@@ -93,7 +93,7 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
 }
 
 /// Adds the words of a string, up to the cut; of a word of digits, one digit.
-fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Place>) {
+fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<AlteredPlace>) {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let base = span.start + 1;
     let inner = site.text(Span {
@@ -119,7 +119,7 @@ fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Plac
         let old = &document[range.clone()];
         if old.bytes().all(|byte| byte.is_ascii_digit()) {
             let other = other_digit(old, random);
-            places.push(Place {
+            places.push(AlteredPlace {
                 range: range.start..range.start + 1,
                 other,
                 is_whole: true,
@@ -131,7 +131,7 @@ fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Plac
             } else {
                 other
             };
-            places.push(Place {
+            places.push(AlteredPlace {
                 range,
                 other: other.to_owned(),
                 is_whole,

@@ -10,9 +10,9 @@ use restitch::json::Kind;
 
 /// A root that has less than the document: its containers from the root down, each with the first
 /// child that it keeps. That is the next container, if there is one.
-struct Kept(Vec<(usize, usize)>);
+struct KeptText(Vec<(usize, usize)>);
 
-impl Kept {
+impl KeptText {
     /// Returns the path down to the open container at `place`, which keeps its children from
     /// `first` on.
     fn new(site: &Site<'_>, place: usize, first: usize) -> Self {
@@ -86,13 +86,13 @@ fn cut_element(site: &Site<'_>) -> Option<(usize, usize)> {
 /// Writes the cut element and the text after it.
 pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
-    Kept::new(site, array, element).write(site, random)
+    KeptText::new(site, array, element).write(site, random)
 }
 
 /// Writes the same reformatted.
 pub(super) fn reformatted(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
-    let kept = Kept::new(site, array, element);
+    let kept = KeptText::new(site, array, element);
     if !kept.leaves_out(site) {
         return None;
     }
@@ -109,7 +109,7 @@ pub(super) fn last(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let children = &site.nodes[site.open[array]].children;
     let at = children.iter().position(|&child| child == element)?;
     let before = if at > 2 { 1 + random.below(2) } else { 1 };
-    Kept::new(site, array, *children.get(at.checked_sub(before)?)?).write(site, random)
+    KeptText::new(site, array, *children.get(at.checked_sub(before)?)?).write(site, random)
 }
 
 /// Writes the cut element without its complete members.
@@ -128,13 +128,13 @@ pub(super) fn rest(site: &Site<'_>, random: &mut Random) -> Option<String> {
     if own.children.first() == Some(&first) {
         return None;
     }
-    Kept::new(site, place, first).write(site, random)
+    KeptText::new(site, place, first).write(site, random)
 }
 
 /// Writes the elements after the cut one.
 pub(super) fn without(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let array = site.container(Some(Kind::Array))?;
-    Kept::new(site, array, site.next(site.open[array])?).write(site, random)
+    KeptText::new(site, array, site.next(site.open[array])?).write(site, random)
 }
 
 /// Writes the elements after the cut one, or from it on, with the text between them.

@@ -26,34 +26,34 @@ impl Wire for Cohere {
                     id(message),
                 ),
             )),
-            Moment::Open(at) => match Slot::new(message, at) {
-                Some(Slot::Content(index, kind)) => {
+            Moment::Open(at) => match CohereSlot::new(message, at) {
+                Some(CohereSlot::Content(index, kind)) => {
                     let content = format!(r#""content":{{"type":"{kind}","{kind}":""}}"#);
                     out.push(event("content-start", Some(index), &content));
                 }
-                Some(Slot::Call(index, tool)) => {
+                Some(CohereSlot::Call(index, tool)) => {
                     let call = format!(r#""tool_calls":{}"#, call(message, index, tool, ""));
                     out.push(event("tool-call-start", Some(index), &call));
                 }
-                Some(Slot::Plan) | None => {}
+                Some(CohereSlot::Plan) | None => {}
             },
             Moment::Delta { part, text, .. } => {
                 let text = quoted(text);
-                out.extend(Slot::new(message, part).map(|slot| match slot {
-                    Slot::Plan => event("tool-plan-delta", None, &format!(r#""tool_plan":{text}"#)),
-                    Slot::Content(index, kind) => {
+                out.extend(CohereSlot::new(message, part).map(|slot| match slot {
+                    CohereSlot::Plan => event("tool-plan-delta", None, &format!(r#""tool_plan":{text}"#)),
+                    CohereSlot::Content(index, kind) => {
                         event("content-delta", Some(index), &format!(r#""content":{{"{kind}":{text}}}"#))
                     }
-                    Slot::Call(index, _) => {
+                    CohereSlot::Call(index, _) => {
                         let arguments = format!(r#""tool_calls":{{"function":{{"arguments":{text}}}}}"#);
                         event("tool-call-delta", Some(index), &arguments)
                     }
                 }));
             }
-            Moment::Close(at) => match Slot::new(message, at) {
-                Some(Slot::Content(index, _)) => out.push(event("content-end", Some(index), "")),
-                Some(Slot::Call(index, _)) => out.push(event("tool-call-end", Some(index), "")),
-                Some(Slot::Plan) | None => {}
+            Moment::Close(at) => match CohereSlot::new(message, at) {
+                Some(CohereSlot::Content(index, _)) => out.push(event("content-end", Some(index), "")),
+                Some(CohereSlot::Call(index, _)) => out.push(event("tool-call-end", Some(index), "")),
+                Some(CohereSlot::Plan) | None => {}
             },
             Moment::Finish => {
                 let delta = format!(r#"{{"finish_reason":{},"usage":{}}}"#, reason(message.finish), usage(message));
@@ -72,12 +72,12 @@ impl Wire for Cohere {
         let (mut plan, mut content, mut calls) = (String::new(), Vec::new(), Vec::new());
         for (at, part) in message.parts.iter().enumerate() {
             let text = quoted(part.text());
-            match Slot::new(message, at) {
-                Some(Slot::Plan) => plan = format!(r#","tool_plan":{text}"#),
-                Some(Slot::Content(_, kind)) => {
+            match CohereSlot::new(message, at) {
+                Some(CohereSlot::Plan) => plan = format!(r#","tool_plan":{text}"#),
+                Some(CohereSlot::Content(_, kind)) => {
                     content.push(format!(r#"{{"type":"{kind}","{kind}":{text}}}"#));
                 }
-                Some(Slot::Call(index, tool)) => {
+                Some(CohereSlot::Call(index, tool)) => {
                     calls.push(call(message, index, tool, part.text()));
                 }
                 None => {}
@@ -103,7 +103,7 @@ impl Wire for Cohere {
 }
 
 /// Where a part is: content and calls are counted apart.
-enum Slot<'a> {
+enum CohereSlot<'a> {
     /// The text before calls.
     Plan,
     /// An index, and the type of the content.
@@ -112,7 +112,7 @@ enum Slot<'a> {
     Call(usize, &'a str),
 }
 
-impl<'a> Slot<'a> {
+impl<'a> CohereSlot<'a> {
     fn new(message: &'a Message, at: usize) -> Option<Self> {
         let has_calls = message.parts.iter().any(Part::is_call);
         // The one text beside calls is the plan.

@@ -34,14 +34,14 @@ pub(in super::super) struct Events {
     end: AnswerEnd,
     /// Characters in a delta.
     chunk: usize,
-    stage: Stage,
+    stage: EventStage,
     /// Events that are written and not yet sent.
     ready: VecDeque<Bytes>,
 }
 
 /// The next part of the stream.
 #[derive(Clone, Copy)]
-enum Stage {
+enum EventStage {
     Start,
     Open(usize),
     /// The delta that begins at a byte of a part.
@@ -63,7 +63,7 @@ impl Events {
             message,
             end,
             chunk: chunk.max(1),
-            stage: Stage::Start,
+            stage: EventStage::Start,
             ready: VecDeque::new(),
         }
     }
@@ -71,12 +71,12 @@ impl Events {
     /// Writes the events of the next moment, if any, and moves on to the moment after it.
     fn advance(&mut self) {
         let (moment, next) = match self.stage {
-            Stage::Start => (Some(Moment::Start), Stage::Open(0)),
-            Stage::Open(part) if part < self.message.parts.len() => {
-                (Some(Moment::Open(part)), Stage::Delta(part, 0))
+            EventStage::Start => (Some(Moment::Start), EventStage::Open(0)),
+            EventStage::Open(part) if part < self.message.parts.len() => {
+                (Some(Moment::Open(part)), EventStage::Delta(part, 0))
             }
-            Stage::Open(_) => (None, Stage::End),
-            Stage::Delta(part, at) => match self
+            EventStage::Open(_) => (None, EventStage::End),
+            EventStage::Delta(part, at) => match self
                 .message
                 .parts
                 .get(part)
@@ -97,22 +97,22 @@ impl Events {
                             text,
                             is_last,
                         }),
-                        Stage::Delta(part, end),
+                        EventStage::Delta(part, end),
                     )
                 }
-                None => (None, Stage::Close(part)),
+                None => (None, EventStage::Close(part)),
             },
             // A part has an end if another part follows, or if the answer is finished.
-            Stage::Close(part) => {
+            EventStage::Close(part) => {
                 let is_closed = part + 1 < self.message.parts.len()
                     || self.is_finished()
                     || self.end == AnswerEnd::Done;
                 (
                     is_closed.then_some(Moment::Close(part)),
-                    Stage::Open(part + 1),
+                    EventStage::Open(part + 1),
                 )
             }
-            Stage::End => {
+            EventStage::End => {
                 if self.end == AnswerEnd::Malformed {
                     self.ready.push_back(self.wire.malformed().into());
                 }
@@ -122,9 +122,9 @@ impl Events {
                     AnswerEnd::Error => Some(Moment::Error),
                     _ => None,
                 };
-                (moment, Stage::Over)
+                (moment, EventStage::Over)
             }
-            Stage::Over => (None, Stage::Over),
+            EventStage::Over => (None, EventStage::Over),
         };
         if let Some(moment) = moment {
             let mut events = Vec::new();
@@ -149,7 +149,7 @@ impl Iterator for Events {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            if matches!(self.stage, Stage::Over) {
+            if matches!(self.stage, EventStage::Over) {
                 return None;
             }
             self.advance();

@@ -16,24 +16,24 @@ use restitch::KeepLimits;
 /// The answers that this process has written or writes.
 pub(super) struct Written {
     limits: KeepLimits,
-    answers: HashMap<AnswerId, Answer>,
+    answers: HashMap<AnswerId, WrittenAnswer>,
     /// The room of each caller.
     shares: Shares,
     /// The answers with readers in this process, whichever process has written them.
     readers: HashMap<AnswerId, Readers>,
 }
 
-struct Answer {
+struct WrittenAnswer {
     /// The epoch in which this process writes it.
     epoch: u64,
     owner: Owner,
     keep: Duration,
     /// Bytes of the kept events, and of the request while that is kept.
     bytes: usize,
-    phase: Phase,
+    phase: WrittenPhase,
 }
 
-enum Phase {
+enum WrittenPhase {
     Running(Running),
     /// The server keeps it until then, unless another process reads it.
     Ended {
@@ -52,7 +52,7 @@ struct Running {
     changed: watch::Sender<()>,
 }
 
-impl Answer {
+impl WrittenAnswer {
     /// Returns the room that it takes.
     fn room(&self) -> Room {
         Room::of_answer(OVERHEAD + self.bytes)
@@ -98,7 +98,7 @@ impl Written {
         keep: Duration,
         request: usize,
     ) {
-        let phase = Phase::Running(Running {
+        let phase = WrittenPhase::Running(Running {
             request,
             sizes: VecDeque::new(),
             dropped: Position::START,
@@ -106,7 +106,7 @@ impl Written {
         });
         // The same process may have written it in an earlier epoch.
         self.forget(id);
-        let answer = Answer {
+        let answer = WrittenAnswer {
             epoch,
             owner,
             keep,
@@ -140,10 +140,10 @@ impl Written {
 
     /// Counts events that are in the log.
     pub(super) fn note(&mut self, id: AnswerId, entries: &[Entry]) {
-        let Some(Answer {
+        let Some(WrittenAnswer {
             owner,
             bytes,
-            phase: Phase::Running(running),
+            phase: WrittenPhase::Running(running),
             ..
         }) = self.answers.get_mut(&id)
         else {
@@ -165,10 +165,10 @@ impl Written {
     /// Notifies readers of written events. If the answer has become too large, returns the range to
     /// drop; its last event stays.
     pub(super) fn tell(&mut self, id: AnswerId) -> Option<Trim> {
-        let Answer {
+        let WrittenAnswer {
             owner,
             bytes,
-            phase: Phase::Running(running),
+            phase: WrittenPhase::Running(running),
             ..
         } = self.answers.get_mut(&id)?
         else {
@@ -200,8 +200,8 @@ impl Written {
     /// Returns the receiver of notifications, if this process writes the answer.
     pub(super) fn changed(&self, id: AnswerId) -> Option<watch::Receiver<()>> {
         match &self.answers.get(&id)?.phase {
-            Phase::Running(running) => Some(running.changed.subscribe()),
-            Phase::Ended { .. } => None,
+            WrittenPhase::Running(running) => Some(running.changed.subscribe()),
+            WrittenPhase::Ended { .. } => None,
         }
     }
 
@@ -209,8 +209,8 @@ impl Written {
     /// `Position::START`: none.
     pub(super) fn dropped(&self, id: AnswerId) -> Position {
         match self.answers.get(&id).map(|answer| &answer.phase) {
-            Some(Phase::Running(running)) => running.dropped,
-            Some(Phase::Ended { .. }) | None => Position::START,
+            Some(WrittenPhase::Running(running)) => running.dropped,
+            Some(WrittenPhase::Ended { .. }) | None => Position::START,
         }
     }
 
@@ -227,9 +227,9 @@ impl Written {
 
     /// Notes that an answer was read, which keeps it.
     pub(super) fn touch(&mut self, id: AnswerId) {
-        if let Some(Answer {
+        if let Some(WrittenAnswer {
             keep,
-            phase: Phase::Ended { until },
+            phase: WrittenPhase::Ended { until },
             ..
         }) = self.answers.get_mut(&id)
         {
@@ -246,7 +246,7 @@ impl Written {
         else {
             return;
         };
-        if let Phase::Running(Running { request, .. }) = answer.phase {
+        if let WrittenPhase::Running(Running { request, .. }) = answer.phase {
             answer.bytes -= request;
             self.shares.remove(
                 answer.owner,
@@ -255,7 +255,7 @@ impl Written {
                     bytes: request,
                 },
             );
-            answer.phase = Phase::Ended {
+            answer.phase = WrittenPhase::Ended {
                 until: Instant::now() + answer.keep,
             };
         }
@@ -264,8 +264,9 @@ impl Written {
     /// Ends the writing of an answer by this process. The record of another process or of a later
     /// epoch stays.
     pub(super) fn stop_writing(&mut self, id: AnswerId, epoch: u64) {
-        let is_running =
-            |answer: &Answer| answer.epoch == epoch && matches!(answer.phase, Phase::Running(_));
+        let is_running = |answer: &WrittenAnswer| {
+            answer.epoch == epoch && matches!(answer.phase, WrittenPhase::Running(_))
+        };
         if self.answers.get(&id).is_some_and(is_running) {
             self.forget(id);
         }
@@ -282,14 +283,14 @@ impl Written {
         self.readers.retain(|_, readers| !readers.is_empty());
         let now = Instant::now();
         for (id, answer) in &mut self.answers {
-            if let Phase::Ended { until } = &mut answer.phase
+            if let WrittenPhase::Ended { until } = &mut answer.phase
                 && self.readers.contains_key(id)
             {
                 *until = now + answer.keep;
             }
         }
         self.answers.retain(|_, answer| {
-            let is_expired = matches!(answer.phase, Phase::Ended { until } if until <= now);
+            let is_expired = matches!(answer.phase, WrittenPhase::Ended { until } if until <= now);
             if is_expired {
                 self.shares.remove(answer.owner, answer.room());
             }
@@ -302,15 +303,15 @@ impl Written {
     /// together would not free enough room.
     fn make_room(&mut self, owner: Owner, more: Room) -> Result<Dropped, StoreError> {
         self.forget_expired();
-        let ended = |(id, answer): (&AnswerId, &Answer)| match answer.phase {
-            Phase::Ended { until } if !self.readers.contains_key(id) => Some(Candidate {
+        let ended = |(id, answer): (&AnswerId, &WrittenAnswer)| match answer.phase {
+            WrittenPhase::Ended { until } if !self.readers.contains_key(id) => Some(Candidate {
                 id: *id,
                 owner: answer.owner,
                 bytes: answer.room().bytes,
                 until,
                 is_running: false,
             }),
-            Phase::Ended { .. } | Phase::Running(_) => None,
+            WrittenPhase::Ended { .. } | WrittenPhase::Running(_) => None,
         };
         let candidates = || self.answers.iter().filter_map(ended).collect();
         let dropped = self
