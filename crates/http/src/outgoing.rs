@@ -119,7 +119,7 @@ impl Outgoing {
                         RequestFraming::Length(0) => {}
                         RequestFraming::Length(_) => return Err(ConnectionError::BodyLength),
                         RequestFraming::Chunks => {
-                            self.pending[2] = Bytes::from_static(b"0\r\n\r\n")
+                            self.pending[2] = Bytes::from_static(b"0\r\n\r\n");
                         }
                     }
                     break;
