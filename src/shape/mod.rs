@@ -59,6 +59,7 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
 
 /// Like [`repair`], but among several roots takes the first one that is expected. The value keeps
 /// its own shape.
+#[doc(hidden)]
 pub fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
     search::find(text, &expect.options())
         .choose(text, |root| apply::fits(&root.json, expect))

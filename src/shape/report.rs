@@ -145,6 +145,7 @@ impl std::error::Error for ParseError {}
 
 impl Repaired<'_> {
     /// Copies the borrowed text.
+    #[doc(hidden)]
     pub fn into_owned(self) -> Repaired<'static> {
         let Self {
             status,
@@ -165,6 +166,7 @@ impl Repaired<'_> {
 
 impl Parsed<'_> {
     /// Copies the borrowed text.
+    #[doc(hidden)]
     pub fn into_owned(self) -> Parsed<'static> {
         let others = owned(self.others);
         let Parsed {

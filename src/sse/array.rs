@@ -11,8 +11,8 @@ use crate::Limits;
 
 /// A decoder for an array that is pushed in chunks of any size.
 ///
-/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at
-/// the end of the stream, call [`finish`](Self::finish). However the stream is split, the events,
+/// Drain every chunk: call `next_event` until it returns `None`. Then, once, at
+/// the end of the stream, call `finish`. However the stream is split, the events,
 /// their ranges and the errors are the same.
 ///
 /// An event is an object or an array inside the outermost array. Anything else there belongs to the

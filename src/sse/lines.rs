@@ -13,8 +13,8 @@ use crate::Limits;
 
 /// A decoder for a stream of lines that is pushed in chunks of any size.
 ///
-/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at
-/// the end of the stream, call [`finish`](Self::finish). However the stream is split, the events,
+/// Drain every chunk: call `next_event` until it returns `None`. Then, once, at
+/// the end of the stream, call `finish`. However the stream is split, the events,
 /// their ranges and the errors are the same.
 ///
 /// A line ends with LF or CRLF. A CR alone ends no line: in JSON it is white space.

@@ -17,5 +17,6 @@ pub(crate) mod lines;
 pub(crate) use array::ArrayDecoder;
 pub use decoder::{DecodeError, DecodeErrorKind, Decoder, Event};
 pub use encoder::Encoder;
+#[doc(hidden)]
 pub use framed::{Framed, Framing};
 pub(crate) use lines::LineDecoder;

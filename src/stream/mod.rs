@@ -112,11 +112,13 @@ adapter_methods!(StitchText, String);
 
 impl<'a, E> Stitch<'a, E> {
     /// Calls `observer` with every output before it is acted on.
+    #[doc(hidden)]
     pub fn observe_all(self, observer: impl FnMut(&relay::Output) + Send + 'a) -> Self {
         self.observe_outputs(observer)
     }
 
     /// Gives the answer up as [`stop`](Self::stop) does. Its end names the limit.
+    #[doc(hidden)]
     pub fn stop_at(&mut self, limit: TimeLimit) {
         self.0.engine.note_limit(limit.into());
         self.stop();
@@ -124,6 +126,7 @@ impl<'a, E> Stitch<'a, E> {
 
     /// Gives the answer up: ends the open call, and makes no further one. The next items are the
     /// end of the answer.
+    #[doc(hidden)]
     pub fn stop(&mut self) {
         self.0.engine.stop();
         self.0.stop();

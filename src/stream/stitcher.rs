@@ -270,6 +270,7 @@ impl Stitcher {
 impl<'a, E> Stitch<'a, E> {
     /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further
     /// call to a model with this capability.
+    #[doc(hidden)]
     pub fn new<S, Fut>(
         relay: Relay,
         model: (Arc<Capability>, Dialect),
