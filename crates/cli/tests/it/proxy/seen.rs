@@ -335,7 +335,7 @@ mod command {
     fn every_line_has_the_id_of_its_request() {
         let text = lines(&[]);
         assert!(
-            text.len() == 2 && text.iter().all(|line| line.contains("request{id=req-7}")),
+            text.len() == 2 && text.iter().all(|line| line.contains(" request=req-7 ")),
             "{text:#?}"
         );
 
@@ -350,7 +350,8 @@ mod command {
                 filter == "warn" || line.contains("answered")
             });
             assert!(
-                !filtered.is_empty() && filtered.iter().all(|line| line.contains("{id=req-7}")),
+                !filtered.is_empty()
+                    && filtered.iter().all(|line| line.contains(" request=req-7 ")),
                 "{filtered:#?}"
             );
         }
