@@ -23,6 +23,7 @@ use tracing_subscriber::{
 use super::Exit;
 use super::encoding::EncodedText;
 use super::log_filter::{LogFilter, LogHandle};
+use super::logfmt::Logfmt;
 use super::output::Output;
 use super::output::has_colors;
 use super::progress::{self, Watched};
@@ -141,10 +142,7 @@ impl Console {
                 .flatten_event(true)
                 .with_span_list(false)
                 .boxed(),
-            _ => lines
-                .with_ansi(has_colors(&io::stderr()))
-                .with_target(false)
-                .boxed(),
+            _ => lines.fmt_fields(Logfmt).event_format(Logfmt).boxed(),
         };
         // A process has one log: a second start has no effect.
         let _ = tracing_subscriber::registry()

@@ -28,6 +28,7 @@ pub mod inspect;
 mod jsonl;
 mod live;
 mod log_filter;
+mod logfmt;
 mod output;
 pub mod pages;
 pub mod parse;

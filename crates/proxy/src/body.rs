@@ -319,7 +319,7 @@ where
         }
         ready!(this.poll_silence(cx));
         this.span
-            .in_scope(|| tracing::info!(limit = this.limit.name, "a body stopped"));
+            .in_scope(|| tracing::warn!(limit = this.limit.name, "a body stopped"));
         Poll::Ready(Some(Err(Silent(this.limit).into())))
     }
 

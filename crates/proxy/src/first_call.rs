@@ -197,7 +197,7 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
             return answer;
         };
         has_waited = true;
-        tracing::info!(
+        tracing::debug!(
             why = why(&answer),
             wait_ms = wait.as_millis() as u64,
             "the upstream is asked again"

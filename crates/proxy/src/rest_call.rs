@@ -33,7 +33,7 @@ impl<'c> RestCall<'c> {
     pub(super) async fn make(&self) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
         if let Some(query) = &request.resume {
-            tracing::info!(call = request.number, "attaching to the answer again");
+            tracing::debug!(call = request.number, "attaching to the answer again");
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() {
@@ -199,12 +199,12 @@ impl<'c> RestCall<'c> {
         };
         caller.show_request(request.number, &body);
         match &request.turn {
-            Some(turn) => tracing::info!(
+            Some(turn) => tracing::debug!(
                 call = request.number,
                 mode = turn.mode.as_str(),
                 "asking for the rest"
             ),
-            None => tracing::info!(call = request.number, "sending the request again"),
+            None => tracing::debug!(call = request.number, "sending the request again"),
         }
         let response = caller
             .make_call(CallKind::of(request), &head, Body::full(body))

@@ -15,7 +15,8 @@ use restitch::session::{
 };
 use restitch::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Logs an output. Logs no text, no paths inside documents, and no headers of a request.
+/// Logs an output: failures as warnings, all other steps for debugging, since the access line has
+/// the outcome. Logs no text, no paths inside documents, and no headers of a request.
 pub(super) fn log(output: &Output) {
     match output {
         Output::Event(event) => log_event(event),
@@ -26,7 +27,7 @@ pub(super) fn log(output: &Output) {
 
 fn log_event(event: &SessionEvent) {
     match event {
-        SessionEvent::Joined { seam, elapsed, .. } => tracing::info!(
+        SessionEvent::Joined { seam, elapsed, .. } => tracing::debug!(
             offset = seam.offset,
             alignment = seam.alignment.as_str(),
             overlap = seam.overlap,
@@ -41,7 +42,7 @@ fn log_event(event: &SessionEvent) {
             call, end, offset, ..
         } => {
             let limit = end.limit().map(tracing::field::display);
-            tracing::info!(
+            tracing::debug!(
                 call,
                 cause = end.cause().map(CutCause::as_str),
                 limit,
@@ -58,20 +59,10 @@ fn log_event(event: &SessionEvent) {
     }
 }
 
-/// Logs the end of an answer. If the answer needed no help, the access line suffices.
+/// Logs the end of an answer.
 fn log_end(outcome: &Outcome) {
     let (status, tally) = (outcome.status().as_str(), outcome.tally());
-    let is_helped =
-        tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
-    if !is_helped
-        && outcome.reason().is_none()
-        && outcome.cause().is_none()
-        && tally.limit.is_none()
-    {
-        tracing::debug!(status, "done");
-        return;
-    }
-    tracing::info!(
+    tracing::debug!(
         status,
         stop = outcome.reason().map(StopReason::as_str),
         limit = tally.limit.as_ref().map(tracing::field::display),

@@ -1315,19 +1315,19 @@ mod commands {
         for (more, told) in [
             (
                 "threads = 1\nadapt = true\n",
-                "hold only after a restart fixed=\"threads\"",
+                "hold only after a restart\" fixed=threads",
             ),
             (
                 "adapt = 1\n",
-                "the configuration stays as it was error=f.toml: line 4, column 9: invalid type",
+                "the configuration stays as it was\" error=\"f.toml: line 4, column 9: invalid type",
             ),
             (
                 "listen = \"127.0.0.1:1\"\n",
-                "the configuration stays as it was error=f.toml: line 4, column 1: duplicate key",
+                "the configuration stays as it was\" error=\"f.toml: line 4, column 1: duplicate key",
             ),
             (
                 "log_format = \"json\"\n[[route]]\nmax_risk = 0.5\n",
-                "fixed=\"log_format\"",
+                "fixed=log_format",
             ),
             // The first line silences the warning about the second.
             ("log = \"error\"\nlog_format = \"json\"\n", ""),
@@ -1374,7 +1374,7 @@ mod commands {
                 .unwrap()
                 .success()
         );
-        assert!(next().contains("the configuration stays as it was error=f.toml: "));
+        assert!(next().contains("the configuration stays as it was\" error=\"f.toml: "));
         assert!(
             Command::new("kill")
                 .args(["-TERM", &child.id().to_string()])

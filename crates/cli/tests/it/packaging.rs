@@ -342,7 +342,7 @@ fn tls_is_served_without_noise() {
         ["restitch: draining: a second signal ends at once"],
         "{told}"
     );
-    let reasons = ["refused", "not_tls", "not_tls"].map(|reason| format!("reason=\"{reason}\""));
+    let reasons = ["refused", "not_tls", "not_tls"].map(|reason| format!(" reason={reason} "));
     assert!(
         refused.len() == 3
             && refused
@@ -451,9 +451,9 @@ fn a_certificate_that_has_moved_is_served() {
         .unwrap();
     }
     for (named, told, code) in [
-        ("old", "the configuration stays as it was error=", 1),
+        ("old", "the configuration stays as it was\" error=", 1),
         ("new", "read the configuration again", 0),
-        ("old", "the configuration stays as it was error=", 0),
+        ("old", "the configuration stays as it was\" error=", 0),
     ] {
         name(named);
         let line = proxy.hang_up();

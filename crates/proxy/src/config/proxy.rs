@@ -138,7 +138,7 @@ impl Default for ProxyConfig {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum LogFormat {
-    /// Words, for people.
+    /// Logfmt: `key=value`, one line per event.
     #[default]
     Text,
     /// One JSON object per line, for programs.

@@ -16,6 +16,7 @@ use crate::measured::{AnswerEnd, LEFT};
 use crate::metrics::{Metrics, cause_name};
 use restitch::internal::record::AnswerRecord;
 use restitch::provider::Dialect;
+use restitch::session::{Outcome, StopReason};
 
 /// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
 /// the client has left.
@@ -203,11 +204,16 @@ impl Drop for KeptLine {
         let progress = &self.0;
         progress.end_answer(&mut progress.exchange.state());
         let line = LineState::of(&progress.exchange.record());
+        let outcome = line.outcome.as_ref();
         let _entered = self.span().enter();
+        // For everyone, as the access line: the line of a request whose client has left lacks the
+        // outcome of its kept answer.
         tracing::info!(
             wire = line.wire.map(tracing::field::display),
             model = line.model,
-            outcome = line.outcome,
+            outcome = outcome.map(|outcome| outcome.status),
+            stop = outcome.and_then(|outcome| outcome.stop),
+            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
             cuts = line.cuts,
             causes = line.causes.as_deref().map(tracing::field::display),
             continuations = line.continuations,
@@ -226,13 +232,31 @@ impl Drop for KeptLine {
 struct LineState {
     wire: Option<Dialect>,
     model: Option<String>,
-    outcome: Option<&'static str>,
+    outcome: Option<OutcomeState>,
     cuts: Option<usize>,
     causes: Option<String>,
     continuations: Option<u32>,
     failures: Option<u32>,
     tokens_kept: Option<u64>,
     tokens_regenerated: Option<u64>,
+}
+
+/// The end of an answer. The lines of the steps, which also name the limit, are at `debug`.
+struct OutcomeState {
+    status: &'static str,
+    stop: Option<&'static str>,
+    /// The limit that ended a call, with its value.
+    limit: Option<String>,
+}
+
+impl OutcomeState {
+    fn of(outcome: &Outcome) -> Self {
+        Self {
+            status: outcome.status().as_str(),
+            stop: outcome.reason().map(StopReason::as_str),
+            limit: outcome.tally().limit.as_ref().map(ToString::to_string),
+        }
+    }
 }
 
 impl LineState {
@@ -254,10 +278,7 @@ impl LineState {
                 .request
                 .as_ref()
                 .map(|request| shortened(&request.model)),
-            outcome: record
-                .outcome
-                .as_ref()
-                .map(|outcome| outcome.status().as_str()),
+            outcome: record.outcome.as_ref().map(OutcomeState::of),
             cuts: (!causes.is_empty()).then_some(causes.len()),
             causes: (!causes.is_empty()).then(|| causes.join(",")),
             continuations: is_continued.then_some(continuations),
@@ -293,6 +314,7 @@ impl Drop for AccessLine {
             self.progress.end_answer(&mut state);
         }
         let line = LineState::of(&self.progress.exchange.record());
+        let outcome = line.outcome.as_ref();
         let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
         let upstream = answered.as_deref().or(state.upstream.as_deref());
         let _entered = span.enter();
@@ -306,7 +328,9 @@ impl Drop for AccessLine {
             model = line.model.as_deref(),
             status = state.status.map(|status| status.as_u16()),
             upstream_status = state.upstream_status.map(|status| status.as_u16()),
-            outcome = line.outcome,
+            outcome = outcome.map(|outcome| outcome.status),
+            stop = outcome.and_then(|outcome| outcome.stop),
+            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
             cuts = line.cuts,
             causes = line.causes.as_deref().map(tracing::field::display),
             continuations = line.continuations,

@@ -127,17 +127,17 @@ impl Pump {
         match written {
             Ok(()) => {}
             Err(PumpStopped::Store(StoreError::Expired)) => {
-                tracing::info!("a kept answer was stopped: nobody has read it for too long");
+                tracing::debug!("a kept answer was stopped: nobody has read it for too long");
             }
             Err(PumpStopped::Store(StoreError::Unknown)) => {
-                tracing::info!("a kept answer was stopped: the store has it no longer");
+                tracing::debug!("a kept answer was stopped: the store has it no longer");
             }
             Err(PumpStopped::Store(error)) => {
                 self.line.note_break();
                 tracing::warn!(%error, "a kept answer cannot be written");
             }
             Err(PumpStopped::Left) => {
-                tracing::info!("an answer that is no longer kept was stopped: nobody reads it");
+                tracing::debug!("an answer that is no longer kept was stopped: nobody reads it");
             }
         }
     }

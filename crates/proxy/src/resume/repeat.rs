@@ -56,7 +56,7 @@ impl Repeat {
             Ok(Some(response)) => Some(response),
             Ok(None) => {
                 answers.count("unknown");
-                tracing::info!(
+                tracing::debug!(
                     "a request with an id of an event has no kept answer: it passes without the id"
                 );
                 // The proxy has written the id, and the upstream does not know it.

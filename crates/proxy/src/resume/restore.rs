@@ -139,7 +139,7 @@ impl TakeoverContext {
                 return self.answers.store.close(id, at.next(), End::Broken).await;
             }
         };
-        tracing::info!(
+        tracing::debug!(
             events = taken.events.len(),
             epoch = taken.epoch,
             "going on with a kept answer"

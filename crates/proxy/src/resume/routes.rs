@@ -380,7 +380,7 @@ impl KeptAnswers {
             Err(StoreError::Unknown) if is_running => {}
             deleted => deleted.map_err(|error| self.refused(&error))?,
         }
-        tracing::info!("a kept answer was deleted");
+        tracing::debug!("a kept answer was deleted");
         Ok(())
     }
 

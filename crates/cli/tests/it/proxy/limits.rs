@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::logged::{Log, listen};
 use super::raw::*;
+use super::seen::logged;
 use crate::proxy::made::TestProxy;
 
 const SOON: Duration = Duration::from_millis(50);
@@ -409,6 +410,10 @@ async fn the_limit_that_cuts_an_answer_is_in_its_report() {
             "{told}: {}",
             log.0.lock().unwrap()
         );
+        let ended = format!(
+            "outcome=\"incomplete\" stop=\"continuations\" limit=\"{limit} = 0.05\" cuts=1 "
+        );
+        logged(&log, &ended).await;
     }
 }
 

@@ -16,7 +16,7 @@ fn named(id: &str) -> String {
 }
 
 /// Waits until the log has a text, and returns the whole log.
-async fn logged(log: &Log, text: &str) -> String {
+pub(super) async fn logged(log: &Log, text: &str) -> String {
     for _ in 0..1000 {
         let seen = log.0.lock().unwrap().clone();
         if seen.contains(text) {
@@ -331,11 +331,82 @@ mod command {
         }
     }
 
+    /// Returns the keys and values of a line of logfmt.
+    fn pairs(line: &str) -> Vec<(&str, String)> {
+        let (mut pairs, mut rest) = (Vec::new(), line);
+        loop {
+            let (key, value) = rest.split_once('=').unwrap();
+            let is_of_key = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(key.chars().all(is_of_key), "{key}: {line}");
+            let value_end = if value.starts_with('"') {
+                let mut texts = serde_json::Deserializer::from_str(value).into_iter::<String>();
+                pairs.push((key, texts.next().unwrap().unwrap()));
+                texts.byte_offset()
+            } else {
+                let value_end = value.find(' ').unwrap_or(value.len());
+                pairs.push((key, value[..value_end].to_owned()));
+                value_end
+            };
+            match value[value_end..].strip_prefix(' ') {
+                Some(next) => rest = next,
+                None => {
+                    assert_eq!(value.len(), value_end, "{line}");
+                    return pairs;
+                }
+            }
+        }
+    }
+
+    /// At `info`, a continued answer has one line, whatever its request says.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_continued_answer_has_one_line_that_its_client_cannot_forge() {
+        use super::*;
+        let cut = stream(&(chunk("[1, 2") + &finish("length")));
+        let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+        let raw = Raw::new(vec![cut.clone(), rest.clone(), cut, rest]).await;
+        let (mut words, address, _running) = started(&[], &format!("http://{}", raw.addr));
+        let model = "m\" end=left\nlevel=error msg=forged \u{1b}[2J\\";
+        let body = ASK.replace("\"m\"", &serde_json::json!(model).to_string());
+        let id = "r 1=\"2\" level=error";
+        let request = post(&body).replace("host: h", &format!("host: h\r\nx-request-id: {id}"));
+        for _ in 0..2 {
+            let answer = exchange(address.parse().unwrap(), &request).await;
+            assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+            let line = words.next().unwrap();
+            let pairs = pairs(&line);
+            let value = |key: &str| {
+                let mut values = pairs.iter().filter(|(name, _)| *name == key);
+                let value = values.next().map(|(_, value)| value.as_str());
+                assert_eq!(values.next(), None, "{key} is there twice: {line}");
+                value.unwrap_or_else(|| panic!("no {key}: {line}"))
+            };
+            for (key, expected) in [
+                ("level", "info"),
+                ("target", "restitch::access"),
+                ("msg", "answered"),
+                // The proxy escapes control characters of a name.
+                (
+                    "model",
+                    "m\" end=left\\nlevel=error msg=forged \\u{1b}[2J\\",
+                ),
+                ("outcome", "complete"),
+                ("continuations", "1"),
+                ("end", "whole"),
+            ] {
+                assert_eq!(value(key), expected, "{key}: {line}");
+            }
+            // An id that is not plain is replaced.
+            let is_plain = |c: char| c.is_ascii_alphanumeric();
+            let own = value("request");
+            assert!(!own.is_empty() && own.chars().all(is_plain), "{line}");
+        }
+    }
+
     #[test]
     fn every_line_has_the_id_of_its_request() {
         let text = lines(&[]);
         assert!(
-            text.len() == 2 && text.iter().all(|line| line.contains("request{id=req-7}")),
+            text.len() == 2 && text.iter().all(|line| line.contains(" request=req-7 ")),
             "{text:#?}"
         );
 
@@ -350,7 +421,8 @@ mod command {
                 filter == "warn" || line.contains("answered")
             });
             assert!(
-                !filtered.is_empty() && filtered.iter().all(|line| line.contains("{id=req-7}")),
+                !filtered.is_empty()
+                    && filtered.iter().all(|line| line.contains(" request=req-7 ")),
                 "{filtered:#?}"
             );
         }
