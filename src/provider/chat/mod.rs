@@ -8,11 +8,11 @@
 //!
 //! ```
 //! use restitch::internal::chat;
-//! use restitch::internal::wire::{Slot, SlotKind, wire_of};
+//! use restitch::internal::wire::{Slot, SlotKind};
 //! use restitch::provider::{Delta, Dialect, SlotId};
 //!
 //! let data = r#"{"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":"{\"a\":"},"finish_reason":null}]}"#;
-//! let (mut reader, mut writer) = (chat::ChatReader::new(), wire_of(Dialect::Chat).writer());
+//! let (mut reader, mut writer) = (chat::ChatReader::new(), Dialect::Chat.wire().writer());
 //! let mut text = String::new();
 //! reader.read("message", data, |delta| {
 //!     if let Delta::Text { text: more, .. } = delta {
