@@ -198,6 +198,12 @@ pub trait Wire: fmt::Debug + Send + Sync {
         )
     }
 
+    /// Returns whether requests have the members of Chat Completions: `response_format`, the flags
+    /// of prefills, and streams that a server keeps.
+    fn has_chat_requests(&self) -> bool {
+        false
+    }
+
     /// Returns whether every model continues text that it is given, as completions do.
     fn always_continues(&self) -> bool {
         false

@@ -1,12 +1,11 @@
 //! The record of one answer: its calls, how each ended, and the outcome.
 //!
 //! A relay reports an answer as a series of outputs. [`AnswerRecord::note`] alone decides which call
-//! an output is about, and whether a cut is a new one. The proxy's log, metrics,
-//! spans and page, and the report of `restitch run`, are functions of the record and of its newest
-//! [`Change`].
+//! an output is about, and whether a cut is a new one. The proxy's log, metrics, spans and page, and
+//! the report of `restitch run`, are functions of the record and of its newest [`Change`].
 //!
 //! Not part of the public API: the record is folded from the outputs of a relay, which are not
-//! public either. Library users get an answer's [`Outcome`] with its [`Tally`](super::Tally), and
+//! public either. Library users get an answer's [`Outcome`] with its [`CallStats`](super::CallStats), and
 //! each [`SessionEvent`].
 
 use std::time::Duration;

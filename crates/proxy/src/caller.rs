@@ -131,11 +131,11 @@ impl Caller {
             .prefill_path
             .as_ref()
             .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        // The other prefill variants, and the path, exist in Chat Completions only.
+        // The other prefill variants, and the path, need members of Chat Completions.
         let is_of_wire = match capability.prefill {
             PrefillForm::None => false,
             PrefillForm::Turn => true,
-            _ => wire == Dialect::Chat,
+            _ => wire.wire().has_chat_requests(),
         };
         // Reasoning rules out a prefill, but a translated request never asks for reasoning.
         let goes =
@@ -157,8 +157,9 @@ impl Caller {
 
     /// Returns whether the server keeps the requested stream if the request names it.
     pub(super) fn may_keep_stream(&self) -> bool {
-        let is_chat = self.request.parsed.stream && self.request.dialect == Dialect::Chat;
-        is_chat && self.capability().keeps_streams
+        self.request.parsed.stream
+            && self.request.dialect.wire().has_chat_requests()
+            && self.capability().keeps_streams
     }
 
     /// Returns the stream that the server keeps under a name that the proxy has given it.

@@ -60,7 +60,7 @@ impl ClientRequest {
     /// other APIs than Chat Completions, requests streamed tool arguments. A body that fits its
     /// model stays unchanged, to the byte.
     pub(super) fn adapt(&mut self, capability_of: impl Fn(&str) -> Capability) {
-        if self.dialect != Dialect::Chat {
+        if !self.dialect.wire().has_chat_requests() {
             return self.stream_arguments();
         }
         let capability = capability_of(&self.parsed.model);
@@ -154,7 +154,8 @@ impl ClientRequest {
     pub(super) fn has_response_format(&self) -> bool {
         let body = std::str::from_utf8(&self.body);
         debug_assert!(body.is_ok(), "a request is JSON, and that is text");
-        self.dialect == Dialect::Chat && chat::has_member(body.unwrap_or_default(), RESPONSE_FORMAT)
+        self.dialect.wire().has_chat_requests()
+            && chat::has_member(body.unwrap_or_default(), RESPONSE_FORMAT)
     }
 
     /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a

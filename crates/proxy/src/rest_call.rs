@@ -186,7 +186,7 @@ impl<'c> RestCall<'c> {
             .zip(body)
             .ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
         let head = sent.head.for_further_call();
-        let is_chat = caller.asked_by() == Dialect::Chat;
+        let is_chat = caller.asked_by().wire().has_chat_requests();
         let head = match capability
             .prefill_path
             .as_deref()

@@ -15,6 +15,10 @@ impl Wire for Chat {
         path.ends_with("/chat/completions")
     }
 
+    fn has_chat_requests(&self) -> bool {
+        true
+    }
+
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
         let root = fields::object(data)?;
         let object = fields::text(root.member("object")).unwrap_or_default();
