@@ -111,7 +111,7 @@ pub mod internal {
             ChatReader, adapt, ask, continuation, has_form, has_member, parse, write_body,
         };
         pub use crate::provider::transcript::{ToolCall, Transcript};
-        pub use crate::provider::usage::{add_usage, answer_tokens, prompt_tokens};
+        pub use crate::provider::usage::prompt_tokens;
         pub use crate::provider::wire::{Adaptation, Changes, Request, Rest};
     }
     pub mod children {
@@ -128,13 +128,8 @@ pub mod internal {
         pub use crate::json::event::{Each, each};
         pub use crate::json::machine::Machine;
         pub use crate::json::stack::Frame;
-        pub mod edit {
-            pub use crate::json::edit::Edits;
-        }
         pub mod string {
-            pub use crate::json::string::{
-                Unescaper, decode, decode_into, escape_into, key, quoted,
-            };
+            pub use crate::json::string::{Unescaper, decode, key, quoted};
         }
         pub mod walk {
             pub use crate::json::walk::{

@@ -21,7 +21,7 @@ use super::walk::Raw;
 /// assert_eq!(edits.apply(text), r#"{"b": [2,6], "c": 4,"d":5}"#);
 /// ```
 #[derive(Debug, Default)]
-pub struct Edits {
+pub(crate) struct Edits {
     /// Ranges of the text and their replacements. They never overlap. Of two edits at the same
     /// offset, the one that was added first precedes the other.
     list: Vec<(Range<usize>, String)>,
@@ -34,7 +34,7 @@ impl Edits {
     ///
     /// Call this once for each object: commas depend on all members that stay. A key may be in one
     /// of the two lists only.
-    pub fn object(&mut self, object: Raw<'_>, remove: &[&str], set: &[(&str, &str)]) {
+    pub(crate) fn object(&mut self, object: Raw<'_>, remove: &[&str], set: &[(&str, &str)]) {
         let members: Vec<_> = object.members().collect();
         let mut missing: Vec<_> = set.iter().collect();
         let mut kept = false;
@@ -72,7 +72,7 @@ impl Edits {
     }
 
     /// Appends `items` (raw JSON, separated by commas) to `array`.
-    pub fn append(&mut self, array: Raw<'_>, items: &str) {
+    pub(crate) fn append(&mut self, array: Raw<'_>, items: &str) {
         let (end, comma) = match array.elements().last() {
             Some(last) => (last.range().end, ","),
             None => (array.offset() + 1, ""),
@@ -81,12 +81,12 @@ impl Edits {
     }
 
     /// Replaces `value` with `new` (raw JSON).
-    pub fn replace(&mut self, value: Raw<'_>, new: &str) {
+    pub(crate) fn replace(&mut self, value: Raw<'_>, new: &str) {
         self.list.push((value.range(), new.to_owned()));
     }
 
     /// Returns the text with all edits applied.
-    pub fn apply(mut self, text: &str) -> String {
+    pub(crate) fn apply(mut self, text: &str) -> String {
         // The sort is stable, so two insertions at the same offset keep their order.
         self.list.sort_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(

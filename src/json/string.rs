@@ -148,7 +148,7 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
 }
 
 /// Appends the text that [`decode`] returns.
-pub fn decode_into(raw: &str, out: &mut String) {
+pub(crate) fn decode_into(raw: &str, out: &mut String) {
     let mut unescaper = Unescaper {
         replace: true,
         ..Unescaper::default()
@@ -176,7 +176,7 @@ pub fn key(raw: &str) -> Cow<'_, str> {
 ///
 /// Escapes only the characters that RFC 8259 section 7 requires: `"`, `\` and the control
 /// characters below U+0020.
-pub fn escape_into(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn escape_into(out: &mut Vec<u8>, text: &str) {
     escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
 }
 

@@ -19,7 +19,7 @@ use crate::json::walk::{self, Raw, ValueKind};
 /// restitch::internal::chat::add_usage(&mut total, r#"{"total_tokens": 4, "details": {"cached": 1}}"#);
 /// assert_eq!(total.as_deref(), Some(r#"{"total_tokens":7,"details":{"cached":1}}"#));
 /// ```
-pub fn add_usage(total: &mut Option<String>, raw: &str) {
+pub(crate) fn add_usage(total: &mut Option<String>, raw: &str) {
     let object = |text| {
         Raw::root(text).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(text))
     };
@@ -66,7 +66,7 @@ pub(crate) fn update_usage(total: &mut Option<String>, raw: &str) {
 
 /// Returns the answer's tokens in a usage object: `completion_tokens`, or one of its names in other
 /// formats. Cohere has it one level deeper, in `tokens`.
-pub fn answer_tokens(raw: &str) -> Option<u64> {
+pub(crate) fn answer_tokens(raw: &str) -> Option<u64> {
     count(
         raw,
         [
