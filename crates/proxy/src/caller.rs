@@ -358,23 +358,18 @@ impl Caller {
     pub(super) fn error_redactor(&self, framing: Option<Framing>) -> Option<ErrorRedactor> {
         // The route's own upstream got the client's key, which its errors may quote to the client. A
         // fallback got the operator's, which no client may see.
-        ErrorRedactor::new(
-            self.upstreams.fallback()?.key.as_deref()?,
-            self.asked_by(),
-            framing,
-            &self.limits,
-        )
+        ErrorRedactor::new(self.fallback_key()?, self.asked_by(), framing, &self.limits)
     }
 
     /// Removes the current fallback's key from a body that is an error.
     pub(super) fn redacted(&self, body: String) -> String {
-        match self
-            .upstreams
-            .fallback()
-            .and_then(|fallback| fallback.key.as_deref())
-        {
+        match self.fallback_key() {
             Some(key) => redacted(body, key, self.asked_by()),
             None => body,
         }
+    }
+
+    fn fallback_key(&self) -> Option<&str> {
+        self.upstreams.fallback()?.key.as_deref()
     }
 }

@@ -228,7 +228,7 @@ impl ClientRequest {
         wire: Dialect,
         fallback: &Fallback,
     ) -> Option<UpstreamRequest> {
-        let model = fallback.model.as_deref().unwrap_or(&self.parsed.model);
+        let model = self.model_at(Some(fallback));
         let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
         let path = below_version(wire, fallback, &new.path);
         let mut head = foreign_head(&self.head, &path, &[])?;

@@ -100,11 +100,13 @@ impl Conversation {
     /// upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
         let change = self.caller.proxy.observed(output, &self.caller.exchange);
+        let Some(at) = change.and_then(Change::call) else {
+            return;
+        };
         let record = self.caller.exchange.record();
-        let call = change
-            .and_then(Change::call)
-            .and_then(|call| record.calls.get(call));
-        let Some(call) = call else { return };
+        let Some(call) = record.calls.get(at) else {
+            return;
+        };
         match (change, &call.failure, &call.cut) {
             (Some(Change::Failed(_)), Some(failure), _) => {
                 if let FailureReason::Nothing(end) = &failure.reason {

@@ -178,10 +178,7 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
     let has_fallback = !caller.route.fallbacks.is_empty();
     let mut has_waited = false;
     loop {
-        let answer = match has_fallback {
-            true => send_to_first_byte(caller).await,
-            false => send_and_note(caller).await,
-        };
+        let answer = send_to_answer(caller).await;
         // A silent upstream may be silent again, which would double the client's wait.
         if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
             return answer;
@@ -238,20 +235,14 @@ async fn is_gone(caller: &Caller) -> bool {
     caller.upstreams.client().reach().await.is_err()
 }
 
-/// Makes the first call of a route with fallbacks, and waits for a stream's first byte: until then
-/// a fallback can take over, so a head alone is not an answer.
-async fn send_to_first_byte(caller: &Caller) -> Result<Response<Received>, Error> {
+/// Makes the first call. On a route with fallbacks, waits for a stream's first byte: until then a
+/// fallback can take over, so a head alone is not an answer.
+async fn send_to_answer(caller: &Caller) -> Result<Response<Received>, Error> {
     let mut response = send_once(caller).await?;
     if response.status().is_success() {
-        caller.first_byte(&mut response).await?;
-        caller.note_answer();
-    }
-    Ok(response)
-}
-
-async fn send_and_note(caller: &Caller) -> Result<Response<Received>, Error> {
-    let response = send_once(caller).await?;
-    if response.status().is_success() {
+        if !caller.route.fallbacks.is_empty() {
+            caller.first_byte(&mut response).await?;
+        }
         caller.note_answer();
     }
     Ok(response)

@@ -255,10 +255,7 @@ impl<'c> RestCall<'c> {
             return retry;
         };
         let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
-        let limit = match caller.proxy.policy.token_factor {
-            factor @ 2.. => raised(own, factor, request.number, most),
-            _ => own,
-        };
+        let limit = raised(own, caller.proxy.policy.token_factor, request.number, most);
         // The token limit must stay above a reasoning budget, so the share does not lower it for
         // requests with reasoning.
         let share = request

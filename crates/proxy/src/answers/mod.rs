@@ -122,7 +122,12 @@ impl AnswerList {
 
     /// Returns an answer by its name.
     pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
-        self.known().find(id).cloned()
+        let known = self.known();
+        let has_id = |answer: &&Arc<ListedAnswer>| answer.id == id;
+        let ended = known.ended.iter().rev().find(has_id);
+        ended
+            .or_else(|| known.running.values().rev().find(has_id))
+            .cloned()
     }
 
     /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
@@ -169,13 +174,6 @@ impl AnswerList {
     /// A panic elsewhere leaves the lists valid, since each change to them is one call.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
-    fn find(&self, id: &str) -> Option<&Arc<ListedAnswer>> {
-        let ended = self.ended.iter().rev().find(|answer| answer.id == id);
-        ended.or_else(|| self.running.values().rev().find(|answer| answer.id == id))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads and writes `[prompt]`: the parts of the re-prompt, switched on or off, or replaced.
 
+use crate::route_config::written::named;
 use std::fmt;
 
 use serde::de::{Error, Visitor};
@@ -95,14 +96,9 @@ impl From<&session::Prompt> for Prompt {
 impl<'de> Deserialize<'de> for MarkUseName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = session::MarkUse::ALL
-            .into_iter()
-            .find(|known| known.as_str() == name)
-            .map(Self);
-        found.ok_or_else(|| {
-            let names = session::MarkUse::ALL.map(|known| format!("`{}`", known.as_str()));
-            D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))
-        })
+        named(&session::MarkUse::ALL, session::MarkUse::as_str, &name)
+            .map(Self)
+            .map_err(D::Error::custom)
     }
 }
 

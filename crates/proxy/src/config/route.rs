@@ -91,9 +91,8 @@ impl Config {
             .or(proxy.upstream.as_deref())
             .map(without_password);
         route.fallback = without_passwords(&route.fallback);
-        // An upstream that has not answered yet gets no less time than one that has.
-        let silence = limits.first_byte_timeout.max(limits.idle_timeout);
-        route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
+        let first_byte = self.all_limits().transport.first_byte().time;
+        route.first_byte_timeout = route.first_byte_timeout.or(Some(first_byte.into()));
         route.max_risk = route.max_risk.or(Some(limits.max_risk));
         route.repair = route.repair.or(Some(proxy.repair));
         route.on_give_up = route.on_give_up.or(Some(proxy.on_give_up));

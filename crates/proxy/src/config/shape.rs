@@ -1,5 +1,6 @@
 //! Reads and writes `[shape.NAME]`: shapes of the user's own.
 
+use crate::route_config::written::named;
 use std::collections::BTreeMap;
 
 use serde::de::Error;
@@ -90,14 +91,9 @@ impl<'de> Deserialize<'de> for Shapes {
 impl<'de> Deserialize<'de> for ShapeKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = RootKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == name)
-            .map(Self);
-        found.ok_or_else(|| {
-            let names = RootKind::ALL.map(|kind| format!("`{}`", kind.as_str()));
-            D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))
-        })
+        named(&RootKind::ALL, RootKind::as_str, &name)
+            .map(Self)
+            .map_err(D::Error::custom)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The end of an answer: writes the line in the log when the client has got the answer or has left,
 //! and closes the measurements and the page's entry.
 
+use crate::steps::milliseconds;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -353,8 +354,4 @@ pub(crate) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
         .iter()
         .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
     tracing::info!(target: "restitch::access", status = status.as_u16(), end = BodyEnd::Whole.as_str(), "answered");
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1000.0
 }

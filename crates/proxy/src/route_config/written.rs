@@ -102,7 +102,7 @@ pub(super) mod wire {
 }
 
 /// Returns the value with a name. An error lists the names.
-pub(super) fn named<T: Copy>(
+pub(crate) fn named<T: Copy>(
     all: &[T],
     as_str: fn(T) -> &'static str,
     name: &str,
