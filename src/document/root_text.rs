@@ -235,12 +235,7 @@ impl RootText {
                 machine.skip_children(frame);
             }
         }
-        if machine
-            .feed(bytes.get(machine.offset()..start).unwrap_or_default())
-            .is_err()
-        {
-            return None;
-        }
-        Some(machine)
+        let read = machine.feed(bytes.get(machine.offset()..start).unwrap_or_default());
+        read.is_ok().then_some(machine)
     }
 }

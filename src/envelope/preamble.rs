@@ -49,18 +49,18 @@ pub(super) enum FenceLabel {
 
 impl FenceLabel {
     fn of(line: &str) -> Self {
-        match line
-            .trim_start_matches('`')
-            .trim()
-            .to_ascii_lowercase()
-            .as_str()
-        {
+        match label_of(line).as_str() {
             "" => Self::None,
             "json" => Self::Json,
             label if label.starts_with("json") => Self::LikeJson,
             _ => Self::Other,
         }
     }
+}
+
+/// Returns the label in a line that opens a fence, in lower case.
+fn label_of(line: &str) -> String {
+    line.trim_start_matches('`').trim().to_ascii_lowercase()
 }
 
 impl Preamble {
@@ -112,7 +112,7 @@ impl Preamble {
             return matches!(self.label(), Some(FenceLabel::Json | FenceLabel::LikeJson));
         }
         if line.starts_with('`') {
-            let label = line.trim_start_matches('`').trim().to_ascii_lowercase();
+            let label = label_of(line);
             return label.starts_with("json") || "json".starts_with(&label);
         }
         self.label().is_some_and(|label| label != FenceLabel::Other)

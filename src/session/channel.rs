@@ -2,7 +2,7 @@
 //! Calls bring text to it; see [`open_call`](super::open_call).
 
 use super::answer_text::AnswerText;
-use super::decisions::LastCut;
+use super::decisions::{LastCut, broke_off};
 use super::journal::Journal;
 use super::settings::SessionSettings;
 use super::{CallEnd, GiveUp, Outcome, SessionEvent, StopReason};
@@ -89,8 +89,9 @@ impl AnswerChannel {
     /// Returns whether the first answer is malformed rather than cut: the call had a regular end,
     /// and the text can't be repaired. The model would write the same again.
     pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
-        let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
-        is_ended && self.settings.repairs_text() && self.document().is_malformed_at_end()
+        has_regular_end(end)
+            && self.settings.repairs_text()
+            && self.document().is_malformed_at_end()
     }
 
     /// Returns whether the first answer is prose that would be continued if the call ended like
@@ -99,10 +100,8 @@ impl AnswerChannel {
         let document = self.document();
         // Text that its model has ended is whole, whatever its length: no bracket is open in prose.
         let most = self.settings.limits.continuation.max_anchor_chars;
-        matches!(
-            end,
-            CallEnd::Dropped | CallEnd::Closed | CallEnd::TimedOut(_) | CallEnd::Error(_)
-        ) && self.settings.keeps_prose()
+        (broke_off(end) || *end == CallEnd::Closed)
+            && self.settings.keeps_prose()
             && document.is_prose()
             && Anchor::of(document.text(), most).is_some_and(|anchor| is_evidence(&anchor))
     }
@@ -110,8 +109,7 @@ impl AnswerChannel {
     /// Returns whether a tool call without arguments so far was cut. If a finish reason other than
     /// the limit ends it, it is a call without parameters.
     pub(super) fn lacks_arguments(&self, end: &CallEnd) -> bool {
-        let is_cut = !matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
-        is_cut && self.document().is_blank() && self.settings.has_tool_schema()
+        !has_regular_end(end) && self.document().is_blank() && self.settings.has_tool_schema()
     }
 
     /// Returns whether some of an answer would stay delivered if the call ended like this. A
@@ -234,4 +232,9 @@ impl AnswerChannel {
         }
         self.journal.done(outcome);
     }
+}
+
+/// Returns whether the model has ended its answer.
+fn has_regular_end(end: &CallEnd) -> bool {
+    matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length)
 }

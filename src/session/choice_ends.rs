@@ -11,17 +11,13 @@ pub(super) struct ChoiceEnds {
 }
 
 impl ChoiceEnds {
-    /// Records a choice's finish reason. The first one counts.
-    fn add(&mut self, choice: u32, reason: Finish) {
-        if !self.has(choice) {
-            self.finished.push((choice, reason));
-        }
-    }
-
-    /// Records the finish reasons of an event or a body. OpenRouter writes one beside its errors.
+    /// Records the finish reasons of an event or a body: of a choice, the first one. OpenRouter
+    /// writes one beside its errors.
     pub(super) fn note(&mut self, answer: &EventSummary) {
         for (choice, reason) in answer.finishes.iter().filter(|_| answer.error.is_none()) {
-            self.add(*choice, reason.clone());
+            if !self.has(*choice) {
+                self.finished.push((*choice, reason.clone()));
+            }
         }
     }
 
@@ -47,16 +43,20 @@ impl ChoiceEnds {
 
     /// Returns whether a choice has a finish reason.
     pub(super) fn has(&self, choice: u32) -> bool {
-        self.finished.iter().any(|(other, _)| *other == choice)
+        self.reason(choice).is_some()
+    }
+
+    /// Returns a choice's finish reason.
+    pub(super) fn reason(&self, choice: u32) -> Option<&Finish> {
+        let mut finished = self.finished.iter();
+        finished
+            .find(|(other, _)| *other == choice)
+            .map(|(_, reason)| reason)
     }
 
     /// Returns how a choice has ended: with its finish reason, or else with the call.
     pub(super) fn of(&self, choice: u32, otherwise: &CallEnd) -> CallEnd {
-        let reason = self
-            .finished
-            .iter()
-            .find(|(other, _)| *other == choice)
-            .map(|(_, reason)| reason.clone());
+        let reason = self.reason(choice).cloned();
         reason.map_or_else(|| otherwise.clone(), CallEnd::Finished)
     }
 }

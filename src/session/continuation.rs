@@ -160,7 +160,7 @@ impl DocumentContinuation {
     /// Takes text, without a prefill that the provider sends back first.
     fn new_text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let RequestKind::Prefill {
-            returned: waits @ Some(_),
+            returned: waits,
             believes_early_end,
         } = &mut self.kind
         else {
@@ -168,7 +168,7 @@ impl DocumentContinuation {
         };
         let believes_early_end = *believes_early_end;
         let Some(mut returned) = waits.take() else {
-            return;
+            return self.join(channel, now, text);
         };
         match returned.feed(channel.document().text(), text) {
             Some(new) => {

@@ -480,7 +480,7 @@ impl RetryCounters {
 }
 
 impl TokenShare {
-    /// Returns whether more than a share of the first call's tokens was spent on others.
+    /// Returns whether a share of the first call's tokens, or more, was spent on others.
     #[expect(
         clippy::cast_precision_loss,
         reason = "no answer has so many tokens that a double can't count them"

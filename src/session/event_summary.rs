@@ -188,14 +188,17 @@ impl EventSummary {
         self.pieces.is_empty() || self.pieces.iter().any(is_of)
     }
 
+    /// Returns the texts that are not empty, each with its slot.
+    pub(super) fn owned_texts(&self) -> impl Iterator<Item = (Slot, String)> {
+        let texts = self.texts().filter(|(_, text)| !text.is_empty());
+        texts.map(|(piece, text)| (piece.slot, text.to_owned()))
+    }
+
     /// Takes the content without the end of the answer. `data`: the event's data, if it has a finish
     /// reason.
     pub(super) fn take_last(&mut self, data: Option<String>) -> LastEvent {
-        let texts = self.texts().filter(|(_, text)| !text.is_empty());
         LastEvent {
-            texts: texts
-                .map(|(piece, text)| (piece.slot, text.to_owned()))
-                .collect(),
+            texts: self.owned_texts().collect(),
             event_type: std::mem::take(&mut self.event_type),
             data,
         }

@@ -60,8 +60,8 @@ impl OpenCall {
     /// Returns whether the first answer passes through unchanged.
     pub(super) fn is_passing(&self, channel: &AnswerChannel) -> bool {
         matches!(
-            self.phase,
-            CallPhase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread)
+            &self.phase,
+            CallPhase::First(state) if *state != FirstAnswer::Continuable
         ) || channel.text.is_undecided()
     }
 
@@ -106,11 +106,10 @@ impl OpenCall {
         can_be_reduced && self.has_reasoning && is_blank
     }
 
-    /// Returns whether the call for the rest has more text than its share of tokens leaves. The
-    /// provider reports the call's tokens only at its end.
+    /// Returns whether the call for the rest of a document has more text than its share of tokens
+    /// leaves. The text is counted in bytes: the provider reports tokens only at the call's end.
     pub(super) fn has_spent_share(&self, channel: &AnswerChannel, decisions: &Decisions) -> bool {
         matches!(self.phase, CallPhase::Continuing(_))
-            // Estimated by bytes: the count of tokens comes with the call's end.
             && decisions
                 .text_left(channel)
                 .is_some_and(|most| self.text_bytes > most)

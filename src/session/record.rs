@@ -249,9 +249,8 @@ impl AnswerRecord {
     pub fn begin_call(&mut self, kind: CallKind) -> usize {
         self.end_call(None);
         let requested = self.calls.pop_if(|call| !call.is_made);
-        let last = self.calls.last();
-        let repeated = || last.map_or((0, 0), |call| (call.number, call.offset));
-        let (number, offset) = requested.map_or_else(repeated, |call| (call.number, call.offset));
+        let call = requested.as_ref().or(self.calls.last());
+        let (number, offset) = call.map_or((0, 0), |call| (call.number, call.offset));
         self.calls.push(CallRecord {
             is_made: true,
             ..CallRecord::new(number, kind, offset)
@@ -270,9 +269,9 @@ impl AnswerRecord {
 
     /// Notes that the open call ends with an error, unless an earlier one has ended it.
     pub fn note_error(&mut self, error: &'static str) {
-        self.open_call()
-            .into_iter()
-            .for_each(|call| call.end_with(Some(error)));
+        if let Some(call) = self.open_call() {
+            call.end_with(Some(error));
+        }
     }
 
     /// Notes that the open call is over, and the error that has ended it.

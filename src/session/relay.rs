@@ -543,10 +543,7 @@ impl Relay {
         client.outputs.extend(usage.map(Output::Usage));
         let mut outcome = end_passing(slots, client, now, end);
         outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
-        if matches!(call.phase, StreamPhase::Unread)
-            && transport_end == TransportEnd::Closed
-            && slots.limit().is_some()
-        {
+        if call.is_unread() && transport_end == TransportEnd::Closed && slots.limit().is_some() {
             client.report_unread(now, &outcome);
         }
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
@@ -645,7 +642,7 @@ impl Relay {
             _ => ControlFlow::Continue(TextAfterEvents::default()),
         };
         let ControlFlow::Continue(rest) = rest else {
-            if matches!(self.answer.call.phase, StreamPhase::Unread) {
+            if self.answer.call.is_unread() {
                 self.passed(now, transport);
             }
             return;
@@ -748,8 +745,7 @@ impl Relay {
         let answer = &mut self.answer;
         answer.end_text(now, |first| first.finish_whole());
         let end = silence.end();
-        let is_unread = matches!(answer.call.phase, StreamPhase::Unread);
-        if is_unread || answer.is_first_open() && answer.passes(&end) {
+        if answer.call.is_unread() || answer.is_first_open() && answer.passes(&end) {
             if answer.client.ends.finish || !self.reattach(now, &end) {
                 self.passed(now, end);
             }
@@ -780,10 +776,7 @@ impl Relay {
             };
             return Some(SilenceDeadline::new(at, limit));
         }
-        let is_cut = || {
-            let choices = &call.ends.choices;
-            answer.slots.list.would_continue(choices, &CallEnd::Dropped)
-        };
+        let is_cut = || answer.would_continue(&CallEnd::Dropped);
         match call.phase {
             StreamPhase::Open if call.is_reattach_unanswered() => silent_at(transport.first_byte()),
             // The document is whole: the call ends even if the upstream never sends its end.

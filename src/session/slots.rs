@@ -340,10 +340,7 @@ impl Slots {
                 Some(Finish::ToolCalls)
             }
             Some((_, outcome)) => finish_reason(outcome).map(Finish::from),
-            None => match self.ends.of(choice, &CallEnd::Closed) {
-                CallEnd::Finished(reason) => Some(reason),
-                _ => None,
-            },
+            None => self.ends.reason(choice).cloned(),
         }
     }
 }

@@ -229,6 +229,12 @@ impl<'a> GuessSite<'a> {
         }
     }
 
+    /// Returns the last token, if it is of this kind.
+    pub(super) fn last_token(&self, kind: TokenKind) -> Option<Token> {
+        let last = self.attempt.recorder.tokens.last().copied();
+        last.filter(|token| token.kind == kind)
+    }
+
     /// Returns the last token, if it is a string that is not final.
     pub(super) fn last_string(&self) -> Option<Token> {
         let last = self.attempt.recorder.tokens.last().copied();
@@ -301,6 +307,5 @@ impl PlanList<'_> {
 
 /// Returns the cost of reading the open string as one up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &RepairAttempt) -> u32 {
-    let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.text.origin);
-    structure(attempt.text.out.get(from..).unwrap_or_default()) * CHANGE
+    structure(attempt.text.after(attempt.machine.token_start() + 1)) * CHANGE
 }

@@ -56,9 +56,13 @@ impl RelayedAnswer {
     /// Returns whether the document is whole and is all of the answer. False if the answer holds
     /// more than its text, or once reading has stopped.
     pub(super) fn is_whole(&self) -> bool {
-        self.slots.list.is_whole()
-            && self.call.ends.withheld.is_empty()
-            && !matches!(self.call.phase, StreamPhase::Unread)
+        self.slots.list.is_whole() && self.call.ends.withheld.is_empty() && !self.call.is_unread()
+    }
+
+    /// Returns whether the first call, were it to end like this, would be continued in any slot.
+    pub(super) fn would_continue(&self, end: &CallEnd) -> bool {
+        let choices = &self.call.ends.choices;
+        self.slots.list.would_continue(choices, end)
     }
 
     /// Returns whether a first answer with this end is forwarded unchanged.
@@ -283,12 +287,8 @@ impl RelayedAnswer {
     /// and clients fail on it.
     fn hold(&mut self, at: u64) {
         let event = &self.summary;
-        let would_continue = |end| {
-            let choices = &self.call.ends.choices;
-            self.slots.list.would_continue(choices, end)
-        };
         let ends = event.ended.iter().any(|&id| self.slots.list.is_open(id))
-            || event.is.malformed && would_continue(&CallEnd::Dropped);
+            || event.is.malformed && self.would_continue(&CallEnd::Dropped);
         let is_of = |ids: &[SlotId]| {
             event
                 .pieces
@@ -298,16 +298,10 @@ impl RelayedAnswer {
         // A slot's end is withheld as long as the end of the answer may show that the slot is cut.
         // Text after the end of its slot is more of the answer, unless the event is another end.
         let goes_on = event.is.reasoning || !event.text.is_empty() && event.ended.is_empty();
-        let texts = || {
-            event
-                .texts()
-                .filter(|(_, text)| !text.is_empty())
-                .map(|(piece, text)| (piece.slot, text.to_owned()))
-        };
         match &mut self.call.raw.held {
             Some(held) if is_of(&held.slots) && !goes_on => {
                 held.slots.extend(&event.ended);
-                held.texts.extend(texts());
+                held.texts.extend(event.owned_texts());
             }
             Some(_) => self.let_go(),
             None if ends => {
@@ -315,18 +309,14 @@ impl RelayedAnswer {
                 self.call.raw.held = Some(HeldBlocks {
                     from,
                     slots,
-                    texts: texts().collect(),
+                    texts: event.owned_texts().collect(),
                 });
             }
             None => {}
         }
         // An event may begin a slot that prevents the continuation of the others.
         let cuts = [CallEnd::Dropped, CallEnd::Finished(Finish::Length)];
-        if self.call.raw.held.is_some()
-            && !cuts
-                .iter()
-                .any(|end| self.slots.list.would_continue(&self.call.ends.choices, end))
-        {
+        if self.call.raw.held.is_some() && !cuts.iter().any(|end| self.would_continue(end)) {
             self.let_go();
         }
     }
@@ -387,7 +377,7 @@ impl RelayedAnswer {
     /// Refutes the withheld end, because an event has more of the answer: the relay forwards its
     /// bytes unchanged.
     pub(super) fn refute_end(&mut self, now: Duration) {
-        let StreamPhase::Withheld(withheld) =
+        let StreamPhase::Withheld(mut withheld) =
             std::mem::replace(&mut self.call.phase, StreamPhase::Open)
         else {
             return;
@@ -398,7 +388,6 @@ impl RelayedAnswer {
             self.client.writer.observe(event_type, data);
         }
         let is_sent = withheld.event.is_some();
-        let mut withheld = withheld;
         let stands = |event: &mut EndEvent| event.stands(&self.slots, &self.summary);
         if let Some(event) = withheld.event.take_if(stands) {
             // Another choice has more, and this one is cut: the client must not see its end before

@@ -189,6 +189,7 @@ impl ClientStream {
         let mut text = String::new();
         while let Some(output) = slots.session_mut().poll_output() {
             match output {
+                session::Output::Text(more) if text.is_empty() => text = more,
                 session::Output::Text(more) => text.push_str(&more),
                 session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 session::Output::Call { .. } | session::Output::Done(_) => {

@@ -106,6 +106,11 @@ impl UpstreamCall {
         matches!(self.phase, StreamPhase::Open)
     }
 
+    /// Returns whether the rest of the call is not read.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.phase, StreamPhase::Unread)
+    }
+
     /// Returns whether an end of the call is withheld.
     pub(super) fn is_withheld(&self) -> bool {
         matches!(self.phase, StreamPhase::Withheld(_))

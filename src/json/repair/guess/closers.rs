@@ -59,21 +59,9 @@ pub(super) fn missing_closers(plans: &mut PlanList<'_>) {
             .rev()
             .take_while(|frame| frame.kind == Kind::Array)
             .count();
-        let last = site
-            .attempt
-            .recorder
-            .tokens
-            .last()
-            .filter(|token| token.kind == TokenKind::String);
+        let last = site.last_token(TokenKind::String);
         if let (Some(by), Some(last)) = (closes(count).filter(|_| count < frames.len()), last) {
-            let from = last.start.saturating_sub(site.attempt.text.origin);
-            let before = site
-                .attempt
-                .text
-                .out
-                .get(..from)
-                .unwrap_or_default()
-                .trim_ascii_end();
+            let before = site.attempt.text.before(last.start).trim_ascii_end();
             let before = before.strip_suffix(',').unwrap_or(before).trim_ascii_end();
             let out = site.attempt.text.origin + before.len();
             let at = site.attempt.text.in_offset(out);

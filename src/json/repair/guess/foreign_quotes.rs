@@ -112,7 +112,7 @@ pub(super) fn mixed_quotes(plans: &mut PlanList<'_>, token: Token, start: usize,
             0,
         );
     }
-    let (here, at) = (site.attempt.machine.offset(), site.attempt.at);
+    let (here, at) = site.here();
     if let Some(next) = site
         .next
         .filter(|next| site.attempt.machine.in_string() && others.contains(next))

@@ -76,12 +76,7 @@ pub(super) fn separators(plans: &mut PlanList<'_>) {
 /// No colon after a key, or a colon before its closing quote.
 fn missing_colon(plans: &mut PlanList<'_>, out: usize, at: usize) {
     let site = plans.site;
-    let key = site
-        .attempt
-        .recorder
-        .tokens
-        .last()
-        .filter(|token| token.kind == TokenKind::Key);
+    let key = site.last_token(TokenKind::Key);
     if key.is_some_and(|key| key.end - key.start == 2) {
         // An empty key is a mistake: its quotes are doubled, or belong to other text.
         return;

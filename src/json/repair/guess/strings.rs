@@ -104,14 +104,7 @@ pub(super) fn stray_quotes(plans: &mut PlanList<'_>) {
         plans.add(out, (at, at + 1), "", RepairRule::StrayQuote, 0);
     }
     for token in site.strings().take(2).collect::<Vec<_>>() {
-        let from = (token.start + 1).saturating_sub(site.attempt.text.origin);
-        let content = site
-            .attempt
-            .text
-            .out
-            .get(from..)
-            .unwrap_or_default()
-            .trim_ascii_start();
+        let content = site.attempt.text.after(token.start + 1).trim_ascii_start();
         if content.starts_with(['{', '[', '}', ']', ',']) && site.attempt.text.has(token.start) {
             let start = site.attempt.text.in_offset(token.start);
             plans.add(

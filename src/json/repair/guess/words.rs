@@ -29,13 +29,9 @@ pub(super) fn words(plans: &mut PlanList<'_>) {
     if in_scalar {
         out = site.attempt.machine.token_start();
     } else if is_after && site.next.is_some_and(char::is_alphanumeric) {
-        let last = site
-            .attempt
-            .recorder
-            .tokens
-            .last()
-            .filter(|token| token.kind == TokenKind::Scalar);
-        let Some(last) = last else { return };
+        let Some(last) = site.last_token(TokenKind::Scalar) else {
+            return;
+        };
         out = last.start;
     } else if !(state.takes_value() || state.takes_key()) {
         return;
