@@ -201,7 +201,7 @@ pub enum Output {
     /// The caller must make a call, not before `at`.
     ///
     /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and
-    /// comes back as [`Text`](Self::Text), without what was delivered before. If `request.turn` is
+    /// comes back as [`Text`](Self::Text), without the text that was delivered before. If `request.turn` is
     /// `None`, nothing was delivered yet: the call sends the original request again, and its text
     /// is that of a first answer. It is an [`Input::Text`], too, but not an output: forward it
     /// directly. [`Session::is_first`](super::Session::is_first) distinguishes the two cases.

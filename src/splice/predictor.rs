@@ -119,8 +119,8 @@ impl Hasher for Given {
 
 /// The lengths of the contexts.
 // Single steps where contexts in JSON differ most (quotes, keys), doubled ones above: between 8 and
-// 64 bytes the counts are those of whole words and rows. Each order is a look-up a byte, so twice
-// as many cost twice as much.
+// 64 bytes the counts are those of whole words and rows. Each order costs a look-up per byte, so
+// twice as many orders cost twice the time.
 const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
 
 /// The first order whose escapes are learned: how often the byte that followed a context once

@@ -1304,8 +1304,8 @@ fn recorded_streams_pass_unchanged() {
     println!("covered: {covered} recorded streams, of which are continued: {continued:?}");
 }
 
-/// A continuation that is lost while it repeats its anchor could stand at the cut as it is; it is
-/// not put there.
+/// The part of an anchor that a lost continuation has repeated would fit at the cut; the relay does
+/// not put it there.
 #[test]
 fn a_piece_of_the_anchor_is_no_continuation() {
     let begin = r#"{"sections": [{"type": "text", "content": "It was a dark and stor"#;
@@ -1514,8 +1514,8 @@ fn prose_after_closers_does_not_make_them_believed() {
     }
 }
 
-/// Two choices. The first ends with `length` while the other goes on. The client does not get that
-/// end, since the rest may be asked for.
+/// Two choices. The first ends with `length` while the other continues. The client does not get
+/// that end, since the relay may ask for the rest.
 fn two_choices() -> String {
     let text = |index: u32, text: &str| {
         event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}}]}))

@@ -1,5 +1,5 @@
-//! The loop as a state machine: whatever comes, it ends within its caps, loses nothing and reports
-//! no false success; and an interrupted loop goes on in another process.
+//! The loop as a state machine: any input ends it within its caps; it loses nothing and reports no
+//! false success. An interrupted loop continues in another process.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ fn end(rng: &mut Rng) -> CallEnd {
     }
 }
 
-/// Runs one random answer from its first call to its end. `interrupted`: now and then the session
-/// goes on from its snapshot.
+/// Runs one random answer from its first call to its end. `interrupted`: now and then a
+/// session is restored from its snapshot and continues.
 fn run(seed: u64, interrupted: bool) -> (Vec<SessionEvent>, String, Session) {
     let mut rng = Rng::new(seed);
     let limits = Limits::default()

@@ -1,6 +1,5 @@
-//! A relay under any sequence of what can happen to it: events that come, whole or in part, calls
-//! that end, fail or are refused, and times that pass. What its client reads is compared with a
-//! model that knows what was told.
+//! Runs a relay on any sequence of operations: whole and partial events, calls that end, fail or
+//! are refused, and time. Compares the client's bytes with a model of the given input.
 //!
 //! The first bytes of an input choose the API, the document and the settings. Each of the others is
 //! an operation, or says more about the one before.

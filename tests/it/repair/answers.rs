@@ -377,8 +377,8 @@ fn a_cut_answer_is_continued_in_the_models_dialect() {
     }
 }
 
-/// An answer without a mistake so far may get its first one in the rest: that fits nowhere, and is
-/// repaired when it comes again.
+/// The first mistake of an answer may be in its rest: that rest fits
+/// nowhere, and is repaired when the model sends it again.
 #[test]
 fn what_fitted_nowhere_is_repaired_when_it_comes_again() {
     for (first, rest) in [

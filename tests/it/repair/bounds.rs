@@ -3,7 +3,7 @@
 use super::table::{Cell, Table, Verdict};
 
 /// By the number of mistakes in a text, in percent: at least this many restored, at most this many
-/// other documents of which nothing says so. They hold for the sum of the kinds that can be
+/// other documents without a flag. They hold for the sum of the kinds that can be
 /// decided.
 ///
 /// Three mistakes are to make at most 0.5 % other documents: that is not reached. The bound is what

@@ -491,8 +491,8 @@ impl Sink for Told {
     }
 }
 
-/// Sinks of one push are told the same, in whatever way they are put together and whoever of them
-/// takes nothing.
+/// All sinks of one push get the same events, however they are combined, and even if one of them
+/// ignores them.
 #[test]
 fn all_sinks_of_a_push_are_told_of_repairs() {
     let text = r#"{"a": [1, 2,], 'b': True}"#;

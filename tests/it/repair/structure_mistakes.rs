@@ -35,7 +35,7 @@ pub(crate) const GUESS: &[Row] = &[
     }),
 ];
 
-/// The kinds that look as if the text went on where it was broken. A container without its closer
+/// The kinds whose broken text reads like a valid continuation. A container without its closer
 /// takes the members of the one around it; a second closer ends the container around.
 pub(crate) const UNDECIDABLE: &[Row] = &[
     ("(missing closer, object in an object)", |s, rng| {

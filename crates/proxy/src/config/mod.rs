@@ -342,7 +342,7 @@ fn unknown_key(message: &str) -> Option<String> {
     let key = unknown.strip_prefix("unknown field `")?;
     let tables = Config::default().tables();
     let table = tables.iter().find(|(_, table)| table.contains_key(key));
-    // The names stand between backticks.
+    // The message has each name in backticks.
     let known = known.split('`').skip(1).step_by(2);
     Some(match (table, nearest(key, known)) {
         (Some((table, _)), _) => format!("unknown field `{key}`: it is a key of `[{table}]`"),
