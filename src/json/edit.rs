@@ -9,17 +9,6 @@ use super::string::quoted;
 use super::walk::Raw;
 
 /// A list of edits to one text, which are applied together.
-///
-/// ```
-/// use restitch::internal::json::{edit::Edits, walk::Raw};
-///
-/// let text = r#"{"a": 1, "b": [2], "c": 3}"#;
-/// let root = Raw::root(text).unwrap();
-/// let mut edits = Edits::default();
-/// edits.object(root, &["a"], &[("c", "4"), ("d", "5")]);
-/// edits.append(root.member("b").unwrap(), "6");
-/// assert_eq!(edits.apply(text), r#"{"b": [2,6], "c": 4,"d":5}"#);
-/// ```
 #[derive(Debug, Default)]
 pub(crate) struct Edits {
     /// Ranges of the text and their replacements. They never overlap. Of two edits at the same
@@ -112,6 +101,16 @@ mod tests {
         let mut edits = Edits::default();
         edits.object(Raw::root(text).unwrap(), remove, set);
         assert_eq!(edits.apply(text), expected);
+    }
+
+    #[test]
+    fn edits_of_several_containers_are_applied_together() {
+        let text = r#"{"a": 1, "b": [2], "c": 3}"#;
+        let root = Raw::root(text).unwrap();
+        let mut edits = Edits::default();
+        edits.object(root, &["a"], &[("c", "4"), ("d", "5")]);
+        edits.append(root.member("b").unwrap(), "6");
+        assert_eq!(edits.apply(text), r#"{"b": [2,6], "c": 4,"d":5}"#);
     }
 
     #[test]

@@ -12,13 +12,6 @@ use crate::json::walk::{self, Raw, ValueKind};
 /// up to eight levels deep. A `null` is replaced by the other side's value. Of any other value (a
 /// tier's name, an array) the first one is kept. The order of the members is kept, and `total` is
 /// kept if `raw` is not a JSON object.
-///
-/// ```
-/// let mut total = None;
-/// restitch::internal::chat::add_usage(&mut total, r#"{"total_tokens": 3, "details": {"cached": null}}"#);
-/// restitch::internal::chat::add_usage(&mut total, r#"{"total_tokens": 4, "details": {"cached": 1}}"#);
-/// assert_eq!(total.as_deref(), Some(r#"{"total_tokens":7,"details":{"cached":1}}"#));
-/// ```
 pub(crate) fn add_usage(total: &mut Option<String>, raw: &str) {
     let object = |text| {
         Raw::root(text).filter(|root| root.kind() == ValueKind::Object && walk::is_valid(text))
@@ -170,6 +163,17 @@ mod tests {
             add_usage(&mut total, part);
         }
         assert_eq!(total.as_deref(), expected, "{parts:?}");
+    }
+
+    #[test]
+    fn nested_counts_are_added_and_null_is_no_count() {
+        check(
+            &[
+                r#"{"total_tokens": 3, "details": {"cached": null}}"#,
+                r#"{"total_tokens": 4, "details": {"cached": 1}}"#,
+            ],
+            Some(r#"{"total_tokens":7,"details":{"cached":1}}"#),
+        );
     }
 
     #[test]
