@@ -69,6 +69,7 @@ pub mod provider;
 // Layer 3
 mod children;
 pub mod paths;
+mod schema;
 pub mod shape;
 pub mod value;
 // Layer 4

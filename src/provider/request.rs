@@ -1,7 +1,7 @@
 //! Code for the requests of several wires: declared tools, members that force a format, and the
 //! text that asks for the rest.
 
-use super::fields::text;
+use super::fields::{present, text};
 use super::prefill::open_root;
 use super::wire::{Base, Changes, PlainPrompt, Rest, Tool};
 use crate::json::edit::Edits;
@@ -24,6 +24,20 @@ pub(super) fn tool(function: Raw<'_>) -> Option<Tool> {
             .member("parameters")
             .map(|schema| schema.as_str().to_owned()),
     })
+}
+
+/// Returns the schema of the answer: that of `response_format`, or of the members of llama.cpp
+/// (`json_schema`) and vLLM (`structured_outputs`, earlier `guided_json`).
+pub(super) fn schema_of(root: Raw<'_>, format: Option<Raw<'_>>) -> Option<String> {
+    fn within<'a>(outer: Option<Raw<'a>>, key: &str) -> Option<Raw<'a>> {
+        present(outer?.member(key))
+    }
+    let schema = within(within(format, "json_schema"), "schema")
+        .or_else(|| within(format, "schema"))
+        .or_else(|| within(Some(root), "json_schema"))
+        .or_else(|| within(within(Some(root), "structured_outputs"), "json"))
+        .or_else(|| within(Some(root), "guided_json"))?;
+    Some(schema.as_str().to_owned())
 }
 
 /// Returns a message that has only text.

@@ -350,8 +350,8 @@ pub struct Request {
     pub has_stop: bool,
     /// The request asks for JSON.
     pub has_json_mode: bool,
-    /// The request asks for JSON of a schema.
-    pub has_schema: bool,
+    /// The schema of the answer, as JSON, if the request has one.
+    pub schema: Option<String>,
     /// The model's name. Empty if there is none.
     pub model: String,
     /// The request asks the model to reason first, by any member. A prefill can't be used then.

@@ -42,6 +42,16 @@ pub trait AnswerOptions: Sized {
         self.configure(|session| session.set_repair(options.clone()))
     }
 
+    /// Sets the schema that the request has for the text of its answers; see
+    /// [`Session::set_schema`].
+    #[must_use]
+    fn schema(self, schema: Option<&str>) -> Self {
+        match schema {
+            Some(schema) => self.configure(|session| session.set_schema(schema)),
+            None => self,
+        }
+    }
+
     /// Sets the base of the answer's document. Call this after the other settings.
     #[must_use]
     fn base(self, base: &Base) -> Self {

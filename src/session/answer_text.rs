@@ -11,6 +11,7 @@ use crate::context::Sections;
 use crate::document::Document;
 use crate::json::repair::{Repair, RepairLevel};
 use crate::json::{Completion, Event, ParserView, Sink};
+use crate::schema::{SchemaCheck, SchemaRules, Shortfall};
 use crate::splice::Slot;
 
 /// The delivered text of a channel.
@@ -18,6 +19,8 @@ use crate::splice::Slot;
 pub(super) struct AnswerText {
     pub(super) slot: Slot,
     pub(super) sections: Sections,
+    /// Compares the document with its schema, from the first call for the rest on.
+    pub(super) check: Option<SchemaCheck>,
     base: PrefillBase,
     /// Text of the first answer that the repair had not read at the cut, unrepaired; empty once a
     /// continuation has brought text.
@@ -77,6 +80,7 @@ impl AnswerText {
         Self {
             slot: settings.strict_slot(),
             sections: Sections::new(SECTIONS),
+            check: None,
             base: PrefillBase::default(),
             unread: String::new(),
         }
@@ -126,6 +130,7 @@ impl AnswerText {
     pub(super) fn begin(&mut self, settings: &mut SessionSettings) -> bool {
         self.slot = settings.slot();
         self.sections = Sections::new(SECTIONS);
+        self.check = None;
         self.base.reading = BaseReading::Separate;
         let (is_continued, repairs) = (self.base.is_continued, settings.repairs_text());
         // An answer that repeats its prefill is a document of its own, which can be repaired from
@@ -351,9 +356,48 @@ impl AnswerText {
 
     pub(super) fn roll_back(&mut self, to: RollbackPoint) {
         (self.slot, self.sections) = (to.slot, to.sections);
+        self.check = None;
     }
 
-    /// Truncates arguments to `length` bytes, before the bracket that closed them.
+    /// Prepares the comparison with a schema for a call for the rest. Reads the present text once,
+    /// at the first such call.
+    pub(super) fn begin_check(&mut self, schema: Option<&str>) {
+        let Some(schema) = schema else { return };
+        if self.check.is_none() {
+            let mut check = SchemaRules::read(schema).map(SchemaCheck::new);
+            self.document().replay(&mut check);
+            self.check = check;
+        }
+        let end = self.document().text().len();
+        if let Some(check) = &mut self.check {
+            check.begin_call(end);
+        }
+    }
+
+    /// Returns the first container that the open call has closed before it had all that its schema
+    /// requires.
+    pub(super) fn new_shortfall(&self) -> Option<&Shortfall> {
+        self.check.as_ref()?.new_shortfall()
+    }
+
+    /// Returns whether the document lacks anything that its schema requires.
+    pub(super) fn lacks_required(&self) -> bool {
+        self.check
+            .as_ref()
+            .is_some_and(|check| check.first_shortfall().is_some())
+    }
+
+    /// Returns the JSON Pointer at which a whole document violates its schema.
+    pub(super) fn violation(&self) -> Option<String> {
+        let check = self
+            .check
+            .as_ref()
+            .filter(|_| self.document().is_complete())?;
+        let shortfall = check.first_shortfall().map(|short| short.path.as_str());
+        shortfall.or(check.mismatch()).map(str::to_owned)
+    }
+
+    /// Truncates the text to `length` bytes, before a bracket that closed a container too early.
     pub(super) fn truncate(&mut self, length: usize, settings: &SessionSettings) {
         let text = self
             .document()
@@ -364,6 +408,7 @@ impl AnswerText {
         // The text was repaired when it was delivered, so it is read without repairs.
         self.slot = settings.strict_slot();
         self.sections = Sections::new(SECTIONS);
+        self.check = None;
         let read = self.slot.push_with(&text, &mut self.sections);
         debug_assert!(read.is_ok(), "it was read before: {read:?}");
     }

@@ -191,9 +191,11 @@ impl DocumentContinuation {
     fn join(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let delivered = &mut channel.text;
         // A failure is reported once, when the call ends.
-        let _ = self
-            .splice
-            .feed_with(&mut delivered.slot, text, &mut delivered.sections);
+        let _ = self.splice.feed_with(
+            &mut delivered.slot,
+            text,
+            &mut (&mut delivered.sections, &mut delivered.check),
+        );
         let document = channel.document();
         // Arguments that were completed by this call alone are checked before they are sent, at its
         // end.
@@ -206,6 +208,11 @@ impl DocumentContinuation {
             // ones. So the last bracket waits.
             Some(end) => self.sent.max(end.saturating_sub(1)),
             None => document.text().len(),
+        };
+        // A bracket that closes a container too early is not given out, and nothing after it.
+        let sent = match channel.text.new_shortfall() {
+            Some(short) => sent.min(short.end).max(self.sent),
+            None => sent,
         };
         // Nothing that was given out is taken back, so `sent` only grows.
         let before = std::mem::replace(&mut self.sent, sent);
@@ -246,9 +253,11 @@ impl DocumentContinuation {
             decisions.note_progress(&mut channel.journal, &said);
         }
         let delivered = &mut channel.text;
-        let merged = self
-            .splice
-            .finish_with(&mut delivered.slot, &mut delivered.sections);
+        let merged = self.splice.finish_with(
+            &mut delivered.slot,
+            &mut (&mut delivered.sections, &mut delivered.check),
+        );
+        let known = decisions.counters.shortfall.take();
         let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
             Ok(checked) => checked,
             Err(reason) => {
@@ -256,6 +265,10 @@ impl DocumentContinuation {
                 return decisions.failed(channel, now, reason, end, mode);
             }
         };
+        let shortfall = channel.text.new_shortfall().cloned();
+        if let Some(short) = &shortfall {
+            channel.text.truncate(short.end, &channel.settings);
+        }
         self.report(channel, now);
         let finish = end.finish().cloned();
         let document = channel.document();
@@ -267,12 +280,17 @@ impl DocumentContinuation {
                 decisions.cut(channel, now, end, added);
                 return NextStep::GiveUp(StopReason::MoreJson, None);
             }
-            let stats = &mut channel.journal.stats;
-            if channel.settings.is_tool_call() {
-                // The calls after the one that was cut may never have begun.
-                stats.calls_unknown = true;
-                stats.schema_violation = violation;
+            // The calls after the one that was cut may never have begun.
+            let is_tool_call = channel.settings.is_tool_call();
+            channel.journal.stats.calls_unknown |= is_tool_call;
+            if channel.text.lacks_required() {
+                // The model itself left out what is missing, and the text after it was sent.
+                channel.journal.stats.schema_violation = violation;
+                decisions.cut(channel, now, end, added);
+                return NextStep::GiveUp(StopReason::Schema, None);
             }
+            let stats = &mut channel.journal.stats;
+            stats.schema_violation = violation;
             return NextStep::Done(Box::new(Outcome::Complete {
                 end: end.cause().filter(|_| finish.is_none()),
                 finish: finish.map(finish_of_whole),
@@ -293,6 +311,10 @@ impl DocumentContinuation {
             let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
             counters.has_mistake |= merged.is_err() && is_found;
         }
+        if let Some(found) = shortfall {
+            return decisions.fell_short(channel, now, (known, found), end, mode);
+        }
+        decisions.counters.shortfall = known.filter(|_| added == 0);
         // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         match finish.filter(|reason| !channel.settings.continues_after(reason) && !failed_to_merge)
@@ -326,11 +348,12 @@ impl DocumentContinuation {
             channel.text.truncate(self.sent, &channel.settings);
             merged = Err(error);
         }
-        let violation = channel.settings.schema_violation(channel.document());
+        let violation = channel.text.violation();
         if let Some(rollback) = rollback
             && let Some(path) = &violation
             && decisions.counters.is_new_violation(path)
         {
+            decisions.counters.shortfall = channel.text.new_shortfall().cloned();
             channel.text.roll_back(*rollback);
             decisions.counters.attempts.count(None);
             return Err(FailureReason::Schema(path.clone()));

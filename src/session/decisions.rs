@@ -11,6 +11,7 @@ use super::{
 };
 use crate::context::{self, Progress};
 use crate::provider::Finish;
+use crate::schema::Shortfall;
 use crate::splice::{Seam, SpliceError};
 
 /// The step after a call.
@@ -65,6 +66,8 @@ pub(super) struct RetryCounters {
     /// The JSON Pointer at which the arguments that an answer completed violated their tool's
     /// schema.
     violation: Option<String>,
+    /// At this cut: the container that the last answer closed too early.
+    pub(super) shortfall: Option<Shortfall>,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
 }
@@ -242,6 +245,29 @@ impl Decisions {
                 }
             }
         }
+    }
+
+    /// Decides after a continuation that closed a container too early. `known`: the container that
+    /// the answer before closed too early.
+    pub(super) fn fell_short(
+        &mut self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        (known, found): (Option<Shortfall>, Shortfall),
+        end: &CallEnd,
+        mode: ContinuationMode,
+    ) -> NextStep {
+        // A model that adds nothing although it was asked by name does not mean to.
+        if known.is_some_and(|known| known.is_same(&found)) {
+            channel.journal.stats.schema_violation = Some(found.path);
+            return NextStep::GiveUp(StopReason::Schema, None);
+        }
+        let reason = FailureReason::Shortfall {
+            path: found.path.clone(),
+            missing: found.to_string(),
+        };
+        self.counters.shortfall = Some(found);
+        self.failed(channel, now, reason, end, mode)
     }
 
     /// Counts a failure. The next call waits if the end of this one requires it. `mode`: how the
@@ -446,6 +472,7 @@ impl RetryCounters {
             reduces_reasoning: false,
             has_reduced: false,
             violation: None,
+            shortfall: None,
             trouble: None,
         }
     }
@@ -454,6 +481,7 @@ impl RetryCounters {
     /// the text up to the new one.
     fn at_new_cut(&mut self, early_ends: u32) {
         (self.has_reduced, self.has_mistake) = (false, false);
+        self.shortfall = None;
         self.attempts = Attempts {
             early_ends,
             ..Attempts::default()

@@ -226,6 +226,14 @@ pub enum FailureReason {
     /// The call's text completes the arguments of a tool call, which violate the tool's schema at
     /// this JSON Pointer. Nothing of it was sent.
     Schema(String),
+    /// The call's text closed a container that lacks what the request's schema requires. The
+    /// closing bracket was not sent.
+    Shortfall {
+        /// The JSON Pointer of the container.
+        path: String,
+        /// What it lacks, for people.
+        missing: String,
+    },
     /// The call was refused.
     Rejected(String),
 }
@@ -237,6 +245,7 @@ impl FailureReason {
             Self::Nothing(_) => "nothing",
             Self::Merge(_) => "merge",
             Self::Schema(_) => "schema",
+            Self::Shortfall { .. } => "shortfall",
             Self::Rejected(_) => "rejected",
         }
     }
@@ -258,6 +267,9 @@ impl std::fmt::Display for FailureReason {
                 f,
                 "the joined arguments violate their tool's schema at `{path}`"
             ),
+            Self::Shortfall { missing, .. } => {
+                write!(f, "the document was closed too early: {missing}")
+            }
             Self::Rejected(reason) => f.write_str(reason),
         }
     }

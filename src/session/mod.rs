@@ -206,6 +206,34 @@ impl Session {
         }
     }
 
+    /// Sets the JSON Schema that the request has for the answer, as text. A continued answer is
+    /// complete only if it has the members and elements that the schema requires
+    /// ([`StopReason::Schema`]); `type` and `enum` are judged, too, and reported. A text that is
+    /// not a schema has no requirements.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use restitch::Limits;
+    /// use restitch::session::{CallEnd, Input, Output, Session};
+    ///
+    /// let now = Duration::ZERO;
+    /// let mut session = Session::new(Limits::default());
+    /// session.set_schema(r#"{"properties": {"rows": {"minItems": 3}}}"#);
+    /// session.handle_input(now, Input::Text(r#"{"rows": [1, 2"#));
+    /// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
+    /// session.handle_input(now, Input::Text(r#"{"rows": [1, 25]}"#));
+    /// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
+    /// let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+    /// // The brackets are not given out: a third row is due.
+    /// assert_eq!(session.document().text(), r#"{"rows": [1, 25"#);
+    /// let Some(Output::Call { request, .. }) = outputs.last() else { panic!() };
+    /// let prompt = &request.turn.as_ref().unwrap().prompt;
+    /// assert!(prompt.contains("the array at `/rows` has 2 of at least 3 elements"), "{prompt}");
+    /// ```
+    pub fn set_schema(&mut self, schema: &str) {
+        self.channel.settings.text_schema = Some(schema.into());
+    }
+
     /// Believes a `stop`: the request names stop sequences, so an answer that ends so is not
     /// continued.
     pub fn trust_stop(&mut self) {

@@ -223,6 +223,7 @@ impl OpenCall {
         decisions.clock.restart(at);
         let (turn, phase) = if channel.text.has_begun() {
             channel.is_continued = true;
+            channel.text.begin_check(channel.settings.schema());
             let (turn, phase) = Self::ask(channel, decisions);
             (Some(turn), phase)
         } else if channel.text.answer().is_empty() && !channel.settings.is_tool_call() {
@@ -235,6 +236,9 @@ impl OpenCall {
             // the root still has to follow.
             channel.is_continued = true;
             let settings = &channel.settings;
+            if settings.is_tool_call() {
+                channel.text.begin_check(settings.schema());
+            }
             let splice = Splice::new(&channel.text.slot, settings.expect, &settings.limits);
             let open = DocumentContinuation::new(channel, decisions, splice, RequestKind::Original);
             (None, CallPhase::Continuing(Box::new(open)))
@@ -256,7 +260,7 @@ impl OpenCall {
 
     /// Returns the turns that ask for the rest, and the call that waits for it.
     fn ask(channel: &AnswerChannel, decisions: &Decisions) -> (Turn, CallPhase) {
-        let question = Question::new(channel, decisions.counters.attempts);
+        let question = Question::new(channel, &decisions.counters);
         let (turn, phase) = if channel.document().is_text() {
             let turn = question.of_prose();
             let open = ProseContinuation::new(channel, &turn);

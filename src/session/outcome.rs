@@ -99,7 +99,7 @@ pub struct CallStats {
     /// Arguments of a tool call were cut and continued: calls after it may never have begun.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_unknown: bool,
-    /// The JSON Pointer at which continued arguments violate their tool's schema.
+    /// The JSON Pointer at which a continued document violates the schema of its request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_violation: Option<String>,
     /// The hosts of the upstreams that replaced the first one.
@@ -251,6 +251,9 @@ pub enum StopReason {
     /// More JSON followed the root that a continuation had closed. It was not delivered, so the
     /// answer is incomplete.
     MoreJson,
+    /// The answer lacks what the request's schema requires: two calls closed the same container too
+    /// early, or the model did before the cut. [`CallStats::schema_violation`] is its path.
+    Schema,
     /// A call ended with a reason that is not to be continued.
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
@@ -284,6 +287,7 @@ impl StopReason {
             Self::Progress => "progress",
             Self::EarlyEnd => "early_end",
             Self::MoreJson => "more_json",
+            Self::Schema => "schema",
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Patience => "patience",

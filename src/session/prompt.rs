@@ -19,6 +19,8 @@ pub enum Part {
     CutOffElement,
     /// The JSON Pointer of that element. Sent only if an earlier question failed.
     CutPath,
+    /// What the request's schema requires and the last answer lacked.
+    Shortfall,
     /// The instruction.
     Instruction,
     /// The instruction after an answer that was not joined.
@@ -44,12 +46,13 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
         Self::CutOffElement,
         Self::CutPath,
+        Self::Shortfall,
         Self::Instruction,
         Self::RetryInstruction,
         Self::ElementInstruction,
@@ -70,6 +73,7 @@ impl Part {
             Self::ElementBeforeCutoff => "element_before_cutoff",
             Self::CutOffElement => "cut_off_element",
             Self::CutPath => "cut_path",
+            Self::Shortfall => "missing_part",
             Self::Instruction => "instruction",
             Self::RetryInstruction => "retry_instruction",
             Self::ElementInstruction => "element_instruction",
@@ -101,6 +105,10 @@ impl Part {
                 "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
             }
             Self::CutPath => "The JSON Pointer of that element:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
+            Self::Shortfall => {
+                "Your last answer closed the document too early. Please write what is missing before you close it:\n\n\
+                 <{{tag}}>\n{{text}}\n</{{tag}}>"
+            }
             Self::Instruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
@@ -188,6 +196,8 @@ pub struct Parts<'a> {
     pub cut_off_element: Option<&'a str>,
     /// See [`Part::CutPath`].
     pub cut_path: Option<&'a str>,
+    /// See [`Part::Shortfall`].
+    pub shortfall: Option<&'a str>,
     /// See [`Part::Mark`].
     pub mark: Option<&'a str>,
     /// Which instruction is given.
@@ -216,6 +226,7 @@ impl<'a> Parts<'a> {
             Part::ElementBeforeCutoff => self.element_before_cutoff,
             Part::CutOffElement => self.cut_off_element,
             Part::CutPath => self.cut_path,
+            Part::Shortfall => self.shortfall,
             Part::Instruction => self.instruction(QuestionForm::Anchor),
             Part::RetryInstruction => self.instruction(QuestionForm::LongerAnchor),
             Part::ElementInstruction => self.instruction(QuestionForm::WholeElement),

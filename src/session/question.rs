@@ -3,10 +3,12 @@
 
 use super::channel::AnswerChannel;
 use super::continuation::RequestKind;
+use super::decisions::RetryCounters;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
 use super::{Parts, PrefillOptions, Prompt, Turn};
 use crate::context;
+use crate::schema::Shortfall;
 use crate::splice::{Expect, SpliceError, SpliceRequest};
 
 /// Builds the turns that ask for the rest of a channel's text.
@@ -14,20 +16,28 @@ use crate::splice::{Expect, SpliceError, SpliceRequest};
 pub(super) struct Question<'a> {
     channel: &'a AnswerChannel,
     attempts: Attempts,
+    shortfall: Option<&'a Shortfall>,
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(channel: &'a AnswerChannel, attempts: Attempts) -> Self {
-        Self { channel, attempts }
+    pub(super) fn new(channel: &'a AnswerChannel, counters: &'a RetryCounters) -> Self {
+        Self {
+            channel,
+            attempts: counters.attempts,
+            shortfall: counters.shortfall.as_ref(),
+        }
     }
 
     /// Returns the turns that ask for the rest of a document, how the answer is joined, and how the
     /// turns ask.
     pub(super) fn of_document(self) -> (Turn, SpliceRequest, RequestKind) {
+        let document = self.channel.document();
+        // A prefill can't name what is missing.
         match self
             .channel
             .settings
-            .usable_prefill(self.channel.document())
+            .usable_prefill(document)
+            .filter(|_| self.shortfall.is_none())
         {
             Some(prefill) => self.prefill(prefill),
             None => self.reprompt(),
@@ -115,6 +125,7 @@ impl<'a> Question<'a> {
         // since the rendering shows its keys.
         let is_short = |text: &&str| text.len() <= full;
         let tool_call = self.channel.settings.tool_description();
+        let shortfall = self.shortfall.map(Shortfall::to_string);
         let parts = Parts {
             tool_call: tool_call.as_deref(),
             hierarchy_context: rendering.as_deref(),
@@ -125,6 +136,7 @@ impl<'a> Question<'a> {
                 .as_ref()
                 .map(|child| child.path.as_str())
                 .filter(is_short),
+            shortfall: shortfall.as_deref(),
             mark,
             form,
             ..Parts::new(document.text(), anchor)

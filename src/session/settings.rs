@@ -23,6 +23,8 @@ pub(super) struct SessionSettings {
     pub(super) repair: RepairOptions,
     /// The text is the arguments of a call of this tool.
     pub(super) tool: Option<Tool>,
+    /// The schema that the request has for the answer's text, as JSON.
+    pub(super) text_schema: Option<Arc<str>>,
     /// The request names stop sequences: `stop` is final.
     pub(super) trusts_stop: bool,
     /// The caller sends nothing before the answer is whole, so a continuation can be taken back
@@ -42,6 +44,7 @@ impl SessionSettings {
             roots,
             repair: RepairLevel::Strict.into(),
             tool: None,
+            text_schema: None,
             trusts_stop: false,
             sends_at_end: false,
             prose: Prose::default(),
@@ -113,12 +116,12 @@ impl SessionSettings {
         )
     }
 
-    /// Returns where complete arguments violate their tool's schema.
-    pub(super) fn schema_violation(&self, document: &Document) -> Option<String> {
-        let tool = self.tool.as_ref()?;
-        document
-            .is_complete()
-            .then(|| violation(tool, document.text()))?
+    /// Returns the schema of the document, as JSON: the tool's, or that of the answer's text.
+    pub(super) fn schema(&self) -> Option<&str> {
+        match &self.tool {
+            Some(tool) => tool.schema.as_deref(),
+            None => self.text_schema.as_deref(),
+        }
     }
 
     /// Returns whether text that ends for this reason was cut, provided that it is not closed. Some
@@ -157,21 +160,4 @@ impl SessionSettings {
     pub(super) fn asks_progress(&self) -> bool {
         self.strategy.prompt.template(Part::Progress).is_some()
     }
-}
-
-/// Returns where arguments violate their tool's schema.
-#[cfg(feature = "schema")]
-fn violation(tool: &Tool, arguments: &str) -> Option<String> {
-    // An unreadable schema gives no evidence about the arguments.
-    let schema: crate::shape::Schema = tool.schema.as_ref()?.parse().ok()?;
-    schema
-        .violations(arguments)
-        .into_iter()
-        .next()
-        .map(|violation| violation.path)
-}
-
-#[cfg(not(feature = "schema"))]
-fn violation(_tool: &Tool, _arguments: &str) -> Option<String> {
-    None
 }

@@ -14,7 +14,7 @@ use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, PrefillForm};
-use crate::provider::wire::{Base, Request, Tool};
+use crate::provider::wire::Request;
 use crate::repair::RepairOptions;
 use crate::session::relay::{AnswerOptions, Relay};
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
@@ -77,13 +77,11 @@ pub struct Stitcher {
     limits: Limits,
     strategy: ContinuationStrategy,
     capability: Arc<Capability>,
-    trusts_stop: bool,
     give_up: GiveUp,
     repair: Option<RepairOptions>,
     dialect: Dialect,
-    tools: Vec<Tool>,
-    choices: u64,
-    base: Base,
+    /// The facts about the request, as far as they are known.
+    request: Request,
 }
 
 impl Stitcher {
@@ -149,7 +147,16 @@ impl Stitcher {
     /// sequences. By default such an answer is continued.
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
-        self.trusts_stop = true;
+        self.request.has_stop = true;
+        self
+    }
+
+    /// Sets the JSON Schema that the request has for the answer; see
+    /// [`Session::set_schema`](crate::session::Session::set_schema). [`request`](Self::request)
+    /// reads it from the request.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.request.schema = Some(schema.into());
         self
     }
 
@@ -188,9 +195,9 @@ impl Stitcher {
     {
         let engine = Relay::new(self.limits)
             .dialect(self.dialect)
-            .request(self.tools, self.choices);
+            .request(self.request.tools, self.request.n);
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
-        let engine = if self.trusts_stop {
+        let engine = if self.request.has_stop {
             engine.trust_stop()
         } else {
             engine
@@ -200,7 +207,8 @@ impl Stitcher {
         } else {
             engine
         };
-        let engine = engine.base(&self.base.of_model(&self.capability));
+        let engine = engine.schema(self.request.schema.as_deref());
+        let engine = engine.base(&self.request.base.of_model(&self.capability));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
@@ -231,14 +239,14 @@ impl Stitcher {
         let keeps_json_mode =
             |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
         self.strategy.keeps_json_mode |= request.is_some_and(keeps_json_mode);
-        self.trusts_stop |= request.is_some_and(|request| request.has_stop);
         self.strategy.prefill = self
             .strategy
             .prefill
             .filter(|_| request.is_none_or(|request| !request.wants_reasoning));
         if let Some(request) = request {
-            (self.tools, self.choices) = (request.tools.clone(), request.n);
-            self.base = request.base.clone();
+            let before = std::mem::replace(&mut self.request, request.clone());
+            self.request.has_stop |= before.has_stop;
+            self.request.schema = self.request.schema.or(before.schema);
         }
         self
     }
@@ -251,13 +259,16 @@ impl Stitcher {
         let mut session = Session::new(self.limits);
         session.set_strategy(self.strategy);
         session.set_give_up(self.give_up);
-        if self.trusts_stop {
+        if self.request.has_stop {
             session.trust_stop();
+        }
+        if let Some(schema) = &self.request.schema {
+            session.set_schema(schema);
         }
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
-        session.set_base(&self.base.of_model(&self.capability));
+        session.set_base(&self.request.base.of_model(&self.capability));
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),

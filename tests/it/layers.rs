@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 18] = [
+const NUMBERS: [(&str, u32); 19] = [
     ("work", 0),
     ("error", 0),
     ("limits", 0),
@@ -18,6 +18,7 @@ const NUMBERS: [(&str, u32); 18] = [
     ("paths", 3),
     ("children", 3),
     ("shape", 3),
+    ("schema", 3),
     ("context", 4),
     ("splice", 4),
     ("session", 5),

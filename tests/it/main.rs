@@ -37,6 +37,7 @@ mod relay;
 mod repair;
 mod request;
 mod rewind;
+mod schema;
 mod seam;
 mod session;
 mod shape;

@@ -470,6 +470,7 @@ impl Conversation {
             .then(|| self.caller.upstreams.address())
             .into_iter()
             .fold(relay, Relay::answered_by);
+        let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
         let relay = relay.base(&self.base()).model(self.caller.model());
         if self.caller.request.parsed.has_stop {
             relay.trust_stop()
@@ -496,6 +497,7 @@ impl Conversation {
         let relay = relay
             .give_up(self.policy.give_up)
             .repair(self.policy.repair)
+            .schema(self.caller.request.parsed.schema.as_deref())
             .base(&self.base());
         let relay = relay.model(self.caller.model());
         if self.caller.request.parsed.has_stop {

@@ -186,7 +186,7 @@ impl Candidates {
         let asked = request.map(|request| Asked {
             model: &request.model,
             is_json: request.has_json_mode,
-            has_schema: request.has_schema,
+            has_schema: request.has_json_mode && request.schema.is_some(),
         });
         let found = self
             .0

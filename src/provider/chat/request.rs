@@ -7,7 +7,7 @@ use crate::provider::capability::PrefillForm;
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::prefill;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages,
+    FORMS, RESPONSE_FORMAT, functions, message, schema_of, tool, turn_reasoning_off, with_messages,
 };
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -42,7 +42,7 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         n: n.and_then(|n| n.as_u64()).unwrap_or(1),
         has_stop: has_stop(stop),
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
-        has_schema: form.as_deref() == Some("json_schema"),
+        schema: schema_of(root, format),
         model: text(model).unwrap_or_default().into_owned(),
         wants_reasoning: asks_for_reasoning(reasoning),
         max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),

@@ -22,7 +22,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         n: 1,
         has_stop: fields::has_stop(root.member("stop_sequences")),
         has_json_mode: form.as_deref() == Some("json_object"),
-        has_schema: schema.is_some_and(|schema| schema.as_str() != "null"),
+        schema: fields::present(schema).map(|schema| schema.as_str().to_owned()),
         model: fields::text(root.member("model"))
             .unwrap_or_default()
             .into_owned(),

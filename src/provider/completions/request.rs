@@ -6,7 +6,7 @@ use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, base_of, continued_prompt, turn_reasoning_off,
+    FORMS, RESPONSE_FORMAT, base_of, continued_prompt, schema_of, turn_reasoning_off,
 };
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -26,16 +26,14 @@ pub(super) fn parse(body: &str) -> Option<Request> {
     if fields::is_true(root.member("echo")) || has_suffix || best_of > 1 {
         return None;
     }
-    let form = fields::text(
-        root.member(RESPONSE_FORMAT)
-            .and_then(|format| format.member("type")),
-    );
+    let format = root.member(RESPONSE_FORMAT);
+    let form = fields::text(format.and_then(|format| format.member("type")));
     Some(Request {
         stream: fields::is_true(root.member("stream")),
         n: root.member("n").and_then(|n| n.as_u64()).unwrap_or(1),
         has_stop: fields::has_stop(root.member("stop")),
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
-        has_schema: form.as_deref() == Some("json_schema"),
+        schema: schema_of(root, format),
         model: fields::text(root.member("model"))
             .unwrap_or_default()
             .into_owned(),

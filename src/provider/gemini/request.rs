@@ -37,9 +37,10 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
         n: of(CANDIDATES).and_then(|count| count.as_u64()).unwrap_or(1),
         has_stop: fields::has_stop(of(["stopSequences", "stop_sequences"])),
         has_json_mode,
-        has_schema: FORMS[1..]
+        schema: FORMS[1..]
             .iter()
-            .any(|form| of(*form).is_some_and(|schema| schema.as_str() != "null")),
+            .find_map(|form| fields::present(of(*form)))
+            .map(|schema| schema.as_str().to_owned()),
         model: before.rsplit('/').next().unwrap_or_default().to_owned(),
         wants_reasoning: of(THINKING).is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),

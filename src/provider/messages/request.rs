@@ -27,16 +27,15 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
             "tools",
         ],
     );
-    let has_schema = present(form)
-        .or(present(config.and_then(|config| config.member("format"))))
-        .is_some();
+    let format = present(form).or(present(config.and_then(|config| config.member("format"))));
+    let schema = format.and_then(|format| format.member("schema"));
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
     Some(Request {
         stream: is_true(stream),
         n: 1,
         has_stop: stop.is_some_and(|stop| stop.elements().next().is_some()),
-        has_json_mode: has_schema,
-        has_schema,
+        has_json_mode: format.is_some(),
+        schema: present(schema).map(|schema| schema.as_str().to_owned()),
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),

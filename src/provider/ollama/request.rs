@@ -32,7 +32,9 @@ pub(super) fn parse(body: &str) -> Option<Request> {
             .unwrap_or(true),
         n: 1,
         has_stop: fields::has_stop(of("stop")),
-        has_schema: format.is_some_and(|format| format.kind() == ValueKind::Object),
+        schema: format
+            .filter(|format| format.kind() == ValueKind::Object)
+            .map(|schema| schema.as_str().to_owned()),
         has_json_mode: format.is_some_and(|format| !matches!(format.as_str(), "null" | "\"\"")),
         model: fields::text(root.member("model"))
             .unwrap_or_default()

@@ -25,17 +25,16 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
     }
     let [stream, model, text, reasoning, cap, tools] =
         members_of(root, ["stream", "model", "text", REASONING, CAP, "tools"]);
-    let form = word(
-        text.and_then(|text| text.member("format"))
-            .and_then(|format| format.member("type")),
-    );
+    let format = text.and_then(|text| text.member("format"));
+    let form = word(format.and_then(|format| format.member("type")));
+    let schema = present(format.and_then(|format| format.member("schema")));
     let effort = word(reasoning.and_then(|reasoning| reasoning.member("effort")));
     Some(Request {
         stream: is_true(stream),
         n: 1,
         has_stop: false,
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
-        has_schema: form.as_deref() == Some("json_schema"),
+        schema: schema.map(|schema| schema.as_str().to_owned()),
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: effort.is_some_and(|effort| effort != "none"),
         max_tokens: cap.and_then(|cap| cap.as_u64()),

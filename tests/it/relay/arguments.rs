@@ -308,7 +308,6 @@ fn numbers() -> Vec<Tool> {
 const VALID: &str = r#"{"path": "a.txt", "lines": [1, 2, 3]}"#;
 
 #[test]
-#[cfg(feature = "schema")]
 fn arguments_that_violate_their_schema_are_asked_for_again() {
     let first =
         || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
@@ -338,7 +337,6 @@ fn arguments_that_violate_their_schema_are_asked_for_again() {
 }
 
 #[test]
-#[cfg(feature = "schema")]
 fn what_was_sent_of_arguments_is_not_taken_back() {
     let first =
         closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
@@ -356,6 +354,34 @@ fn what_was_sent_of_arguments_is_not_taken_back() {
     assert_eq!(
         (&ended.report()["schema"], &ended.report()["schema_path"]),
         (&json!("violated"), &json!("/lines/2"))
+    );
+}
+
+#[test]
+fn arguments_without_what_their_tool_requires_are_not_executed() {
+    let tool = || {
+        let schema = r#"{"required":["path","lines","mode"]}"#;
+        vec![Tool {
+            name: "write".to_owned(),
+            schema: Some(schema.to_owned()),
+        }]
+    };
+    let first =
+        || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let whole = ARGUMENTS.replace("]}", "], \"mode\": \"w\"}");
+    let relay = || Relay::new(Limits::default()).request(tool(), 1);
+    let valid = closed(text("c", &whole) + &finish("c", "stop") + DONE);
+    let ended = run(relay(), &[first(), rest(), valid]);
+    assert_eq!((ended.arguments(0).0, ended.requests.len()), (whole, 2));
+    assert_eq!(ended.finishes(), ["tool_calls"]);
+    let named = &ended.requests[1].turn.as_ref().unwrap().prompt;
+    assert!(named.contains("still lacks \"mode\""), "{named}");
+    // The same again: the client must not execute it.
+    let ended = run(relay(), &[first(), rest(), rest()]);
+    assert_eq!(ended.finishes(), ["length"]);
+    assert_eq!(
+        (&ended.report()["stop"], &ended.report()["schema_path"]),
+        (&json!("schema"), &json!(""))
     );
 }
 
@@ -737,7 +763,6 @@ fn run_bodies(relay: &mut BodyRelay, first: &str, answers: &[&str]) -> (Value, u
 }
 
 #[test]
-#[cfg(feature = "schema")]
 fn arguments_in_a_body_that_violate_their_schema_are_asked_for_again() {
     let call = json!({"id": "c", "type": "function", "function": {"name": "write", "arguments": &ARGUMENTS[..30]}});
     let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});

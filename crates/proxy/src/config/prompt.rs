@@ -39,6 +39,7 @@ table! {
     element_before_cutoff: ElementBeforeCutoff,
     cut_off_element: CutOffElement,
     cut_path: CutPath,
+    missing_part: Shortfall,
     instruction: Instruction,
     retry_instruction: RetryInstruction,
     element_instruction: ElementInstruction,
