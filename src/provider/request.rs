@@ -147,6 +147,9 @@ pub(super) fn remove_format<'a>(
     }
 }
 
+/// The name of the custom tool whose input is the rest of an answer.
+pub(super) const REST_TOOL: &str = "write_rest";
+
 /// The member that asks for a format of the answer in OpenAI's chat API and similar APIs.
 pub(super) const RESPONSE_FORMAT: &str = "response_format";
 

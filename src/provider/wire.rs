@@ -11,7 +11,7 @@ use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
 use crate::provider::capability::Capability;
-use crate::provider::capability::{PrefillForm, Switch};
+use crate::provider::capability::{GrammarForm, PrefillForm, Switch};
 use crate::sse::Encoder;
 pub(crate) use crate::sse::Framing;
 
@@ -202,6 +202,12 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// of prefills, and streams that a server keeps.
     fn has_chat_requests(&self) -> bool {
         false
+    }
+
+    /// Returns whether requests can have a grammar in this form.
+    fn takes_grammar(&self, form: GrammarForm) -> bool {
+        let _ = form;
+        self.has_chat_requests()
     }
 
     /// Returns whether every model continues text that it is given, as completions do.
@@ -489,6 +495,8 @@ pub struct Changes<'a> {
     pub reasoning_off: Option<&'a Switch>,
     /// Another limit on the answer's tokens, in the member that had one.
     pub max_tokens: Option<u64>,
+    /// The grammar that the answer must follow, and how the request has it.
+    pub grammar: Option<(GrammarForm, &'a str)>,
     /// Keeps JSON mode unchanged in the request for the rest.
     pub keeps_json_mode: bool,
     /// The delivered text replaces the assistant's text at the end of the request

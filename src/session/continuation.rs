@@ -1,6 +1,7 @@
 //! An open call for the rest of a document: its text is repaired, joined to the delivered text,
 //! and given out.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::answer_text::RollbackPoint;
@@ -44,6 +45,23 @@ pub(super) enum RequestKind {
         /// See [`SpliceRequest`]; for a model that begins again instead.
         believes_early_end: bool,
     },
+    /// By a grammar of the rest.
+    Grammar {
+        answer: ForcedAnswer,
+        /// The answer is the input of a custom tool.
+        is_tool_input: bool,
+    },
+}
+
+/// The text of an answer that a grammar forces.
+#[derive(Clone, Debug)]
+pub(super) enum ForcedAnswer {
+    /// It repeats the end of the delivered text.
+    Head(ReturnedPrefill),
+    /// It continues at the cut.
+    Rest,
+    /// It has begun otherwise: the provider does not enforce the grammar.
+    Other,
 }
 
 /// How mistakes in the text of a call for the rest are handled.
@@ -69,10 +87,14 @@ impl DocumentContinuation {
         let delivered = channel.document().text().len();
         let is_tool_call = channel.settings.is_tool_call();
         // A prefill is continued literally: the model has no line of its own to write a number in.
-        let is_prefill = matches!(kind, RequestKind::Prefill { .. });
-        let asks_progress = !is_prefill && channel.settings.asks_progress();
+        let has_line = matches!(kind, RequestKind::Original | RequestKind::Reprompt);
+        let asks_progress = has_line && channel.settings.asks_progress();
         Self {
-            repair: RepairMode::new(channel, decisions, &splice),
+            repair: match kind {
+                // A provider that enforces the grammar makes no mistakes.
+                RequestKind::Grammar { .. } => RepairMode::Kept,
+                _ => RepairMode::new(channel, decisions, &splice),
+            },
             splice,
             kind,
             // Arguments are executed, so a bad end of them is taken back. Other text is never held
@@ -88,12 +110,23 @@ impl DocumentContinuation {
     fn mode(&self) -> ContinuationMode {
         match self.kind {
             RequestKind::Prefill { .. } => ContinuationMode::Prefill,
+            RequestKind::Grammar { .. } => ContinuationMode::Grammar,
             RequestKind::Original | RequestKind::Reprompt => ContinuationMode::Reprompt,
         }
     }
 
     pub(super) fn repeats_original(&self) -> bool {
         matches!(self.kind, RequestKind::Original)
+    }
+
+    pub(super) fn is_tool_input(&self) -> bool {
+        matches!(
+            self.kind,
+            RequestKind::Grammar {
+                is_tool_input: true,
+                ..
+            }
+        )
     }
 
     /// Returns whether the call has brought no text.
@@ -159,12 +192,23 @@ impl DocumentContinuation {
 
     /// Takes text, without a prefill that the provider sends back first.
     fn new_text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
-        let RequestKind::Prefill {
-            returned: waits,
-            believes_early_end,
-        } = &mut self.kind
-        else {
-            return self.join(channel, now, text);
+        let (waits, believes_early_end) = match &mut self.kind {
+            RequestKind::Prefill {
+                returned,
+                believes_early_end,
+            } => (returned, believes_early_end),
+            RequestKind::Grammar { answer, .. } => {
+                let was_head = matches!(answer, ForcedAnswer::Head(_));
+                let Some(new) = answer.feed(channel.document().text(), text) else {
+                    return;
+                };
+                if was_head {
+                    let limits = &channel.settings.limits;
+                    self.splice = Splice::at_cut(&channel.text.slot, limits);
+                }
+                return self.join(channel, now, &new);
+            }
+            RequestKind::Original | RequestKind::Reprompt => return self.join(channel, now, text),
         };
         let believes_early_end = *believes_early_end;
         let Some(mut returned) = waits.take() else {
@@ -240,11 +284,17 @@ impl DocumentContinuation {
         let mode = self.mode();
         // The capability table was wrong about the provider. Neither the model nor the network has
         // failed, so nothing is counted.
-        if matches!(end, CallEnd::PrefillRejected(_)) && mode == ContinuationMode::Prefill {
-            channel.settings.strategy.prefill = None;
+        if matches!(end, CallEnd::FormRejected(_)) && mode != ContinuationMode::Reprompt {
+            channel.settings.strategy.give_up_form(mode);
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
         }
+        // The client gets the rest as text, whatever brought it.
+        let as_text = CallEnd::Finished(Finish::Stop);
+        let end = match end {
+            CallEnd::Finished(Finish::ToolCalls) if self.is_tool_input() => &as_text,
+            end => end,
+        };
         if let Some(reason) = end.refusal() {
             let reason = FailureReason::Rejected(reason.to_owned());
             return decisions.failed(channel, now, reason, end, mode);
@@ -315,6 +365,15 @@ impl DocumentContinuation {
             return decisions.fell_short(channel, now, (known, found), end, mode);
         }
         decisions.counters.shortfall = known.filter(|_| added == 0);
+        let is_unenforced = match &self.kind {
+            RequestKind::Grammar { answer, .. } => answer.is_unenforced(&merged, end),
+            _ => false,
+        };
+        if is_unenforced && !decisions.is_stopped() {
+            // The table was wrong again: the next rung, without a failure.
+            channel.settings.strategy.give_up_form(mode);
+            return NextStep::Call(Duration::ZERO);
+        }
         // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         match finish.filter(|reason| !channel.settings.continues_after(reason) && !failed_to_merge)
@@ -397,6 +456,33 @@ impl DocumentContinuation {
         let repairs = self.splice.repairs().iter();
         let rules = repairs.map(|repair| repair.rule.as_str());
         channel.journal.count_repairs(rules);
+    }
+}
+
+impl ForcedAnswer {
+    /// Takes text. Returns the new text, once all of the head has come again.
+    fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
+        match self {
+            Self::Head(head) => {
+                let new = head.feed(delivered, text)?;
+                let is_whole = head.is_whole();
+                *self = if is_whole { Self::Rest } else { Self::Other };
+                Some(new).filter(|_| is_whole)
+            }
+            Self::Rest => Some(Cow::Borrowed(text)),
+            Self::Other => None,
+        }
+    }
+
+    /// Returns whether an answer shows that the provider does not enforce the grammar: it has other
+    /// text, or it has ended before its head was whole.
+    fn is_unenforced(&self, merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
+        let is_refused = left_the_document(merged) || matches!(merged, Err(SpliceError::EarlyEnd));
+        match self {
+            Self::Other => true,
+            Self::Head(_) => *end == CallEnd::Finished(Finish::Stop),
+            Self::Rest => is_refused,
+        }
     }
 }
 

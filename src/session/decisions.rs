@@ -108,6 +108,10 @@ impl Decisions {
         self.is_stopped = true;
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// Records an input. `is_text`: it is text or reasoning, so the upstream answers again.
     pub(super) fn hear(&mut self, now: Duration, is_text: bool) {
         self.clock.hear(now, is_text);

@@ -60,10 +60,11 @@ pub enum CallEnd {
         /// How long the upstream asked to wait.
         retry_after: Option<Duration>,
     },
-    /// With a refusal before any answer, because the provider does not continue a prefill. The
-    /// session sends a re-prompt immediately, and only re-prompts from then on. The call is not a
-    /// failure and does not count. A re-prompt that ends so is rejected.
-    PrefillRejected(String),
+    /// With a refusal before any answer, because the provider does not take a request of this form:
+    /// it does not continue a prefill, or takes no grammar. The session asks in another form
+    /// immediately, and never in this one again. The call is not a failure and does not count. A
+    /// re-prompt that ends so is rejected.
+    FormRejected(String),
     /// The call was not made, since the next calls go to another upstream. The session asks
     /// immediately, with that upstream's strategy. The call is not a failure and does not count.
     #[doc(hidden)]
@@ -101,7 +102,7 @@ impl CallEnd {
             Self::Dropped => "dropped",
             Self::Error(_) => "error",
             Self::TimedOut(_) => "silent",
-            Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+            Self::Rejected { .. } | Self::FormRejected(_) => "rejected",
             Self::TooLong(_) => "too_long",
             Self::Unavailable { .. } => "unavailable",
             Self::Redirected(_) => "redirected",
@@ -117,7 +118,7 @@ impl CallEnd {
             Self::Rejected { reason, .. }
             | Self::TooLong(reason)
             | Self::Unavailable { reason, .. }
-            | Self::PrefillRejected(reason) => Some(reason),
+            | Self::FormRejected(reason) => Some(reason),
             _ => None,
         }
     }
@@ -168,7 +169,7 @@ impl CallEnd {
             | Self::Rejected { .. }
             | Self::TooLong(_)
             | Self::Unavailable { .. }
-            | Self::PrefillRejected(_)
+            | Self::FormRejected(_)
             | Self::Redirected(_)
             | Self::Overloaded
             | Self::Stopped => None,

@@ -82,6 +82,11 @@ impl OpenCall {
             && matches!(&self.phase, CallPhase::Continuing(open) if open.repeats_original())
     }
 
+    /// Returns whether the rest is the input of a custom tool.
+    pub(super) fn is_tool_input(&self) -> bool {
+        matches!(&self.phase, CallPhase::Continuing(open) if open.is_tool_input())
+    }
+
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         self.text_bytes = self.text_bytes.saturating_add(text.len() as u64);

@@ -32,6 +32,8 @@ pub enum Part {
     JsonInstruction,
     /// The instruction where JSON mode stays, after an answer that was not joined.
     JsonRetryInstruction,
+    /// The instruction where a grammar forces the rest: to call a tool with it.
+    ToolInstruction,
     /// The instruction for prose.
     TextInstruction,
     /// The instruction for prose, after an answer that was not joined.
@@ -46,7 +48,7 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
@@ -58,6 +60,7 @@ impl Part {
         Self::ElementInstruction,
         Self::JsonInstruction,
         Self::JsonRetryInstruction,
+        Self::ToolInstruction,
         Self::TextInstruction,
         Self::TextRetryInstruction,
         Self::Progress,
@@ -79,6 +82,7 @@ impl Part {
             Self::ElementInstruction => "element_instruction",
             Self::JsonInstruction => "json_instruction",
             Self::JsonRetryInstruction => "json_retry_instruction",
+            Self::ToolInstruction => "tool_instruction",
             Self::TextInstruction => "text_instruction",
             Self::TextRetryInstruction => "text_retry_instruction",
             Self::Progress => "progress",
@@ -145,6 +149,12 @@ impl Part {
                  Leave out every element and member that I have whole. Begin with the element that stops in the middle, \
                  with all that I have of it unchanged, complete it, and then write every element and member that is due \
                  after it."
+            }
+            Self::ToolInstruction => {
+                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+                 stops in the middle of the JSON document. Please call the tool with the rest: begin with the text \
+                 between the two tags below, with which the message ends, then go straight on to the end of the \
+                 document. Leave out nothing that is still due."
             }
             Self::TextInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
@@ -232,11 +242,12 @@ impl<'a> Parts<'a> {
             Part::ElementInstruction => self.instruction(QuestionForm::WholeElement),
             Part::JsonInstruction => self.instruction(QuestionForm::Rerooted),
             Part::JsonRetryInstruction => self.instruction(QuestionForm::RerootedAgain),
+            Part::ToolInstruction => self.instruction(QuestionForm::ToolInput),
             Part::TextInstruction => self.instruction(QuestionForm::Text),
             Part::TextRetryInstruction => self.instruction(QuestionForm::TextAgain),
-            // JSON mode allows no line in front of the document, and the answers about prose are
-            // not read for one.
-            Part::Progress => (!self.form.is_rerooted() && !self.form.is_text()).then_some(""),
+            // JSON mode and a grammar allow no line in front of the document, and the answers about
+            // prose are not read for one.
+            Part::Progress => self.form.allows_remark().then_some(""),
             Part::Anchor => Some(self.anchor),
             Part::Mark => self.mark,
         }

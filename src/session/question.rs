@@ -2,12 +2,15 @@
 //! joined is followed by another question.
 
 use super::channel::AnswerChannel;
-use super::continuation::RequestKind;
+use super::continuation::{ForcedAnswer, RequestKind};
 use super::decisions::RetryCounters;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
 use super::{Parts, PrefillOptions, Prompt, Turn};
+use crate::carve::carve;
+use crate::carve::grammar::Syntax;
 use crate::context;
+use crate::provider::capability::GrammarForm;
 use crate::schema::Shortfall;
 use crate::splice::{Expect, SpliceError, SpliceRequest};
 
@@ -31,6 +34,9 @@ impl<'a> Question<'a> {
     /// Returns the turns that ask for the rest of a document, how the answer is joined, and how the
     /// turns ask.
     pub(super) fn of_document(self) -> (Turn, SpliceRequest, RequestKind) {
+        if let Some(forced) = self.forced() {
+            return forced;
+        }
         let document = self.channel.document();
         // A prefill can't name what is missing.
         match self
@@ -68,6 +74,42 @@ impl<'a> Question<'a> {
             believes_early_end,
         };
         (turn, request, kind)
+    }
+
+    /// Returns the turns with which the provider forces the rest by a grammar. `None`: it takes
+    /// none, or none can be written here.
+    fn forced(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+        let settings = &self.channel.settings;
+        let form = settings.strategy.grammar;
+        let syntax = match form {
+            _ if settings.strategy.keeps_json_mode => return None,
+            GrammarForm::None => return None,
+            GrammarForm::CustomTool => Syntax::Lark,
+            GrammarForm::Member | GrammarForm::StructuredOutputs | GrammarForm::Ebnf => {
+                Syntax::Gbnf
+            }
+        };
+        let document = self.channel.document();
+        let text = document.text();
+        let carved = carve(document).ok()?;
+        let sent = text.len().checked_sub(carved.head.len())?;
+        let is_tool_input = form == GrammarForm::CustomTool;
+        let turn = if is_tool_input {
+            self.reprompt_of(QuestionForm::ToolInput, &carved.head, None)
+        } else {
+            // A prefill can't name what is missing.
+            let prefill = settings.usable_prefill(document)?;
+            if prefill.returns_prefill || self.shortfall.is_some() {
+                return None;
+            }
+            Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
+        };
+        let kind = RequestKind::Grammar {
+            answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, sent)),
+            is_tool_input,
+        };
+        let turn = turn.forced(carved.print(syntax));
+        Some((turn, Expect::Exact.into(), kind))
     }
 
     fn reprompt(self) -> (Turn, SpliceRequest, RequestKind) {
@@ -120,6 +162,8 @@ impl<'a> Question<'a> {
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = text.sections.summary(document);
+        // A provider that enforces a grammar shows the model where the rest begins.
+        let is_shown = form != QuestionForm::ToolInput;
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element would not help, since the anchor is its end; nor would a longer path,
         // since the rendering shows its keys.
@@ -129,9 +173,14 @@ impl<'a> Question<'a> {
         let parts = Parts {
             tool_call: tool_call.as_deref(),
             hierarchy_context: rendering.as_deref(),
-            delivered_summary: Some(summary.as_str()).filter(|summary| !summary.is_empty()),
-            element_before_cutoff: context::element_before_cutoff(document, index).filter(is_short),
-            cut_off_element: context::cut_off_element(document).filter(is_short),
+            delivered_summary: Some(summary.as_str())
+                .filter(|summary| is_shown && !summary.is_empty()),
+            element_before_cutoff: context::element_before_cutoff(document, index)
+                .filter(is_short)
+                .filter(|_| is_shown),
+            cut_off_element: context::cut_off_element(document)
+                .filter(is_short)
+                .filter(|_| is_shown),
             cut_path: child
                 .as_ref()
                 .map(|child| child.path.as_str())
@@ -191,6 +240,8 @@ pub enum QuestionForm {
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
+    /// Asks for the input of a tool, which begins with the anchor.
+    ToolInput,
     /// Asks to repeat the anchor of a text that is not JSON.
     Text,
     /// Asks for the same in other words, with a longer anchor.
@@ -207,8 +258,13 @@ impl QuestionForm {
     pub(super) fn has_path(self) -> bool {
         !matches!(
             self,
-            Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain
+            Self::Anchor | Self::LongerAnchor | Self::ToolInput | Self::Text | Self::TextAgain
         )
+    }
+
+    /// Whether the answer may begin with a line of its own.
+    pub(super) fn allows_remark(self) -> bool {
+        !self.is_rerooted() && !self.is_text() && self != Self::ToolInput
     }
 
     /// Whether the prompt asks for the rest of a text that is not JSON.

@@ -93,6 +93,8 @@ pub enum CallKind {
     Prefill,
     /// A call for the rest, in words.
     Reprompt,
+    /// A call for the rest that a grammar forces.
+    Grammar,
     /// A lost connection, made again to the same answer.
     Reattach,
 }
@@ -187,6 +189,7 @@ impl CallKind {
             Some(turn) => match turn.mode {
                 ContinuationMode::Prefill => Self::Prefill,
                 ContinuationMode::Reprompt => Self::Reprompt,
+                ContinuationMode::Grammar => Self::Grammar,
             },
         }
     }
@@ -199,7 +202,7 @@ impl CallKind {
 
     /// Returns whether the call asks for the rest of an answer.
     pub fn is_for_rest(self) -> bool {
-        matches!(self, Self::Prefill | Self::Reprompt)
+        matches!(self, Self::Prefill | Self::Reprompt | Self::Grammar)
     }
 
     /// Returns the name in reports.
@@ -209,6 +212,7 @@ impl CallKind {
             Self::Original => "original",
             Self::Prefill => ContinuationMode::Prefill.as_str(),
             Self::Reprompt => ContinuationMode::Reprompt.as_str(),
+            Self::Grammar => ContinuationMode::Grammar.as_str(),
             Self::Reattach => "reattach",
         }
     }

@@ -20,7 +20,10 @@ pub(super) fn anchor(
     let text = document.text();
     let first = Anchor::of(text, limits.max_anchor_chars)?.range;
     let start = match form {
-        QuestionForm::Anchor | QuestionForm::Rerooted | QuestionForm::Text => return Some(first),
+        QuestionForm::Anchor
+        | QuestionForm::ToolInput
+        | QuestionForm::Rerooted
+        | QuestionForm::Text => return Some(first),
         QuestionForm::LongerAnchor | QuestionForm::TextAgain => twice(text, &first),
         // An element of a few characters would identify nothing.
         QuestionForm::WholeElement | QuestionForm::RerootedAgain => {

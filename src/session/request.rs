@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::prompt::{Parts, Prompt, Rendered};
+use crate::provider::capability::GrammarForm;
 
 /// A further call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub struct Turn {
     pub replaces_prefill: bool,
     /// The prompt asks for a separate JSON document, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
+    /// The grammar that the answer must follow, with [`ContinuationMode::Grammar`]: the end of the
+    /// delivered text that is not in a prefill, and then the legal rests.
+    pub grammar: Option<String>,
     /// How the turns ask for the rest.
     pub mode: ContinuationMode,
 }
@@ -61,6 +65,9 @@ pub enum ContinuationMode {
     Reprompt,
     /// The delivered text is the last turn, and is continued literally.
     Prefill,
+    /// The provider makes the model follow a grammar of the rest: as the continuation of a prefill,
+    /// or as the input of a tool, for which a re-prompt asks.
+    Grammar,
 }
 
 impl ContinuationMode {
@@ -69,6 +76,7 @@ impl ContinuationMode {
         match self {
             Self::Reprompt => "reprompt",
             Self::Prefill => "prefill",
+            Self::Grammar => "grammar",
         }
     }
 }
@@ -81,6 +89,10 @@ pub struct ContinuationStrategy {
     pub prompt: Arc<Prompt>,
     /// How the provider continues a prefill. `None`: it does not, so a re-prompt asks for the rest.
     pub prefill: Option<PrefillOptions>,
+    /// How the request has a grammar of the rest, with which the provider forces the answer. Only
+    /// for requests that [`Retry::body`](super::Retry::body) writes: a list of messages has no
+    /// grammar.
+    pub grammar: GrammarForm,
     /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If
     /// unset, an answer that is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
@@ -106,6 +118,7 @@ impl Default for ContinuationStrategy {
         Self {
             prompt: Arc::clone(&USUAL),
             prefill: None,
+            grammar: GrammarForm::None,
             reduce_reasoning: false,
             keeps_json_mode: false,
         }
@@ -126,6 +139,22 @@ impl ContinuationStrategy {
     pub fn prefill(mut self, prefill: PrefillOptions) -> Self {
         self.prefill = Some(prefill);
         self
+    }
+
+    /// Sets how a request has a grammar of the rest.
+    #[must_use]
+    pub fn grammar(mut self, grammar: GrammarForm) -> Self {
+        self.grammar = grammar;
+        self
+    }
+
+    /// Never asks in this form again.
+    pub(super) fn give_up_form(&mut self, mode: ContinuationMode) {
+        match mode {
+            ContinuationMode::Reprompt => {}
+            ContinuationMode::Prefill => self.prefill = None,
+            ContinuationMode::Grammar => self.grammar = GrammarForm::None,
+        }
     }
 
     /// Sets whether a call can ask for less reasoning.
@@ -165,6 +194,7 @@ impl Turn {
             tags,
             replaces_prefill: false,
             keeps_json_mode: parts.form.is_rerooted(),
+            grammar: None,
             mode: ContinuationMode::Reprompt,
         }
     }
@@ -180,8 +210,23 @@ impl Turn {
             tags: Vec::new(),
             replaces_prefill: false,
             keeps_json_mode: false,
+            grammar: None,
             mode: ContinuationMode::Prefill,
         }
+    }
+
+    /// Adds the grammar that the answer must follow.
+    pub(super) fn forced(self, grammar: String) -> Self {
+        Self {
+            grammar: Some(grammar),
+            mode: ContinuationMode::Grammar,
+            ..self
+        }
+    }
+
+    /// Returns whether the delivered text is the last turn.
+    pub(super) fn is_prefill(&self) -> bool {
+        self.prompt.is_empty() && self.mode != ContinuationMode::Reprompt
     }
 }
 

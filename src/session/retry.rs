@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ContinuationMode, Request};
+use super::{Request, Turn};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, PrefillForm, Switch};
 use crate::provider::wire::{Changes, Rest};
@@ -85,10 +85,13 @@ impl Retry {
 
     /// Returns whether the call is a prefill: the delivered text is its last message.
     pub fn is_prefill(&self) -> bool {
-        self.request
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
+        self.request.turn.as_ref().is_some_and(Turn::is_prefill)
+    }
+
+    /// Returns whether the answer must follow a grammar.
+    pub fn is_forced(&self) -> bool {
+        let turn = self.request.turn.as_ref();
+        turn.is_some_and(|turn| turn.grammar.is_some())
     }
 
     /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since
@@ -113,12 +116,13 @@ impl Retry {
     /// Returns the body of this call like [`body`](Self::body), or `None` if the original is not a
     /// request of the API.
     pub fn try_body(&self, original: &str) -> Option<String> {
-        let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
-            ContinuationMode::Reprompt => Rest::Reprompt {
+        let turn = self.request.turn.as_ref();
+        let rest = turn.map(|turn| match turn.is_prefill() {
+            false => Rest::Reprompt {
                 delivered: &turn.delivered,
                 prompt: &turn.prompt,
             },
-            ContinuationMode::Prefill => Rest::Prefill {
+            true => Rest::Prefill {
                 delivered: &turn.delivered,
                 form: self.capability.prefill,
             },
@@ -126,16 +130,11 @@ impl Retry {
         let changes = Changes {
             reasoning_off: self.reasoning_off(),
             max_tokens: self.max_tokens,
-            keeps_json_mode: self
-                .request
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.keeps_json_mode),
-            replaces_prefill: self
-                .request
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.replaces_prefill),
+            grammar: turn
+                .and_then(|turn| turn.grammar.as_deref())
+                .map(|grammar| (self.capability.grammar, grammar)),
+            keeps_json_mode: turn.is_some_and(|turn| turn.keeps_json_mode),
+            replaces_prefill: turn.is_some_and(|turn| turn.replaces_prefill),
         };
         self.dialect.wire().ask(original, rest.as_ref(), &changes)
     }
@@ -167,14 +166,14 @@ impl Retry {
         if turn.replaces_prefill {
             messages.pop();
         }
-        match turn.mode {
-            ContinuationMode::Reprompt => {
+        match turn.is_prefill() {
+            false => {
                 messages.extend([
                     M::assistant(turn.delivered.clone()),
                     M::user(turn.prompt.clone()),
                 ]);
             }
-            ContinuationMode::Prefill => {
+            true => {
                 messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill));
             }
         }

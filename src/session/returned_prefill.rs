@@ -38,6 +38,22 @@ impl ReturnedPrefill {
         })
     }
 
+    /// Returns the end of the delivered text, from `sent` on, which an answer must begin with.
+    pub(super) fn unsent(delivered: &str, sent: usize) -> Self {
+        Self {
+            from: sent,
+            white: sent,
+            to: delivered.len(),
+            seen: sent,
+            may_begin_again: false,
+        }
+    }
+
+    /// Returns whether the answer has repeated all of the text.
+    pub(super) fn is_whole(&self) -> bool {
+        self.seen >= self.to
+    }
+
     /// Whether the answer has ended inside the prefill, after more of it than new text repeats by
     /// chance.
     pub(super) fn begins_again(&self) -> bool {

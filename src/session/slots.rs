@@ -233,10 +233,13 @@ impl Slots {
             return;
         }
         let is_call = self.slot().kind == SlotKind::Arguments;
+        let is_tool_input = session.call.is_tool_input();
         let wire = self.further_wire();
         for (piece, text) in answer.texts() {
             let session = &mut self.list.entry_mut().session;
             let is_meant = match is_call {
+                // Text before the call of the tool is a remark.
+                _ if is_tool_input => piece.slot.kind == SlotKind::Arguments,
                 true => {
                     let own = session.channel.settings.tool_name();
                     !self.repeated.is_of_other_tool(piece, own)

@@ -122,6 +122,18 @@ impl Splice {
         }
     }
 
+    /// Creates a splice for a fragment that continues at the cut, because its provider forced it to:
+    /// nothing is decided.
+    pub(crate) fn at_cut(slot: &Slot, limits: &Limits) -> Self {
+        let mut splice = Self::new(slot, Expect::Exact, limits);
+        let candidate = Candidate::new(Alignment::Exact, Start::Requested, 0, 0);
+        let seam = splice.task.seam_of(&candidate, 1.0, 0);
+        splice.candidates = CandidateReport::of_winner(&candidate);
+        let joined = JoinedFragment::new(slot, seam, true, splice.task.caps.pending);
+        splice.phase = SplicePhase::Joined(joined);
+        splice
+    }
+
     /// Returns where the fragment is expected to begin.
     pub(crate) fn expect(&self) -> Expect {
         self.task.request.expect

@@ -320,7 +320,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             Some(rejection) => rejection(&error),
             // The cause of the failure is unknown, so the next call is a re-prompt, which every
             // provider understands.
-            None if self.maker.is_prefill => CallEnd::PrefillRejected(reason()),
+            None if self.maker.is_prefill => CallEnd::FormRejected(reason()),
             None => CallEnd::Rejected {
                 reason: reason(),
                 transient: true,

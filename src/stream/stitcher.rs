@@ -13,7 +13,7 @@ use super::driver::{Driver, Upstream};
 use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, PrefillForm};
+use crate::provider::capability::{Capability, GrammarForm, PrefillForm};
 use crate::provider::wire::Request;
 use crate::repair::RepairOptions;
 use crate::session::relay::{AnswerOptions, Relay};
@@ -121,6 +121,7 @@ impl Stitcher {
             returns_prefill: capability.returns_prefill,
         };
         self.strategy.prefill = (capability.prefill != PrefillForm::None).then_some(prefixed);
+        self.strategy.grammar = capability.grammar;
         self.strategy.reduce_reasoning = capability.reasoning_off.is_some();
         self.capability = Arc::new(capability);
         self
@@ -196,7 +197,13 @@ impl Stitcher {
         let engine = Relay::new(self.limits)
             .dialect(self.dialect)
             .request(self.request.tools, self.request.n);
-        let engine = engine.strategy(self.strategy).give_up(self.give_up);
+        let grammar = self.strategy.grammar;
+        let grammar = match self.dialect.wire().takes_grammar(grammar) {
+            true => grammar,
+            false => GrammarForm::None,
+        };
+        let engine = engine.strategy(self.strategy.grammar(grammar));
+        let engine = engine.give_up(self.give_up);
         let engine = if self.request.has_stop {
             engine.trust_stop()
         } else {
@@ -257,7 +264,8 @@ impl Stitcher {
         reopen: super::driver::Reopen<'a, TextDelta, E>,
     ) -> StitchText<'a, E> {
         let mut session = Session::new(self.limits);
-        session.set_strategy(self.strategy);
+        // The messages of an SDK's request have no grammar.
+        session.set_strategy(self.strategy.grammar(GrammarForm::None));
         session.set_give_up(self.give_up);
         if self.request.has_stop {
             session.trust_stop();

@@ -18,6 +18,7 @@ mod corpus;
 mod document;
 mod envelope;
 mod events;
+mod forced;
 mod fuzz;
 mod json;
 mod layers;

@@ -49,11 +49,13 @@ fn every_part_can_be_replaced_and_switched_off() {
         let mut parts = parts();
         (parts.tool_call, parts.cut_path, parts.mark) =
             (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
+        parts.shortfall = Some("the root still lacks \"total\"");
         parts.form = match part {
             Part::RetryInstruction => QuestionForm::LongerAnchor,
             Part::ElementInstruction => QuestionForm::WholeElement,
             Part::JsonInstruction => QuestionForm::Rerooted,
             Part::JsonRetryInstruction => QuestionForm::RerootedAgain,
+            Part::ToolInstruction => QuestionForm::ToolInput,
             Part::TextInstruction => QuestionForm::Text,
             Part::TextRetryInstruction => QuestionForm::TextAgain,
             _ => QuestionForm::Anchor,
@@ -388,7 +390,7 @@ fn white_space_at_the_end_of_a_prefix() {
 
 #[test]
 fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
-    let refused = || CallEnd::PrefillRejected("400".to_owned());
+    let refused = || CallEnd::FormRejected("400".to_owned());
     let (mut session, request) = cut(
         "[1, 2",
         ContinuationStrategy::default().prefill(PrefillOptions::default()),
@@ -493,7 +495,7 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     for end in [
         CallEnd::Finished(Finish::Length),
         busy(),
-        CallEnd::PrefillRejected("400".to_owned()),
+        CallEnd::FormRejected("400".to_owned()),
     ] {
         session.handle_input(NOW, Input::CallEnd(end));
         assert!(call(&mut session).reduce_reasoning);

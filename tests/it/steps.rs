@@ -41,7 +41,7 @@ fn answer(rng: &mut Rng, delivered: &str) -> String {
 
 fn end(rng: &mut Rng) -> CallEnd {
     match rng.below(9) {
-        8 => CallEnd::PrefillRejected("400".to_owned()),
+        8 => CallEnd::FormRejected("400".to_owned()),
         0 => CallEnd::Closed,
         1 => CallEnd::Dropped,
         2 => CallEnd::Error("overloaded".to_owned()),

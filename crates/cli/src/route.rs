@@ -5,7 +5,7 @@ use std::io;
 use super::settings::Settings;
 use super::{Console, Exit};
 use restitch::provider::Dialect;
-use restitch::provider::capability::PrefillForm;
+use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
 use restitch_proxy::config::value::Time;
@@ -164,8 +164,15 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
         return format!("A request of {dialect}; the answer passes, cut or not.");
     }
     let host = host(route.upstream.as_deref());
-    let known = config.table().of(model, host.as_deref()).prefill;
-    match route.continuation.direct(known) {
+    let known = config.table().of(model, host.as_deref());
+    let forced = route.continuation.forced(known.grammar);
+    if forced != GrammarForm::None && dialect.wire().takes_grammar(forced) {
+        return format!(
+            "A request of {dialect}; the rest of a cut answer is forced by a grammar ({}).",
+            forced.as_str()
+        );
+    }
+    match route.continuation.direct(known.prefill) {
         _ if dialect.wire().always_continues() => {
             format!(
                 "A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on."

@@ -149,6 +149,9 @@ impl Caller {
         let mut strategy = ContinuationStrategy::default();
         strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
         strategy.prefill = goes.then_some(options);
+        if wire.wire().takes_grammar(capability.grammar) {
+            strategy.grammar = capability.grammar;
+        }
         strategy.keeps_json_mode =
             !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
         strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;

@@ -13,7 +13,7 @@ use restitch::internal::capability::{CapabilityHint, is_too_long};
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
-use restitch::provider::capability::{Capability, PrefillForm};
+use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
 use restitch::session::{CallEnd, Request, Retry};
 use restitch_http::{Body, Error, Received};
 
@@ -134,7 +134,13 @@ impl<'c> RestCall<'c> {
                 });
             }
             let refusal = caller.refusal(response).await;
-            let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
+            // Only the grammar distinguishes the request from one that was taken, so whatever the
+            // refusal says, it is about the grammar.
+            let is_grammar = retry.is_forced() && !is_too_long(&refusal);
+            let hint = match is_grammar {
+                true => Some(CapabilityHint::NoGrammar),
+                false => CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry)),
+            };
             let Some(hint) = hint else {
                 return Err(if is_too_long(&refusal) {
                     CallEnd::TooLong(reason)
@@ -145,9 +151,11 @@ impl<'c> RestCall<'c> {
             caller.upstreams.record(caller.model(), hint);
             if matches!(
                 hint,
-                CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace
+                CapabilityHint::NoPrefill
+                    | CapabilityHint::NoGrammar
+                    | CapabilityHint::RejectsTrailingSpace
             ) {
-                return Err(CallEnd::PrefillRejected(reason));
+                return Err(CallEnd::FormRejected(reason));
             }
             is_switch_refused = true;
         }
@@ -173,8 +181,13 @@ impl<'c> RestCall<'c> {
             && !is_known
             && !caller.asked_by().wire().always_continues()
         {
-            return Err(CallEnd::PrefillRejected(
+            return Err(CallEnd::FormRejected(
                 "another call has found that no prefix is continued".to_owned(),
+            ));
+        }
+        if retry.is_forced() && capability.grammar == GrammarForm::None {
+            return Err(CallEnd::FormRejected(
+                "another call has found that no grammar is taken".to_owned(),
             ));
         }
         let sent = caller.sent();
@@ -303,6 +316,7 @@ fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
 fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
     match hint {
         CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace => retry.is_prefill(),
+        CapabilityHint::NoGrammar => retry.is_forced(),
         CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
             .reasoning_off()
             .is_some_and(|switch| switch.key == *key),

@@ -134,7 +134,9 @@ impl Route {
     /// Applies the operator's choice of continuation to the table's entry for a model. Recorded
     /// refusals correct the result afterwards.
     pub(super) fn direct(&self, mut capability: Capability) -> Capability {
-        capability.prefill = self.config.continuation.direct(capability.prefill);
+        let by = self.config.continuation;
+        capability.prefill = by.direct(capability.prefill);
+        capability.grammar = by.forced(capability.grammar);
         capability
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::by_model::ByModel;
-use super::{Capability, CapabilityHint, PrefillForm};
+use super::{Capability, CapabilityHint, GrammarForm, PrefillForm};
 
 /// Hints by model, each for a limited time. Its owner locks it.
 ///
@@ -71,6 +71,7 @@ impl CapabilityCache {
         for (hint, _) in hints.filter(|(_, at)| counts(**at, now, self.max_age)) {
             match *hint {
                 CapabilityHint::NoPrefill => capability.prefill = PrefillForm::None,
+                CapabilityHint::NoGrammar => capability.grammar = GrammarForm::None,
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,

@@ -7,6 +7,8 @@ use serde_json::Value;
 pub enum CapabilityHint {
     /// The model continues no prefill, or not with the flag that the request used.
     NoPrefill,
+    /// The model takes no grammar of its answer, or not in this form.
+    NoGrammar,
     /// A prefill must not end in white space.
     RejectsTrailingSpace,
     /// This member of a request is unknown or unsupported, whatever its value is.
@@ -21,6 +23,7 @@ impl CapabilityHint {
     pub fn name(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::NoPrefill => ("no_prefill", None),
+            Self::NoGrammar => ("no_grammar", None),
             Self::RejectsTrailingSpace => ("rejects_trailing_space", None),
             Self::NoMember(member) => ("no_member", Some(member)),
             Self::RefusedValue(member) => ("refused_value", Some(member)),

@@ -75,6 +75,43 @@ impl PrefillForm {
     }
 }
 
+/// How a request has the grammar that the answer must follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum GrammarForm {
+    /// Not at all: a grammar is refused, or has no effect.
+    #[default]
+    None,
+    /// In `grammar`, with a prefill, as llama.cpp takes it.
+    Member,
+    /// In `structured_outputs`, with a prefill, as vLLM takes it.
+    StructuredOutputs,
+    /// In `ebnf`, with a prefill, as SGLang takes it.
+    Ebnf,
+    /// As the format of a custom tool that the model must call, as OpenAI's models take it. The
+    /// answer is the tool's input.
+    CustomTool,
+}
+
+impl GrammarForm {
+    /// All variants, with their names in a configuration.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("none", Self::None),
+        ("grammar", Self::Member),
+        ("structured-outputs", Self::StructuredOutputs),
+        ("ebnf", Self::Ebnf),
+        ("custom-tool", Self::CustomTool),
+    ];
+
+    /// Returns the name in a configuration.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(_, form)| *form == self)
+            .map_or("none", |(name, _)| name)
+    }
+}
+
 /// A member of a request, and the value with which a model answers without reasoning first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
@@ -97,6 +134,8 @@ pub struct Capability {
     /// The replacement for `/v1` at the start of the path of a request with a prefill, for example
     /// `/beta`.
     pub prefill_path: Option<String>,
+    /// How a request has the grammar of its answer.
+    pub grammar: GrammarForm,
     /// `response_format` is taken.
     pub response_format: bool,
     /// A continuation may leave `response_format` out. If not, a request with JSON mode keeps it,
@@ -120,6 +159,7 @@ impl Default for Capability {
             rejects_trailing_space: false,
             returns_prefill: false,
             prefill_path: None,
+            grammar: GrammarForm::None,
             response_format: true,
             drops_json_mode: true,
             tools: true,
@@ -160,6 +200,8 @@ pub struct Row {
     pub returns_prefill: Option<bool>,
     /// See [`Capability::prefill_path`]. Empty means none.
     pub prefill_path: Option<String>,
+    /// See [`Capability::grammar`].
+    pub grammar: Option<GrammarForm>,
     /// See [`Capability::response_format`].
     pub response_format: Option<bool>,
     /// See [`Capability::drops_json_mode`].
@@ -184,6 +226,7 @@ impl Row {
             rejects_trailing_space: None,
             returns_prefill: None,
             prefill_path: None,
+            grammar: None,
             response_format: None,
             drops_json_mode: None,
             tools: None,
@@ -204,6 +247,13 @@ impl Row {
     #[must_use]
     pub fn prefill(mut self, prefill: PrefillForm) -> Self {
         self.prefill = Some(prefill);
+        self
+    }
+
+    /// Sets how a request has the grammar of its answer.
+    #[must_use]
+    pub fn grammar(mut self, grammar: GrammarForm) -> Self {
+        self.grammar = Some(grammar);
         self
     }
 
@@ -285,6 +335,7 @@ impl Table {
         );
         found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
         found.prefill_path = text(|row| row.prefill_path.as_ref());
+        found.grammar = named.iter().find_map(|row| row.grammar).unwrap_or_default();
         found.response_format = flag(|row| row.response_format, found.response_format);
         found.drops_json_mode = flag(|row| row.drops_json_mode, found.drops_json_mode);
         found.tools = flag(|row| row.tools, found.tools);

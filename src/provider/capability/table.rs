@@ -1,7 +1,7 @@
 //! The built-in rows, each with its source. A request to a model that is newer than its row follows
 //! the row until a refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
 
-use super::{PrefillForm, Row};
+use super::{GrammarForm, PrefillForm, Row};
 
 /// Returns all rows. If two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
@@ -172,6 +172,10 @@ fn openai() -> Vec<Row> {
         })
         .into();
     rows.push(Row::of("gpt-5-*").at(host).reasoning_off(EFFORT, NO_EFFORT));
+    // Custom tools with a grammar, from GPT-5 on, at OpenAI and at Azure:
+    // <https://platform.openai.com/docs/guides/function-calling#context-free-grammars>.
+    let newer = ["gpt-5*", "openai/gpt-5*"];
+    rows.extend(newer.map(|pattern| Row::of(pattern).grammar(GrammarForm::CustomTool)));
     rows
 }
 

@@ -290,13 +290,8 @@ impl ChatReader {
             let index = self.calls.place(choice, written, id.as_deref(), at);
             // Which call a number belongs to may have changed.
             self.form.forget();
-            self.call(
-                choice,
-                index,
-                call.member("id"),
-                call.member("function"),
-                on,
-            );
+            let function = call.member("function").or_else(|| call.member("custom"));
+            self.call(choice, index, call.member("id"), function, on);
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
             self.call(choice, 0, None, Some(call), on);
@@ -370,7 +365,11 @@ impl ChatReader {
             word(id),
             word(function.and_then(|function| function.member("name"))),
         );
-        let arguments = function.and_then(|function| function.member("arguments"));
+        // The input of a custom tool is text.
+        let arguments = function.and_then(|function| {
+            let arguments = function.member("arguments");
+            arguments.or_else(|| function.member("input"))
+        });
         if let Some(raw) = arguments.filter(|_| id.is_none() && name.is_none()) {
             let channel = ChatChannel::Arguments(choice, index);
             self.form.note_text(

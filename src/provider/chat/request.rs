@@ -3,11 +3,12 @@
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::PrefillForm;
+use crate::provider::capability::{GrammarForm, PrefillForm};
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::prefill;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, functions, message, schema_of, tool, turn_reasoning_off, with_messages,
+    FORMS, RESPONSE_FORMAT, REST_TOOL, functions, message, schema_of, tool, turn_reasoning_off,
+    with_messages,
 };
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -139,6 +140,14 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
             Rest::Reprompt { .. } => remove.extend(FINAL),
         }
     }
+    let grammar = changes
+        .grammar
+        .map(|(form, grammar)| grammar_members(form, grammar));
+    for (key, value) in grammar.iter().flatten() {
+        remove.retain(|removed| removed != key);
+        set.retain(|(other, _)| other != key);
+        set.push((*key, value.as_str()));
+    }
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     let capped = TOKEN_LIMITS.iter().find(|key| root.member(key).is_some());
@@ -233,6 +242,37 @@ fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mu
     }
     if !added.is_empty() {
         edits.append(messages, &added.join(","));
+    }
+}
+
+/// Returns the members that make an answer follow a grammar.
+fn grammar_members(form: GrammarForm, grammar: &str) -> Vec<(&'static str, String)> {
+    let grammar = quoted(grammar);
+    match form {
+        GrammarForm::None => Vec::new(),
+        GrammarForm::Member => vec![("grammar", grammar)],
+        // vLLM's reasoning parsers switch the grammar off until a model has reasoned, so the
+        // template is asked not to open the reasoning.
+        GrammarForm::StructuredOutputs => vec![
+            ("structured_outputs", format!(r#"{{"grammar":{grammar}}}"#)),
+            (
+                "chat_template_kwargs",
+                r#"{"enable_thinking":false}"#.to_owned(),
+            ),
+        ],
+        GrammarForm::Ebnf => vec![("ebnf", grammar)],
+        GrammarForm::CustomTool => {
+            let format = format!(
+                r#"{{"type":"grammar","grammar":{{"syntax":"lark","definition":{grammar}}}}}"#
+            );
+            let tool = format!(r#"{{"name":"{REST_TOOL}","format":{format}}}"#);
+            let choice = format!(r#"{{"type":"custom","custom":{{"name":"{REST_TOOL}"}}}}"#);
+            vec![
+                ("tools", format!(r#"[{{"type":"custom","custom":{tool}}}]"#)),
+                ("tool_choice", choice),
+                ("parallel_tool_calls", "false".to_owned()),
+            ]
+        }
     }
 }
 

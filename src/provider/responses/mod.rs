@@ -16,6 +16,7 @@ mod writer;
 use reader::ResponsesReader;
 use writer::ResponsesWriter;
 
+use super::capability::GrammarForm;
 use super::fields::{members_of, object, word};
 use super::translate::PlainMessage;
 use super::wire::{
@@ -65,6 +66,10 @@ impl Wire for Responses {
         ending: &Ending<'_>,
     ) -> Option<String> {
         body::write_body(first_body, texts, ending)
+    }
+
+    fn takes_grammar(&self, form: GrammarForm) -> bool {
+        form == GrammarForm::CustomTool
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

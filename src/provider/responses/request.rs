@@ -3,10 +3,10 @@
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::Switch;
+use crate::provider::capability::{GrammarForm, Switch};
 use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::prefill;
-use crate::provider::request::{message, remove_format, turn_reasoning_off};
+use crate::provider::request::{REST_TOOL, message, remove_format, turn_reasoning_off};
 use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
@@ -125,6 +125,14 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         }
         append(input, rest, changes.replaces_prefill, &mut edits);
     }
+    let grammar = changes
+        .grammar
+        .map(|(form, grammar)| grammar_members(form, grammar));
+    for (key, value) in grammar.iter().flatten() {
+        remove.retain(|removed| removed != key);
+        set.retain(|(other, _)| other != key);
+        set.push((*key, value.as_str()));
+    }
     let effort;
     if let Some(Switch { key, value }) = changes.reasoning_off {
         // The switch of Chat Completions has another name here.
@@ -174,6 +182,24 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     }
     edits.object(root, adaptation.without.as_slice(), &set);
     Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Returns the members that make an answer follow a grammar: that of a custom tool's input.
+fn grammar_members(form: GrammarForm, grammar: &str) -> Vec<(&'static str, String)> {
+    if form != GrammarForm::CustomTool {
+        return Vec::new();
+    }
+    let definition = quoted(grammar);
+    let format = format!(r#"{{"type":"grammar","syntax":"lark","definition":{definition}}}"#);
+    let tool = format!(r#"{{"type":"custom","name":"{REST_TOOL}","format":{format}}}"#);
+    vec![
+        ("tools", format!("[{tool}]")),
+        (
+            "tool_choice",
+            format!(r#"{{"type":"custom","name":"{REST_TOOL}"}}"#),
+        ),
+        ("parallel_tool_calls", "false".to_owned()),
+    ]
 }
 
 fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {

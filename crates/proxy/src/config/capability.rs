@@ -3,7 +3,7 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use restitch::provider::capability::{self, PrefillForm, Switch};
+use restitch::provider::capability::{self, GrammarForm, PrefillForm, Switch};
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +19,8 @@ pub(super) struct Row {
     returns_prefill: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill_path: Option<PrefillPath>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grammar: Option<GrammarName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +65,9 @@ impl TryFrom<RowMember> for Off {
 #[derive(Debug)]
 struct PrefillName(PrefillForm);
 
+#[derive(Debug)]
+struct GrammarName(GrammarForm);
+
 /// Text that is JSON, or is empty.
 #[derive(Debug, Serialize)]
 struct Json(String);
@@ -79,6 +84,7 @@ impl From<Row> for capability::Row {
         row.rejects_trailing_space = file.rejects_trailing_space;
         row.returns_prefill = file.returns_prefill;
         row.prefill_path = file.prefill_path.map(|path| path.0);
+        row.grammar = file.grammar.map(|form| form.0);
         row.response_format = file.response_format;
         row.drops_json_mode = file.drops_json_mode;
         row.tools = file.tools;
@@ -102,6 +108,7 @@ impl From<&capability::Row> for Row {
             rejects_trailing_space: row.rejects_trailing_space,
             returns_prefill: row.returns_prefill,
             prefill_path: row.prefill_path.map(PrefillPath),
+            grammar: row.grammar.map(GrammarName),
             response_format: row.response_format,
             drops_json_mode: row.drops_json_mode,
             tools: row.tools,
@@ -115,28 +122,34 @@ impl From<&capability::Row> for Row {
     }
 }
 
-impl<'de> Deserialize<'de> for PrefillName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
-            let names: Vec<_> = PrefillForm::NAMES
-                .iter()
-                .map(|(name, _)| format!("`{name}`"))
-                .collect();
-            D::Error::custom(format!(
-                "`{name}` is not a prefill form: there are {}",
-                names.join(", ")
-            ))
-        })
-    }
+/// Reads and writes the name of a form.
+macro_rules! named_form {
+    ($name:ident, $form:ident, $what:literal) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = String::deserialize(deserializer)?;
+                let found = $form::NAMES.iter().find(|(known, _)| *known == name);
+                found.map(|(_, form)| Self(*form)).ok_or_else(|| {
+                    let names = $form::NAMES.iter().map(|(name, _)| format!("`{name}`"));
+                    let names = names.collect::<Vec<_>>().join(", ");
+                    D::Error::custom(format!(
+                        "`{name}` is not a {} form: there are {names}",
+                        $what
+                    ))
+                })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.0.as_str())
+            }
+        }
+    };
 }
 
-impl Serialize for PrefillName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.as_str())
-    }
-}
+named_form!(PrefillName, PrefillForm, "prefill");
+named_form!(GrammarName, GrammarForm, "grammar");
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

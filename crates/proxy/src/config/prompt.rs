@@ -45,6 +45,7 @@ table! {
     element_instruction: ElementInstruction,
     json_instruction: JsonInstruction,
     json_retry_instruction: JsonRetryInstruction,
+    tool_instruction: ToolInstruction,
     text_instruction: TextInstruction,
     text_retry_instruction: TextRetryInstruction,
     progress: Progress,

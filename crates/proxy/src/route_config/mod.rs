@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::value::{PositiveTime, Risk, Share, Time};
 use restitch::provider::Dialect;
-use restitch::provider::capability::PrefillForm;
+use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 
@@ -237,6 +237,14 @@ impl ContinueBy {
             (Self::Reprompt | Self::Off, _) => PrefillForm::None,
             (Self::Prefill, PrefillForm::None) => PrefillForm::Turn,
             (_, known) => known,
+        }
+    }
+
+    /// Returns the form of a grammar of the rest, given the one in the capability table.
+    pub fn forced(self, known: GrammarForm) -> GrammarForm {
+        match self {
+            Self::Auto => known,
+            Self::Off | Self::Prefill | Self::Reprompt => GrammarForm::None,
         }
     }
 }

@@ -168,6 +168,6 @@ pub(super) fn rejection(which: u8) -> CallEnd {
         2 => of(true, Some(Duration::from_secs(u64::from(which)))),
         3 | 4 => of(false, None),
         5 => CallEnd::Overloaded,
-        _ => CallEnd::PrefillRejected("no".to_owned()),
+        _ => CallEnd::FormRejected("no".to_owned()),
     }
 }
