@@ -67,6 +67,7 @@ pub mod sse;
 mod document;
 pub mod provider;
 // Layer 3
+mod carve;
 mod children;
 pub mod paths;
 pub mod shape;
@@ -105,6 +106,10 @@ pub mod internal {
         pub use crate::provider::capability::hint::CapabilityHint;
         pub use crate::provider::capability::pattern::{matches, matches_exactly};
         pub use crate::provider::capability::too_long::is_too_long;
+    }
+    pub mod carve {
+        pub use crate::carve::grammar::{Grammar, Syntax};
+        pub use crate::carve::{CarveError, Carved, MAX_DEPTH, carve};
     }
     pub mod chat {
         pub use crate::provider::chat::{

@@ -345,6 +345,11 @@ impl Document {
         self.roots.parser.options.depth
     }
 
+    /// Returns which values may be the root.
+    pub(crate) fn allowed_roots(&self) -> AllowedRoots {
+        self.roots.parser.options.roots
+    }
+
     /// Whether the root is closed and certain without further text: white space follows a scalar,
     /// and the root is not a possible reference (`[1]`).
     #[doc(hidden)]

@@ -10,7 +10,7 @@ use super::CutState;
 /// A position in the grammar, as a number, so that a table maps it to the next state. States with a
 /// common property have consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GrammarState(u8);
+pub(crate) struct GrammarState(u8);
 
 /// Names the states in the order of their numbers.
 #[rustfmt::skip]
@@ -18,72 +18,72 @@ pub(super) struct GrammarState(u8);
 impl GrammarState {
     // States that runs of bytes lead back to, and that can be skipped in bulk:
     /// In a string, with nothing pending.
-    pub(super) const Plain: Self = Self(0);
-    pub(super) const Integer: Self = Self(1);
-    pub(super) const Fraction: Self = Self(2);
-    pub(super) const ExponentDigits: Self = Self(3);
+    pub(crate) const Plain: Self = Self(0);
+    pub(crate) const Integer: Self = Self(1);
+    pub(crate) const Fraction: Self = Self(2);
+    pub(crate) const ExponentDigits: Self = Self(3);
 
     // In a number that may end here, and in one that may not:
-    pub(super) const Zero: Self = Self(4);
-    pub(super) const Minus: Self = Self(5);
-    pub(super) const Point: Self = Self(6);
-    pub(super) const Exponent: Self = Self(7);
-    pub(super) const ExponentSign: Self = Self(8);
+    pub(crate) const Zero: Self = Self(4);
+    pub(crate) const Minus: Self = Self(5);
+    pub(crate) const Point: Self = Self(6);
+    pub(crate) const Exponent: Self = Self(7);
+    pub(crate) const ExponentSign: Self = Self(8);
 
     // In a string:
     /// After a whole `\uD800`–`\uDBFF`: its other half may follow.
-    pub(super) const High: Self = Self(9);
+    pub(crate) const High: Self = Self(9);
     /// After a backslash.
-    pub(super) const Escape: Self = Self(10);
+    pub(crate) const Escape: Self = Self(10);
     /// After `\u`.
-    pub(super) const Hex: Self = Self(11);
+    pub(crate) const Hex: Self = Self(11);
     /// After one digit that is not `d`, and so on.
-    pub(super) const Hex1: Self = Self(12);
-    pub(super) const Hex2: Self = Self(13);
-    pub(super) const Hex3: Self = Self(14);
+    pub(crate) const Hex1: Self = Self(12);
+    pub(crate) const Hex2: Self = Self(13);
+    pub(crate) const Hex3: Self = Self(14);
     /// After `\ud`.
-    pub(super) const HexD: Self = Self(15);
+    pub(crate) const HexD: Self = Self(15);
     /// After `\ud8`–`\udb`, the beginning of a high surrogate.
-    pub(super) const HexHigh2: Self = Self(16);
-    pub(super) const HexHigh3: Self = Self(17);
+    pub(crate) const HexHigh2: Self = Self(16);
+    pub(crate) const HexHigh3: Self = Self(17);
     /// In a UTF-8 sequence: how many bytes are missing, and the range of the next one ([Unicode,
     /// table 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
-    pub(super) const Utf8Last: Self = Self(18);
-    pub(super) const Utf8Two: Self = Self(19);
-    pub(super) const Utf8TwoFromA0: Self = Self(20);
-    pub(super) const Utf8TwoTo9F: Self = Self(21);
-    pub(super) const Utf8Three: Self = Self(22);
-    pub(super) const Utf8ThreeFrom90: Self = Self(23);
-    pub(super) const Utf8ThreeTo8F: Self = Self(24);
+    pub(crate) const Utf8Last: Self = Self(18);
+    pub(crate) const Utf8Two: Self = Self(19);
+    pub(crate) const Utf8TwoFromA0: Self = Self(20);
+    pub(crate) const Utf8TwoTo9F: Self = Self(21);
+    pub(crate) const Utf8Three: Self = Self(22);
+    pub(crate) const Utf8ThreeFrom90: Self = Self(23);
+    pub(crate) const Utf8ThreeTo8F: Self = Self(24);
 
     // In a literal:
-    pub(super) const T: Self = Self(25);
-    pub(super) const Tr: Self = Self(26);
-    pub(super) const Tru: Self = Self(27);
-    pub(super) const F: Self = Self(28);
-    pub(super) const Fa: Self = Self(29);
-    pub(super) const Fal: Self = Self(30);
-    pub(super) const Fals: Self = Self(31);
-    pub(super) const N: Self = Self(32);
-    pub(super) const Nu: Self = Self(33);
-    pub(super) const Nul: Self = Self(34);
+    pub(crate) const T: Self = Self(25);
+    pub(crate) const Tr: Self = Self(26);
+    pub(crate) const Tru: Self = Self(27);
+    pub(crate) const F: Self = Self(28);
+    pub(crate) const Fa: Self = Self(29);
+    pub(crate) const Fal: Self = Self(30);
+    pub(crate) const Fals: Self = Self(31);
+    pub(crate) const N: Self = Self(32);
+    pub(crate) const Nu: Self = Self(33);
+    pub(crate) const Nul: Self = Self(34);
 
     // Between tokens:
-    pub(super) const Start: Self = Self(35);
+    pub(crate) const Start: Self = Self(35);
     /// After a colon, or after a comma in an array.
-    pub(super) const Value: Self = Self(36);
+    pub(crate) const Value: Self = Self(36);
     /// After `[`: a value or the closer.
-    pub(super) const FirstElement: Self = Self(37);
+    pub(crate) const FirstElement: Self = Self(37);
     /// After `{`: a key or the closer.
-    pub(super) const FirstKey: Self = Self(38);
+    pub(crate) const FirstKey: Self = Self(38);
     /// After a comma in an object.
-    pub(super) const Key: Self = Self(39);
-    pub(super) const Colon: Self = Self(40);
+    pub(crate) const Key: Self = Self(39);
+    pub(crate) const Colon: Self = Self(40);
     /// After a whole value in an array.
-    pub(super) const AfterElement: Self = Self(41);
+    pub(crate) const AfterElement: Self = Self(41);
     /// After a whole value in an object.
-    pub(super) const AfterMember: Self = Self(42);
-    pub(super) const Done: Self = Self(43);
+    pub(crate) const AfterMember: Self = Self(42);
+    pub(crate) const Done: Self = Self(43);
 
     const COUNT: usize = 44;
 }
@@ -99,12 +99,12 @@ impl GrammarState {
 
     /// Whether this state is inside a string.
     #[inline(always)]
-    pub(super) const fn in_string(self) -> bool {
+    pub(crate) const fn in_string(self) -> bool {
         self.0 == S::Plain.0 || S::High.0 <= self.0 && self.0 <= S::Utf8ThreeTo8F.0
     }
 
     /// Whether this state is inside an escape or after a high surrogate.
-    pub(super) const fn in_escape(self) -> bool {
+    pub(crate) const fn in_escape(self) -> bool {
         S::High.0 <= self.0 && self.0 <= S::HexHigh3.0
     }
 
@@ -117,7 +117,7 @@ impl GrammarState {
         S::Integer.0 <= self.0 && self.0 <= S::ExponentSign.0
     }
 
-    pub(super) fn in_literal(self) -> bool {
+    pub(crate) fn in_literal(self) -> bool {
         (S::T.0..=S::Nul.0).contains(&self.0)
     }
 
@@ -127,7 +127,7 @@ impl GrammarState {
     }
 
     /// Whether this state is inside a number that may end here.
-    pub(super) fn number_may_end(self) -> bool {
+    pub(crate) fn number_may_end(self) -> bool {
         (S::Integer.0..=S::Zero.0).contains(&self.0)
     }
 
@@ -198,7 +198,7 @@ impl GrammarState {
     }
 
     /// Returns the rest of the open literal.
-    pub(super) fn rest_of_literal(self) -> &'static str {
+    pub(crate) fn rest_of_literal(self) -> &'static str {
         match self {
             S::T => "rue",
             S::Tr => "ue",

@@ -273,16 +273,18 @@ impl Machine {
         close::completion(self, text)
     }
 
-    pub(super) fn state(&self) -> GrammarState {
+    /// Returns the state of the grammar.
+    pub(crate) fn state(&self) -> GrammarState {
         self.state
     }
 
-    pub(super) fn in_key(&self) -> bool {
+    /// Whether the open string is a key.
+    pub(crate) fn in_key(&self) -> bool {
         self.in_key
     }
 
     /// Returns where an open escape, UTF-8 sequence or high surrogate began.
-    pub(super) fn pending_start(&self) -> usize {
+    pub(crate) fn pending_start(&self) -> usize {
         self.pending_start
     }
 

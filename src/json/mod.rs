@@ -18,6 +18,7 @@ pub(crate) mod walk;
 
 pub use close::{CloseOptions, Completion, Partial};
 pub use event::{Event, ParserView, Scalar, Sink, Span};
+pub(crate) use grammar::GrammarState;
 pub use machine::CutState;
 pub(crate) use machine::Machine;
 pub(crate) use stack::Frame;

@@ -170,7 +170,7 @@ fn legal_start(text: &str, whole: Range<usize>, characters: usize) -> Option<usi
 }
 
 /// Whether `at` is inside an escape, or between the halves of a surrogate pair.
-fn is_inside_escape(text: &[u8], at: usize) -> bool {
+pub(crate) fn is_inside_escape(text: &[u8], at: usize) -> bool {
     let escape_opens = |at: usize| {
         // A backslash opens an escape if an even number of backslashes precedes it.
         text.get(at) == Some(&b'\\')

@@ -9,7 +9,7 @@ mod near;
 
 pub use anchor::Anchor;
 pub(crate) use anchor::{
-    EVIDENCE, PROOF, is_unbordered, may_come_again, proves_place, proving_tail,
+    EVIDENCE, PROOF, is_inside_escape, is_unbordered, may_come_again, proves_place, proving_tail,
 };
 pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};

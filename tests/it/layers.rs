@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of a module, by the first name below the crate's root.
-const NUMBERS: [(&str, u32); 18] = [
+const NUMBERS: [(&str, u32); 19] = [
     ("work", 0),
     ("error", 0),
     ("limits", 0),
@@ -16,6 +16,7 @@ const NUMBERS: [(&str, u32); 18] = [
     ("provider", 2),
     ("value", 3),
     ("paths", 3),
+    ("carve", 3),
     ("children", 3),
     ("shape", 3),
     ("context", 4),
