@@ -7,7 +7,7 @@ use llguidance::{Matcher, ParserFactory};
 /// An engine that enforces grammars, with a tokenizer whose tokens are single bytes.
 pub struct Judge(ParserFactory);
 
-/// What a grammar says about a text.
+/// The verdict of a grammar about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The text is allowed, and may end here.
@@ -52,7 +52,7 @@ impl Default for Judge {
 pub struct Reader(Matcher);
 
 impl Reader {
-    /// Adds text, and returns the verdict about all of it.
+    /// Adds text, and returns the verdict about the whole text.
     pub fn push(&mut self, text: &str) -> Verdict {
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
         let taken = self.0.try_consume_tokens(&tokens).expect("no failure");

@@ -43,7 +43,7 @@ fn readers(judge: &Judge, carved: &Carved) -> [Reader; 2] {
     })
 }
 
-/// What the machine at a cut says about a rest: the twin of the grammar. `pair` is the part of a
+/// Returns the verdict of the machine at a cut about a rest: the twin of the grammar. `pair` is the part of a
 /// surrogate pair in which the text stops; only there is the grammar narrower than the machine.
 fn twin(machine: &Machine, pair: Option<&str>, rest: &str) -> Verdict {
     let mut machine = machine.clone();
@@ -128,7 +128,7 @@ fn altered(rest: &str, rng: &mut Rng) -> String {
         .map(|(at, _)| at)
         .chain([rest.len()])
         .collect();
-    // Most mistakes stand near the cut or near the end.
+    // Two of three positions are near the cut or near the end.
     let pick = |rng: &mut Rng| match rng.below(3) {
         0 => rng.below(ends.len().min(6)),
         1 => ends.len() - 1 - rng.below(ends.len().min(6)),
