@@ -13,7 +13,7 @@ pub struct Grammar {
 /// A rule of a grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    pub(super) name: Name,
+    pub(super) name: RuleName,
     pub(super) body: Expr,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Rule {
 // GBNF allows letters, digits and `-` only. Names that rules repeat have one letter: a grammar is
 // sent with each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum RuleName {
     /// The start of the grammar.
     Root,
     /// The rest of the cut token.
@@ -57,7 +57,7 @@ pub(super) enum Name {
     Spaces,
 }
 
-impl Name {
+impl RuleName {
     /// Returns whether the rule is a terminal: it matches text without structure, and Lark writes
     /// its name in capitals.
     fn is_terminal(self) -> bool {
@@ -112,17 +112,17 @@ pub(super) enum Expr {
     Text(Cow<'static, str>),
     /// One character of a set, as a regular expression writes it between brackets.
     Class(&'static str),
-    Rule(Name),
+    Rule(RuleName),
     /// All, in this order.
     All(Vec<Expr>),
     /// One of these.
     Any(Vec<Expr>),
-    Repeat(Box<Expr>, Count),
+    Repeat(Box<Expr>, Occurs),
 }
 
 /// How often an expression occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum Occurs {
     /// Once or not at all.
     Optional,
     /// Any number of times, also none.
@@ -138,17 +138,17 @@ pub(super) fn text(text: impl Into<Cow<'static, str>>) -> Expr {
 
 /// Returns an expression for one or more of these.
 pub(super) fn some(expr: Expr) -> Expr {
-    Expr::Repeat(Box::new(expr), Count::Some)
+    Expr::Repeat(Box::new(expr), Occurs::Some)
 }
 
 /// Returns an expression for any number of these.
 pub(super) fn many(expr: Expr) -> Expr {
-    Expr::Repeat(Box::new(expr), Count::Many)
+    Expr::Repeat(Box::new(expr), Occurs::Many)
 }
 
 /// Returns an expression for this or nothing.
 pub(super) fn optional(expr: Expr) -> Expr {
-    Expr::Repeat(Box::new(expr), Count::Optional)
+    Expr::Repeat(Box::new(expr), Occurs::Optional)
 }
 
 /// A notation for grammars.
@@ -161,8 +161,7 @@ pub enum Syntax {
 }
 
 impl Grammar {
-    /// Prints the grammar. Its start matches `head`, which may be empty, and then what the start
-    /// rule matches.
+    /// Prints the grammar. The start matches `head`, which may be empty, and then its own rule.
     pub(super) fn print(&self, syntax: Syntax, head: &str) -> String {
         let mut out = String::with_capacity(1024);
         for (n, rule) in self.rules.iter().enumerate() {
@@ -197,9 +196,9 @@ impl Expr {
             Self::Repeat(part, count) => {
                 part.print_part(out, syntax);
                 out.push(match count {
-                    Count::Optional => '?',
-                    Count::Many => '*',
-                    Count::Some => '+',
+                    Occurs::Optional => '?',
+                    Occurs::Many => '*',
+                    Occurs::Some => '+',
                 });
             }
         }
@@ -230,9 +229,9 @@ impl Expr {
     }
 }
 
-fn push_name(out: &mut String, syntax: Syntax, name: Name) {
+fn push_name(out: &mut String, syntax: Syntax, name: RuleName) {
     match syntax {
-        Syntax::Lark if name == Name::Root => out.push_str("start"),
+        Syntax::Lark if name == RuleName::Root => out.push_str("start"),
         Syntax::Lark if name.is_terminal() => out.push_str(&name.as_str().to_ascii_uppercase()),
         _ => out.push_str(name.as_str()),
     }

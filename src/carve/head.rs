@@ -2,7 +2,7 @@
 
 use crate::overlap::is_inside_escape;
 
-/// The fewest characters of a head, if the text has as many.
+/// The fewest characters of a head, unless the text is shorter.
 // Chosen: longer than most tokens, so that the head has the token that the cut has split.
 const LEAST: usize = 12;
 

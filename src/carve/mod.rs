@@ -1,13 +1,12 @@
-//! The grammar of the rest: what a model may still write after a cut document, for servers that
-//! constrain their output.
+//! A grammar of the legal rests of a cut document, for servers that constrain their output.
 //!
 //! The rest is that of the cut token, then one tail for each open container, the innermost first,
 //! then white space. Before it the model writes the *head* again, the last characters of the
 //! delivered text: a prefill ends where it begins, so no token is split by the cut.
 //!
-//! The grammar has every legal rest, with one exception: a cut surrogate pair must be finished. It
-//! can't forbid that a key comes twice. It is read off the live machine: only the head and a cut
-//! escape are read from the text.
+//! The grammar allows every legal rest, with one exception: it demands the other half of a cut
+//! surrogate pair. It can't forbid duplicate keys. All but the head and a cut escape comes from the
+//! live machine, so a grammar costs O(depth).
 
 pub(crate) mod grammar;
 mod head;
@@ -23,7 +22,7 @@ use grammar::{Grammar, Syntax};
 // Chosen: each open container costs two bytes, so a grammar has at most 1 KiB up to this depth.
 pub const MAX_DEPTH: usize = 224;
 
-/// What a model must write after a cut.
+/// The text that a model must write after a cut: a literal, and a grammar of the rest.
 ///
 /// ```
 /// use restitch::internal::carve::{Syntax, carve};

@@ -1,6 +1,6 @@
 //! The grammar of the legal rests of a cut root.
 
-use super::grammar::{Expr, Grammar, Name, Rule, many, optional, some, text};
+use super::grammar::{Expr, Grammar, Rule, RuleName, many, optional, some, text};
 use crate::envelope::AllowedRoots;
 use crate::json::{GrammarState, Kind, Machine};
 
@@ -8,7 +8,7 @@ use Expr::{All, Any, Class};
 use GrammarState as S;
 
 /// The rest of the cut token, and the structure up to the end of the innermost value or member.
-struct CutToken {
+struct TokenRest {
     /// The rule for the rest of the token, if the token is neither whole nor a literal.
     rest: Option<Expr>,
     /// The beginning of the start rule.
@@ -20,67 +20,75 @@ struct CutToken {
 /// Returns the grammar of the rests of a root that has begun. `open` is the text of the escape or
 /// surrogate pair in which the text stops.
 pub(super) fn of_root(machine: &Machine, open: &str) -> Grammar {
-    let token = CutToken::of(machine.state(), machine.in_key(), open);
+    let token = TokenRest::of(machine.state(), machine.in_key(), open);
     let tails = machine.frames().iter().rev().map(|frame| match frame.kind {
-        Kind::Object => rule(Name::ObjectTail),
-        Kind::Array => rule(Name::ArrayTail),
+        Kind::Object => rule(RuleName::ObjectTail),
+        Kind::Array => rule(RuleName::ArrayTail),
     });
     let mut start = token.first;
     start.extend(tails.skip(usize::from(token.closes)));
     grammar(start, token.rest)
 }
 
-/// Returns the grammar of the texts before whose root `fence` must come: the rest of a line.
+/// Returns the grammar of a whole root after `fence`, the rest of the line that opens a fence.
 pub(super) fn before_root(fence: &'static str, roots: AllowedRoots) -> Grammar {
     let root = match roots {
-        AllowedRoots::Any => rule(Name::Value),
-        AllowedRoots::Containers => Any(vec![rule(Name::Object), rule(Name::Array)]),
+        AllowedRoots::Any => rule(RuleName::Value),
+        AllowedRoots::Containers => Any(vec![rule(RuleName::Object), rule(RuleName::Array)]),
     };
     let fence = (!fence.is_empty()).then(|| text(fence));
-    let start = fence.into_iter().chain([rule(Name::White), root]);
+    let start = fence.into_iter().chain([rule(RuleName::White), root]);
     grammar(start.collect(), None)
 }
 
 /// Returns a grammar with this start, after which only white space follows.
 fn grammar(mut start: Vec<Expr>, rest: Option<Expr>) -> Grammar {
-    start.push(rule(Name::White));
+    start.push(rule(RuleName::White));
     let start = Rule {
-        name: Name::Root,
+        name: RuleName::Root,
         body: All(start),
     };
     let rest = rest.map(|body| Rule {
-        name: Name::Rest,
+        name: RuleName::Rest,
         body,
     });
-    let rules = [start].into_iter().chain(rest).chain(json());
+    let rules = [start].into_iter().chain(rest);
     Grammar {
-        rules: rules.collect(),
+        rules: rules.chain(structure()).chain(terminals()).collect(),
     }
 }
 
-impl CutToken {
+impl TokenRest {
     fn of(state: GrammarState, in_key: bool, open: &str) -> Self {
         let number = number_rest(state);
         let is_optional = state.number_may_end();
         let (rest, first, closes) = match state {
-            S::Value => (None, vec![rule(Name::White), rule(Name::Value)], false),
-            S::FirstElement => (None, vec![rule(Name::Items)], true),
-            S::FirstKey => (None, vec![rule(Name::Fields)], true),
-            S::Key => (None, vec![rule(Name::White), rule(Name::Member)], false),
-            S::Colon => (None, vec![rule(Name::Pair)], false),
+            S::Value => (
+                None,
+                vec![rule(RuleName::White), rule(RuleName::Value)],
+                false,
+            ),
+            S::FirstElement => (None, vec![rule(RuleName::Items)], true),
+            S::FirstKey => (None, vec![rule(RuleName::Fields)], true),
+            S::Key => (
+                None,
+                vec![rule(RuleName::White), rule(RuleName::Member)],
+                false,
+            ),
+            S::Colon => (None, vec![rule(RuleName::Pair)], false),
             state if state.in_string() && in_key => (
                 Some(string_rest(state, open)),
-                vec![rule(Name::Rest), rule(Name::Pair)],
+                vec![rule(RuleName::Rest), rule(RuleName::Pair)],
                 false,
             ),
             state if state.in_string() => (
                 Some(string_rest(state, open)),
-                vec![rule(Name::Rest)],
+                vec![rule(RuleName::Rest)],
                 false,
             ),
             state if state.in_literal() => (None, vec![text(state.rest_of_literal())], false),
-            _ if is_optional => (number, vec![optional(rule(Name::Rest))], false),
-            _ if number.is_some() => (number, vec![rule(Name::Rest)], false),
+            _ if is_optional => (number, vec![optional(rule(RuleName::Rest))], false),
+            _ if number.is_some() => (number, vec![rule(RuleName::Rest)], false),
             _ => (None, Vec::new(), false),
         };
         Self {
@@ -91,20 +99,20 @@ impl CutToken {
     }
 }
 
-fn rule(name: Name) -> Expr {
+fn rule(name: RuleName) -> Expr {
     Expr::Rule(name)
 }
 
 /// Returns the rest of a number. Where the number may end, this is a rest that is not empty:
 /// readers of Lark refuse terminals that match nothing.
 fn number_rest(state: GrammarState) -> Option<Expr> {
-    let digits = || rule(Name::Digits);
-    let fraction = || rule(Name::Fraction);
-    let exponent = || rule(Name::Exponent);
+    let digits = || rule(RuleName::Digits);
+    let fraction = || rule(RuleName::Fraction);
+    let exponent = || rule(RuleName::Exponent);
     let fraction_first = || All(vec![fraction(), optional(exponent())]);
     Some(match state {
         S::Minus => All(vec![
-            rule(Name::Integer),
+            rule(RuleName::Integer),
             optional(fraction()),
             optional(exponent()),
         ]),
@@ -133,7 +141,7 @@ fn string_rest(state: GrammarState, open: &str) -> Expr {
     } else {
         Vec::new()
     };
-    parts.extend([many(rule(Name::Character)), text("\"")]);
+    parts.extend([many(rule(RuleName::Character)), text("\"")]);
     All(parts)
 }
 
@@ -148,9 +156,9 @@ fn escape_rest(open: &str) -> Vec<Expr> {
         return low_surrogate(open.len());
     }
     let Some(digits) = open.get(2..) else {
-        return vec![rule(Name::Escape)];
+        return vec![rule(RuleName::Escape)];
     };
-    let mut parts = vec![rule(Name::Hex); ESCAPE - 2 - digits.len().min(4)];
+    let mut parts = vec![rule(RuleName::Hex); ESCAPE - 2 - digits.len().min(4)];
     let mut digits = digits.bytes();
     let is_high = matches!(digits.next(), Some(b'd' | b'D'))
         && matches!(digits.next(), Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B'));
@@ -160,110 +168,114 @@ fn escape_rest(open: &str) -> Vec<Expr> {
     parts
 }
 
-/// Returns the rest of an escape for a low surrogate of which `given` bytes are there.
+/// Returns the rest of an escape for a low surrogate whose first `given` bytes were delivered.
 fn low_surrogate(given: usize) -> Vec<Expr> {
     let parts = [
         text("\\"),
         text("u"),
         Class("dD"),
         Class("c-fC-F"),
-        rule(Name::Hex),
-        rule(Name::Hex),
+        rule(RuleName::Hex),
+        rule(RuleName::Hex),
     ];
     parts.into_iter().skip(given).collect()
 }
 
-/// Returns the rules of JSON.
-fn json() -> Vec<Rule> {
-    let w = || rule(Name::White);
-    let rest_of_list = |child: Name, closer: &'static str| {
-        let next = All(vec![text(","), w(), rule(child), w()]);
-        All(vec![w(), many(next), text(closer)])
+/// Returns the rules for the structure of JSON.
+fn structure() -> Vec<Rule> {
+    let w = || rule(RuleName::White);
+    let next = |child| All(vec![text(","), w(), rule(child), w()]);
+    let tail = |child, closer| All(vec![w(), many(next(child)), text(closer)]);
+    let after_opener = |child, tail, closer| {
+        let children = All(vec![rule(child), rule(tail)]);
+        All(vec![w(), Any(vec![text(closer), children])])
     };
-    let first_of_list = |child: Name, tail: Name, closer: &'static str| {
-        All(vec![
-            w(),
-            Any(vec![text(closer), All(vec![rule(child), rule(tail)])]),
-        ])
-    };
-    let digits = || rule(Name::Digits);
+    let literals = ["true", "false", "null"].map(text);
+    let kinds = [
+        RuleName::Object,
+        RuleName::Array,
+        RuleName::String,
+        RuleName::Number,
+    ]
+    .map(rule);
     let rules = [
         (
-            Name::Value,
-            Any(vec![
-                rule(Name::Object),
-                rule(Name::Array),
-                rule(Name::String),
-                rule(Name::Number),
-                text("true"),
-                text("false"),
-                text("null"),
-            ]),
-        ),
-        (Name::Object, All(vec![text("{"), rule(Name::Fields)])),
-        (
-            Name::Fields,
-            first_of_list(Name::Member, Name::ObjectTail, "}"),
-        ),
-        (Name::ObjectTail, rest_of_list(Name::Member, "}")),
-        (
-            Name::Member,
-            All(vec![rule(Name::String), rule(Name::Pair)]),
+            RuleName::Value,
+            Any(kinds.into_iter().chain(literals).collect()),
         ),
         (
-            Name::Pair,
-            All(vec![w(), text(":"), w(), rule(Name::Value)]),
-        ),
-        (Name::Array, All(vec![text("["), rule(Name::Items)])),
-        (
-            Name::Items,
-            first_of_list(Name::Value, Name::ArrayTail, "]"),
-        ),
-        (Name::ArrayTail, rest_of_list(Name::Value, "]")),
-        // White space that may be missing is a rule, since a terminal must not match nothing.
-        (Name::White, optional(rule(Name::Spaces))),
-        (Name::Spaces, some(Class(r" \t\n\r"))),
-        (
-            Name::String,
-            All(vec![text("\""), many(rule(Name::Character)), text("\"")]),
+            RuleName::Object,
+            All(vec![text("{"), rule(RuleName::Fields)]),
         ),
         (
-            Name::Character,
-            Any(vec![
-                Class(r#"^"\\\x00-\x1f"#),
-                All(vec![text("\\"), rule(Name::Escape)]),
-            ]),
+            RuleName::Fields,
+            after_opener(RuleName::Member, RuleName::ObjectTail, "}"),
+        ),
+        (RuleName::ObjectTail, tail(RuleName::Member, "}")),
+        (
+            RuleName::Member,
+            All(vec![rule(RuleName::String), rule(RuleName::Pair)]),
         ),
         (
-            Name::Escape,
-            Any(vec![
-                Class(r#""\\/bfnrt"#),
-                All([vec![text("u")], vec![rule(Name::Hex); 4]].concat()),
-            ]),
+            RuleName::Pair,
+            All(vec![w(), text(":"), w(), rule(RuleName::Value)]),
         ),
-        (Name::Hex, Class("0-9a-fA-F")),
+        (RuleName::Array, All(vec![text("["), rule(RuleName::Items)])),
         (
-            Name::Number,
-            All(vec![
-                optional(text("-")),
-                rule(Name::Integer),
-                optional(rule(Name::Fraction)),
-                optional(rule(Name::Exponent)),
-            ]),
+            RuleName::Items,
+            after_opener(RuleName::Value, RuleName::ArrayTail, "]"),
         ),
+        (RuleName::ArrayTail, tail(RuleName::Value, "]")),
+        // A rule, because a terminal must not match nothing.
+        (RuleName::White, optional(rule(RuleName::Spaces))),
+    ];
+    named(rules)
+}
+
+/// Returns the terminals of JSON.
+fn terminals() -> Vec<Rule> {
+    let digits = || rule(RuleName::Digits);
+    let quote = || text("\"");
+    let character = Any(vec![
+        Class(r#"^"\\\x00-\x1f"#),
+        All(vec![text("\\"), rule(RuleName::Escape)]),
+    ]);
+    let mut unicode = vec![text("u")];
+    unicode.extend(vec![rule(RuleName::Hex); 4]);
+    let number = vec![
+        optional(text("-")),
+        rule(RuleName::Integer),
+        optional(rule(RuleName::Fraction)),
+        optional(rule(RuleName::Exponent)),
+    ];
+    let without_leading_zero = All(vec![Class("1-9"), many(Class("0-9"))]);
+    let rules = [
+        (RuleName::Spaces, some(Class(r" \t\n\r"))),
         (
-            Name::Integer,
-            Any(vec![text("0"), All(vec![Class("1-9"), many(Class("0-9"))])]),
+            RuleName::String,
+            All(vec![quote(), many(rule(RuleName::Character)), quote()]),
         ),
-        (Name::Fraction, All(vec![text("."), digits()])),
+        (RuleName::Character, character),
         (
-            Name::Exponent,
+            RuleName::Escape,
+            Any(vec![Class(r#""\\/bfnrt"#), All(unicode)]),
+        ),
+        (RuleName::Hex, Class("0-9a-fA-F")),
+        (RuleName::Number, All(number)),
+        (
+            RuleName::Integer,
+            Any(vec![text("0"), without_leading_zero]),
+        ),
+        (RuleName::Fraction, All(vec![text("."), digits()])),
+        (
+            RuleName::Exponent,
             All(vec![Class("eE"), optional(Class("-+")), digits()]),
         ),
-        (Name::Digits, some(Class("0-9"))),
+        (RuleName::Digits, some(Class("0-9"))),
     ];
-    rules
-        .into_iter()
-        .map(|(name, body)| Rule { name, body })
-        .collect()
+    named(rules)
+}
+
+fn named<const N: usize>(rules: [(RuleName, Expr); N]) -> Vec<Rule> {
+    rules.map(|(name, body)| Rule { name, body }).into()
 }

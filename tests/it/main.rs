@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod capability;
+mod carve;
 mod cases;
 mod chat;
 mod children;

@@ -322,7 +322,7 @@ impl ResponsesWriter {
     /// Takes note of more of a text, which is between two quotes.
     fn push(&mut self, delta: ItemDelta, inner: &str) {
         let has_part = |item: &Item| item.parts.iter().any(|part| part.index == delta.content);
-        let is_unknown = |item: &Item| item.kind == ItemKind::Message && !has_part(item);
+        let is_unknown = |item: &Item| matches!(item.kind, ItemKind::Message) && !has_part(item);
         // A server may leave out the event that adds a part.
         if delta.call.is_none() && self.items.get(delta.index).is_some_and(is_unknown) {
             self.items.change(delta.index, |item| {
