@@ -5,6 +5,7 @@
 use super::call::Continuation;
 use super::continued::Continued;
 use super::script::{AnswerEnd, Behaviour, Lead, Step};
+use super::tool::Tool;
 use super::wire::{Finish, Part};
 
 /// An answer's text and its end.
@@ -14,7 +15,7 @@ pub(super) struct Answer {
     /// The reasoning, text and call before the text.
     pub(super) lead: Lead,
     /// The tool whose arguments the text is; `None` if it is text.
-    pub(super) tool: Option<String>,
+    pub(super) tool: Option<Tool>,
     /// The text reaches the end of the document.
     pub(super) is_whole: bool,
     /// How many bytes of the document the text has that were not delivered before.
@@ -141,8 +142,28 @@ impl Answer {
     }
 
     /// Makes the text the arguments of a call of this tool.
-    pub(super) fn call(&mut self, tool: &str) {
-        self.tool = Some(tool.to_owned());
+    pub(super) fn call(&mut self, tool: &Tool) {
+        self.tool = Some(tool.clone());
+    }
+
+    /// Returns the answer to a request for the rest that has a custom tool with a grammar: exactly
+    /// the rest, whatever the step's style is.
+    pub(super) fn forced(
+        step: &Step,
+        document: &str,
+        continuation: &Continuation,
+        tool: &Tool,
+    ) -> Self {
+        let step = Step {
+            behaviour: Behaviour::Anchor,
+            ..*step
+        };
+        let mut answer = Self::new(&step, document, Some(continuation));
+        answer.call(tool);
+        if answer.finish == Some(Finish::Stop) {
+            answer.finish = Some(Finish::Tool);
+        }
+        answer
     }
 
     /// Takes away the value in which arguments were cut, like a provider that sends only whole
@@ -178,15 +199,17 @@ impl Answer {
         }
         if lead.call {
             parts.push(Part::Call {
-                tool: tool.clone(),
+                tool: tool.name.clone(),
                 arguments: LEAD_ARGUMENTS.to_owned(),
                 is_whole: true,
+                is_custom: tool.is_custom,
             });
         }
         parts.push(Part::Call {
-            tool,
+            tool: tool.name,
             arguments: text,
             is_whole,
+            is_custom: tool.is_custom,
         });
         parts
     }

@@ -359,6 +359,9 @@ fn complete(
 fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let continuation = parsed.continuation.as_ref();
     let tool = parsed.tool.as_ref();
+    if let (Some(continuation), Some(tool)) = (continuation, tool.filter(|tool| tool.is_custom)) {
+        return Answer::forced(step, &sim.document, continuation, tool);
+    }
     let behaviour = match step.behaviour {
         Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
         Behaviour::Reasoning if parsed.reasoning_off => Behaviour::Answer,
@@ -371,7 +374,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
         answer.text.insert_str(0, &c.delivered);
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
-        answer.call(&tool.name);
+        answer.call(tool);
         // Anthropic sends a value when it is whole, unless the tool asks for eager streaming.
         let is_anthropic = matches!(
             sim.profile,

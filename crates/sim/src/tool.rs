@@ -3,23 +3,25 @@
 use serde_json::Value;
 
 /// A tool that an answer may call.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tool {
     pub name: String,
     /// The request lets the model answer with nothing but a call.
     pub(super) is_forced: bool,
     /// The request wants arguments streamed, before their values are whole.
     pub(super) is_eager: bool,
+    /// Its input is text that follows a grammar.
+    pub(super) is_custom: bool,
 }
 
 impl Tool {
     /// Returns the tool that a request forces, else the first one that it declares. `None`: it
     /// declares none, or forbids calls.
     pub(super) fn read(body: &Value) -> Option<Self> {
-        let (is_forced, named) = choice(body)?;
+        let (is_forced, wanted) = choice(body)?;
         let mut declared = declared(body);
-        let (name, tool) = match named {
-            Some(named) => declared.find(|(name, _)| *name == named)?,
+        let (name, tool) = match wanted {
+            Some(wanted) => declared.find(|(name, _)| *name == wanted)?,
             None => declared.next()?,
         };
         let is_eager = tool
@@ -30,6 +32,7 @@ impl Tool {
             name: name.to_owned(),
             is_forced,
             is_eager,
+            is_custom: tool.get("type").and_then(Value::as_str) == Some("custom"),
         })
     }
 }
@@ -47,12 +50,13 @@ fn declared(body: &Value) -> impl Iterator<Item = (&str, &Value)> {
             .find_map(|key| tool.get(*key)?.as_array());
         several.map_or_else(|| std::slice::from_ref(tool), Vec::as_slice)
     });
-    each.filter_map(|tool| {
-        Some((
-            tool.get("function").unwrap_or(tool).get("name")?.as_str()?,
-            tool,
-        ))
-    })
+    each.filter_map(|tool| Some((named(tool).get("name")?.as_str()?, tool)))
+}
+
+/// Returns the part of a tool, or of a choice, that has the name.
+fn named(tool: &Value) -> &Value {
+    let inner = tool.get("function").or(tool.get("custom"));
+    inner.unwrap_or(tool)
 }
 
 /// Returns whether a call is forced, and which tool is forced. `None`: calls are forbidden.
@@ -77,14 +81,7 @@ fn choice(body: &Value) -> Option<(bool, Option<&str>)> {
     match kind {
         "none" | "NONE" => None,
         "auto" | "allowed_tools" => Some((false, None)),
-        _ => Some((
-            true,
-            choice
-                .get("function")
-                .unwrap_or(choice)
-                .get("name")
-                .and_then(Value::as_str),
-        )),
+        _ => Some((true, named(choice).get("name").and_then(Value::as_str))),
     }
 }
 

@@ -29,8 +29,8 @@ impl Wire for Chat {
             }
             Moment::Start => event(r#"{"role":"assistant","content":""}"#, None),
             Moment::Open(part) => {
-                if let Some(Part::Call { tool, .. }) = message.parts.get(part) {
-                    let call = call(message, part, tool, "", true);
+                if let Some(own @ Part::Call { .. }) = message.parts.get(part) {
+                    let call = call(message, part, own, "", true);
                     event(&format!(r#"{{"tool_calls":[{call}]}}"#), None);
                 }
             }
@@ -38,10 +38,13 @@ impl Wire for Chat {
                 let text = quoted(text);
                 let delta = match message.parts.get(part) {
                     Some(Part::Reasoning(_)) => format!(r#"{{"reasoning_content":{text}}}"#),
-                    Some(Part::Call { .. }) => format!(
-                        r#"{{"tool_calls":[{{"index":{},"function":{{"arguments":{text}}}}}]}}"#,
-                        message.call_index(part),
-                    ),
+                    Some(Part::Call { is_custom, .. }) => {
+                        let (kind, member) = kind_of_call(*is_custom);
+                        let index = message.call_index(part);
+                        format!(
+                            r#"{{"tool_calls":[{{"index":{index},"{kind}":{{"{member}":{text}}}}}]}}"#
+                        )
+                    }
                     _ => format!(r#"{{"content":{text}}}"#),
                 };
                 event(&delta, None);
@@ -66,9 +69,7 @@ impl Wire for Chat {
     fn body(&self, message: &Message) -> String {
         let reasoning = message.joined(|part| matches!(part, Part::Reasoning(_)));
         let call = |(at, part): (usize, &Part)| match part {
-            Part::Call {
-                tool, arguments, ..
-            } => Some(call(message, at, tool, arguments, false)),
+            Part::Call { arguments, .. } => Some(call(message, at, part, arguments, false)),
             _ => None,
         };
         let calls: Vec<String> = message.parts.iter().enumerate().filter_map(call).collect();
@@ -143,10 +144,17 @@ fn event(message: &Message, delta: &str, finish: Option<&str>) -> String {
 }
 
 /// Returns a call. Only those in a stream have an index.
-fn call(message: &Message, part: usize, tool: &str, arguments: &str, has_index: bool) -> String {
-    let index = message.call_index(part);
+fn call(message: &Message, at: usize, part: &Part, arguments: &str, has_index: bool) -> String {
+    let index = message.call_index(at);
+    let (tool, is_custom) = match part {
+        Part::Call {
+            tool, is_custom, ..
+        } => (tool.as_str(), *is_custom),
+        _ => ("", false),
+    };
+    let (kind, member) = kind_of_call(is_custom);
     format!(
-        r#"{{{}"id":"call_sim_{}_{index}","type":"function","function":{{"name":{},"arguments":{}}}}}"#,
+        r#"{{{}"id":"call_sim_{}_{index}","type":"{kind}","{kind}":{{"name":{},"{member}":{}}}}}"#,
         if has_index {
             format!(r#""index":{index},"#)
         } else {
@@ -156,4 +164,13 @@ fn call(message: &Message, part: usize, tool: &str, arguments: &str, has_index: 
         quoted(tool),
         quoted(arguments),
     )
+}
+
+/// Returns the type of a call, and the member with its text.
+fn kind_of_call(is_custom: bool) -> (&'static str, &'static str) {
+    if is_custom {
+        ("custom", "input")
+    } else {
+        ("function", "arguments")
+    }
 }

@@ -189,6 +189,7 @@ fn call(message: &Message, at: usize) -> Option<String> {
         tool,
         arguments,
         is_whole,
+        ..
     }) = message.parts.get(at)
     else {
         return None;

@@ -138,6 +138,7 @@ fn block(message: &Message, at: usize, part: &Part, is_start: bool) -> String {
             tool,
             arguments,
             is_whole,
+            ..
         } => {
             let input =
                 text::object(arguments, *is_whole && !is_start).unwrap_or_else(|| "{}".to_owned());

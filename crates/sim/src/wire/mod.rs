@@ -122,6 +122,8 @@ pub(super) enum Part {
         arguments: String,
         /// Whether the arguments reach their end. An API whose arguments are objects has no others.
         is_whole: bool,
+        /// The tool is a custom one, whose input is text.
+        is_custom: bool,
     },
 }
 

@@ -140,6 +140,7 @@ fn calls(parts: &[Part]) -> String {
             tool,
             arguments,
             is_whole,
+            ..
         } => {
             let arguments = object(arguments, *is_whole)?;
             Some(format!(

@@ -146,6 +146,9 @@ fn delta(at: usize, text: &str, out: &mut Out<'_>) {
     let padding = obfuscation(out.message.sent, text.len());
     let (name, more) = match out.message.parts.get(at) {
         Some(Part::Reasoning(_)) => ("response.reasoning_summary_text.delta", ""),
+        Some(Part::Call {
+            is_custom: true, ..
+        }) => ("response.custom_tool_call_input.delta", ""),
         Some(Part::Call { .. }) => ("response.function_call_arguments.delta", ""),
         _ => ("response.output_text.delta", r#","logprobs":[]"#),
     };
@@ -183,6 +186,14 @@ fn close(at: usize, out: &mut Out<'_>) {
                 &format!(r#"{place},"part":{}"#, summary_part(all)),
             );
         }
+        Part::Call {
+            is_custom: true, ..
+        } => {
+            out.push(
+                "response.custom_tool_call_input.done",
+                &format!(r#"{place},"input":{text}"#),
+            );
+        }
         Part::Call { .. } => {
             out.push(
                 "response.function_call_arguments.done",
@@ -213,6 +224,9 @@ fn id(message: &Message, at: usize) -> String {
     let kind = match message.parts.get(at) {
         Some(Part::Text(_)) | None => "msg",
         Some(Part::Reasoning(_)) => "rs",
+        Some(Part::Call {
+            is_custom: true, ..
+        }) => "ctc",
         Some(Part::Call { .. }) => "fc",
     };
     format!("{kind}_sim_{}_{at}", message.number)
@@ -245,6 +259,18 @@ fn item(message: &Message, at: usize, is_start: bool) -> Option<String> {
                 summary_part(text)
             };
             format!(r#"{{"id":"{id}","type":"reasoning","summary":[{summary}]}}"#)
+        }
+        Part::Call {
+            tool,
+            arguments,
+            is_custom: true,
+            ..
+        } => {
+            let input = quoted(if is_start { "" } else { arguments });
+            let (call, name) = (format!("call_sim_{}_{at}", message.number), quoted(tool));
+            format!(
+                r#"{{"id":"{id}","type":"custom_tool_call","status":"{status}","call_id":"{call}","input":{input},"name":{name}}}"#
+            )
         }
         Part::Call {
             tool, arguments, ..

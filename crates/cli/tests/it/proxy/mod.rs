@@ -9,6 +9,7 @@ mod content_types;
 mod credentials;
 mod encoded;
 mod fallbacks;
+mod forced;
 mod limits;
 mod listeners;
 mod logged;
