@@ -186,7 +186,7 @@ fn a_server_that_does_not_enforce_the_grammar_is_asked_in_another_form() {
         let answer = format!("{}realis\" and", cut.head());
         cut.text(&answer);
         cut.end(Finish::Stop);
-        assert_eq!(cut.new, "realis\"");
+        assert_eq!(cut.new.trim_end(), "realis\"");
         assert_ne!(cut.mode(), ContinuationMode::Grammar);
         assert_eq!(cut.session.tally().failures, 0);
     }
@@ -328,7 +328,11 @@ fn relayed(
     relay.handle_bytes(NOW, first.to_owned().into());
     relay.handle_transport_end(NOW, TransportEnd::Closed);
     let (mut body, mut outcome) = (Vec::new(), None);
-    while let Some(output) = relay.poll_output() {
+    while outcome.is_none() {
+        let Some(output) = relay.poll_output() else {
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            continue;
+        };
         match output {
             RelayOutput::Bytes(bytes) => body.extend_from_slice(&bytes),
             RelayOutput::Call { request, .. } => {
