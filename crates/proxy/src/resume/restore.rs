@@ -192,7 +192,8 @@ impl TakeoverContext {
         // name.
         let route = self
             .proxy
-            .route_named(&stored.route)
+            .routes
+            .named(&stored.route)
             .filter(|route| route.continues())
             .ok_or(NO_ROUTE)?;
         let parts = self.asked(&stored).ok_or(UNREADABLE)?;
