@@ -39,9 +39,10 @@ impl Body {
     }
 
     /// Creates a body of bytes that a stream brings. They are sent in chunks.
-    pub fn stream<S, E>(stream: S) -> Self
+    pub fn stream<S, T, E>(stream: S) -> Self
     where
-        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        S: Stream<Item = Result<T, E>> + Send + 'static,
+        T: Into<Bytes> + 'static,
         E: Into<BodyError> + 'static,
     {
         Self::wrap(StreamBody::new(BodyFrames(Box::pin(stream))))
@@ -147,14 +148,15 @@ impl hyper::body::Body for Body {
 /// A stream of bytes as a stream of frames.
 struct BodyFrames<S>(Pin<Box<S>>);
 
-impl<S, E> Stream for BodyFrames<S>
+impl<S, T, E> Stream for BodyFrames<S>
 where
-    S: Stream<Item = Result<Bytes, E>>,
+    S: Stream<Item = Result<T, E>>,
+    T: Into<Bytes>,
 {
     type Item = Result<Frame<Bytes>, E>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.get_mut().0.as_mut().poll_next(cx);
-        next.map(|item| item.map(|bytes| bytes.map(Frame::data)))
+        next.map(|item| item.map(|part| part.map(|part| Frame::data(part.into()))))
     }
 }

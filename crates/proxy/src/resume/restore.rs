@@ -163,8 +163,10 @@ impl TakeoverContext {
             _writing: taken.writing,
             live: Arc::new(LiveTail::after(taken.epoch, taken.last)),
         };
-        let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
-        self.answers.spawn(pump.after(taken.events), stream);
+        let limits = &self.proxy.limits;
+        let pump = Pump::new(writer, at, KeptLine::new(exchange), limits);
+        self.answers
+            .spawn(pump.after(taken.events), stream.kept(limits));
         Ok(())
     }
 
