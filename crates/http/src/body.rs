@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 
@@ -45,7 +45,7 @@ impl Body {
         T: Into<Bytes> + 'static,
         E: Into<BodyError> + 'static,
     {
-        Self::wrap(StreamBody::new(BodyFrames(Box::pin(stream))))
+        Self::wrap(BodyOfStream(Box::pin(stream)))
     }
 
     /// Wraps another body, for example that of a request that is passed on.
@@ -145,17 +145,21 @@ impl hyper::body::Body for Body {
     }
 }
 
-/// A stream of bytes as a stream of frames.
-struct BodyFrames<S>(Pin<Box<S>>);
+/// A body of the bytes of a stream.
+struct BodyOfStream<S>(Pin<Box<S>>);
 
-impl<S, T, E> Stream for BodyFrames<S>
+impl<S, T, E> hyper::body::Body for BodyOfStream<S>
 where
     S: Stream<Item = Result<T, E>>,
     T: Into<Bytes>,
 {
-    type Item = Result<Frame<Bytes>, E>;
+    type Data = Bytes;
+    type Error = E;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
         let next = self.get_mut().0.as_mut().poll_next(cx);
         next.map(|item| item.map(|part| part.map(|part| Frame::data(part.into()))))
     }
