@@ -27,8 +27,8 @@ macro_rules! counters {
     };
 }
 
-/// Adds bytes that a decoder has divided into events. Counts in all debug builds, since the decoders
-/// of one answer are in several crates.
+/// Adds bytes that a decoder has divided into events. Counts in all debug builds, since tests of
+/// other crates read the counter.
 #[inline(always)]
 pub(crate) fn bytes_framed(amount: usize) {
     #[cfg(debug_assertions)]

@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// The reader of the stream decodes all blocks, and gets each as soon as it is complete.
+    /// The relay decodes all blocks, and must get each without a delay.
     #[test]
     fn a_complete_block_leaves_immediately_and_is_decoded_only_if_it_has_the_key() {
         let event = |data: &str, end: &str| format!("data: {data}{end}{end}");

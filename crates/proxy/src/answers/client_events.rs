@@ -415,9 +415,8 @@ mod tests {
         assert_eq!(chunk.limit, Some("max_line_bytes"));
     }
 
-    /// The bytes of an answer on their way from the upstream to the client, with everything that
-    /// reads them: the mask and the relay, then the page and the store.
-    struct Way {
+    /// The readers of an answer: the relay of the upstream's bytes, then the page and the store.
+    struct Pipeline {
         relay: Relay,
         client: ClientEvents,
         body: Vec<u8>,
@@ -426,7 +425,7 @@ mod tests {
         framed: [usize; 2],
     }
 
-    impl Way {
+    impl Pipeline {
         fn new(page: Arc<ListedAnswer>) -> Self {
             let text = TextReader::new(Dialect::Chat, Some(page), None).unwrap();
             Self {
@@ -458,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_is_framed_once_on_its_way_in_and_once_on_its_way_out() {
+    fn each_byte_is_framed_once_when_it_arrives_and_once_when_it_leaves() {
         let text = |text: &str| {
             format!(
                 "data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text:?}}}}}]}}\n\n"
@@ -469,26 +468,29 @@ mod tests {
         for size in [1, 7, 100, 5000] {
             let answers = Arc::new(AnswerList::new(1, &ServerLimits::default()));
             let page = answers.begin("id", SharedRecord::default());
-            let mut way = Way::new(Arc::clone(&page));
+            let mut pipeline = Pipeline::new(Arc::clone(&page));
             BYTES_FRAMED.set(0);
             for (call, end) in [(&cut, TransportEnd::Dropped), (&rest, TransportEnd::Closed)] {
                 let limits = &Limits::default();
                 let framing = Some(Framing::Events);
-                let mut mask =
+                let mut redactor =
                     ErrorRedactor::new("sk-operator", Dialect::Chat, framing, limits).unwrap();
-                way.relay.handle_open(Duration::ZERO);
+                pipeline.relay.handle_open(Duration::ZERO);
                 for chunk in call.as_bytes().chunks(size) {
-                    way.read(mask.push(chunk));
+                    pipeline.read(redactor.push(chunk));
                 }
-                way.read(mask.finish());
-                way.relay.handle_transport_end(Duration::ZERO, end);
-                way.write();
+                pipeline.read(redactor.finish());
+                pipeline.relay.handle_transport_end(Duration::ZERO, end);
+                pipeline.write();
             }
-            assert_eq!(way.framed, [cut.len() + rest.len(), way.body.len()]);
+            assert_eq!(
+                pipeline.framed,
+                [cut.len() + rest.len(), pipeline.body.len()]
+            );
             assert_eq!(page.text(0), (Some("[\"one\", \"two\"]".to_owned()), None));
             // The client's stream is the kept events, and comments.
-            let body = String::from_utf8(way.body).unwrap();
-            let kept: Vec<_> = way
+            let body = String::from_utf8(pipeline.body).unwrap();
+            let kept: Vec<_> = pipeline
                 .events
                 .iter()
                 .map(|event| [event, &b"\n"[..]].concat())
