@@ -167,7 +167,7 @@ pub mod internal {
     /// The counters of work in debug builds, for tests.
     #[cfg(debug_assertions)]
     pub mod work {
-        pub use crate::work::debug::BYTES_FRAMED;
+        pub use crate::work::BYTES_FRAMED;
     }
     pub mod record {
         pub use crate::session::record::*;

@@ -32,20 +32,15 @@ macro_rules! counters {
 #[inline(always)]
 pub(crate) fn bytes_framed(amount: usize) {
     #[cfg(debug_assertions)]
-    debug::BYTES_FRAMED.set(debug::BYTES_FRAMED.get() + amount);
+    BYTES_FRAMED.set(BYTES_FRAMED.get() + amount);
     #[cfg(not(debug_assertions))]
     let _ = amount;
 }
 
-/// The counters of debug builds.
 #[cfg(debug_assertions)]
-pub(crate) mod debug {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// The bytes that decoders of this thread have divided into events.
-        pub static BYTES_FRAMED: Cell<usize> = const { Cell::new(0) };
-    }
+thread_local! {
+    /// The bytes that decoders of this thread have divided into events, in debug builds.
+    pub static BYTES_FRAMED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 counters! {

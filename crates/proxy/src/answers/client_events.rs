@@ -159,26 +159,16 @@ impl TextReader {
 /// An event is given as its lines, without the blank line that ends it, so that the id can be
 /// written as the last line. Leaves out comments: they only keep a stream alive, and each reader
 /// gets its own. Also leaves out blocks without data, which clients ignore.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KeptEvents {
     /// The earlier chunks' bytes since the last event, without most comments and blocks without
     /// data.
     raw: BytesMut,
-    /// The length of `raw` at which [`compact`](Self::compact) next removes comments and blocks
-    /// without data.
-    most: usize,
+    /// The length of `raw` after [`compact`](Self::compact), if it has removed comments and blocks
+    /// without data since the last event.
+    compacted: usize,
     /// The number of bytes so far.
     offset: u64,
-}
-
-impl Default for KeptEvents {
-    fn default() -> Self {
-        Self {
-            raw: BytesMut::new(),
-            most: SHORTEST,
-            offset: 0,
-        }
-    }
 }
 
 impl KeptEvents {
@@ -188,7 +178,7 @@ impl KeptEvents {
         let length = usize::try_from(end.saturating_sub(self.offset))
             .map_or(chunk.len(), |length| length.min(chunk.len()));
         self.offset += length as u64;
-        self.most = SHORTEST;
+        self.compacted = 0;
         let rest = chunk.split_to(length);
         if self.raw.is_empty() {
             return lines(&rest);
@@ -208,7 +198,7 @@ impl KeptEvents {
     /// only comments can't fill the memory: the decoder limits lines and events only. Runs again
     /// once the bytes have doubled, so that each byte is scanned a few times at most.
     fn compact(&mut self) {
-        if self.raw.len() < self.most {
+        if self.raw.len() < SHORTEST.max(2 * self.compacted) {
             return;
         }
         // Keeps the last line end, which may be half of a CR LF.
@@ -218,7 +208,7 @@ impl KeptEvents {
         let open = self.raw.split();
         self.raw = open_block(&whole);
         self.raw.extend_from_slice(&open);
-        self.most = SHORTEST.max(2 * self.raw.len());
+        self.compacted = self.raw.len();
     }
 
     /// Returns the event that ends with the stream, without its blank line.
