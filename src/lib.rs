@@ -170,6 +170,11 @@ pub mod internal {
         pub use crate::sse::framed::{Framed, Framing};
         pub use crate::sse::lines::LineDecoder;
     }
+    /// The counters of work in debug builds, for tests.
+    #[cfg(debug_assertions)]
+    pub mod work {
+        pub use crate::work::BYTES_FRAMED;
+    }
     pub mod record {
         pub use crate::session::record::*;
     }

@@ -1,5 +1,5 @@
-//! Counts work, for unit tests that check that work is linear. Outside of unit tests it counts
-//! nothing.
+//! Counts work, for tests that check that work is linear, or done once. Builds without debug
+//! assertions count nothing.
 
 /// Defines functions that add to a counter of this thread, and the counters. A test replaces a
 /// counter by 0 to read it.
@@ -25,6 +25,22 @@ macro_rules! counters {
             }
         }
     };
+}
+
+/// Adds bytes that a decoder has divided into events. Counts in all debug builds, since tests of
+/// other crates read the counter.
+#[inline(always)]
+pub(crate) fn bytes_framed(amount: usize) {
+    #[cfg(debug_assertions)]
+    BYTES_FRAMED.set(BYTES_FRAMED.get() + amount);
+    #[cfg(not(debug_assertions))]
+    let _ = amount;
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// The bytes that decoders of this thread have divided into events, in debug builds.
+    pub static BYTES_FRAMED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 counters! {

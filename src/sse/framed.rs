@@ -2,7 +2,7 @@
 
 use super::decoder::{DecodeError, Decoder, Event};
 use super::{ArrayDecoder, LineDecoder};
-use crate::Limits;
+use crate::{Limits, work};
 
 /// How a stream is divided into events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,11 +43,14 @@ impl Framed {
         &'a mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'a>>, DecodeError> {
-        match self {
+        let before = input.len();
+        let next = match self {
             Self::Events(decoder) => decoder.next_event(input),
             Self::Lines(decoder) => decoder.next_event(input),
             Self::Array(decoder) => decoder.next_event(input),
-        }
+        };
+        work::bytes_framed(before - input.len());
+        next
     }
 
     /// Ends the stream; see [`Decoder::finish`].

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 
@@ -39,12 +39,13 @@ impl Body {
     }
 
     /// Creates a body of bytes that a stream brings. They are sent in chunks.
-    pub fn stream<S, E>(stream: S) -> Self
+    pub fn stream<S, T, E>(stream: S) -> Self
     where
-        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        S: Stream<Item = Result<T, E>> + Send + 'static,
+        T: Into<Bytes> + 'static,
         E: Into<BodyError> + 'static,
     {
-        Self::wrap(StreamBody::new(BodyFrames(Box::pin(stream))))
+        Self::wrap(BodyOfStream(Box::pin(stream)))
     }
 
     /// Wraps another body, for example that of a request that is passed on.
@@ -144,17 +145,22 @@ impl hyper::body::Body for Body {
     }
 }
 
-/// A stream of bytes as a stream of frames.
-struct BodyFrames<S>(Pin<Box<S>>);
+/// A body of the bytes of a stream.
+struct BodyOfStream<S>(Pin<Box<S>>);
 
-impl<S, E> Stream for BodyFrames<S>
+impl<S, T, E> hyper::body::Body for BodyOfStream<S>
 where
-    S: Stream<Item = Result<Bytes, E>>,
+    S: Stream<Item = Result<T, E>>,
+    T: Into<Bytes>,
 {
-    type Item = Result<Frame<Bytes>, E>;
+    type Data = Bytes;
+    type Error = E;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
         let next = self.get_mut().0.as_mut().poll_next(cx);
-        next.map(|item| item.map(|bytes| bytes.map(Frame::data)))
+        next.map(|item| item.map(|part| part.map(|part| Frame::data(part.into()))))
     }
 }

@@ -337,19 +337,15 @@ fn prometheus_text(metrics: &str) -> String {
 /// Connects to the upstreams of all routes and their fallbacks, each once. Returns a line for each.
 async fn reach(proxy: &Proxy) -> String {
     let mut clients: Vec<&Client> = Vec::new();
-    for route in std::iter::once(&proxy.base).chain(&proxy.routes) {
-        let origin = |client: &Client| {
-            (
-                client.upstream().is_https(),
-                client.upstream().authority().to_owned(),
-            )
-        };
-        for client in std::iter::once(&route.client)
-            .chain(route.fallbacks.iter().map(|fallback| &fallback.client))
-        {
-            if !clients.iter().any(|known| origin(known) == origin(client)) {
-                clients.push(client);
-            }
+    let origin = |client: &Client| {
+        (
+            client.upstream().is_https(),
+            client.upstream().authority().to_owned(),
+        )
+    };
+    for client in proxy.routes.clients() {
+        if !clients.iter().any(|known| origin(known) == origin(client)) {
+            clients.push(client);
         }
     }
     let (places, due) = (

@@ -1,6 +1,5 @@
 //! Reports in the log and in the metrics when certificates expire.
 
-use std::iter::once;
 use std::time::SystemTime;
 
 use super::Proxy;
@@ -15,14 +14,13 @@ pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
         reason = "the proxy does I/O: certificates are compared with the clock"
     )]
     let now = SystemTime::now();
-    let routes = once(&proxy.base).chain(&proxy.routes);
-    let clients = routes.flat_map(|route| {
-        once(&route.client).chain(route.fallbacks.iter().map(|fallback| &fallback.client))
-    });
     let server = tls.map(ServerTls::expiry);
     let mut expiries: Vec<&Expiry> = Vec::new();
     // Most upstreams share the same files, so each expiry is listed once.
-    for expiry in server.iter().chain(clients.flat_map(Client::expiries)) {
+    for expiry in server
+        .iter()
+        .chain(proxy.routes.clients().flat_map(Client::expiries))
+    {
         if !expiries.contains(&expiry) {
             expiries.push(expiry);
         }

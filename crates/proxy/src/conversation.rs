@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::BodyStream;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -28,7 +27,7 @@ use super::content::Content;
 use super::encoding::{self, DecodedBody};
 use super::error_redactor::{ErrorRedactor, RedactedBody};
 use super::fallback::without_foreign_headers;
-use super::frames::{AbortOnLoss, AnswerStream, Frames, Source};
+use super::frames::{Frames, Source};
 use super::kept::StopOnDrop;
 use super::refusal::{RetryAdvice, unreachable};
 use super::rest_call::{RestCall, lost, rejected};
@@ -144,7 +143,7 @@ impl Conversation {
             .then(|| Arc::clone(&self.caller.exchange));
         let body = RedactedBody::new(body, self.caller.error_redactor(Some(framing)));
         Frames {
-            source: Source::Body(BodyStream::new(body)),
+            source: Source::Body(body),
             tap: self.caller.proxy.shared.tap.clone(),
             waiting,
         }
@@ -341,7 +340,7 @@ impl Conversation {
     /// Resumes an answer from its logged events. Never reattaches to the upstream after the last
     /// logged event: after a seam the upstream does not know that event, and would send other bytes
     /// than those in the log.
-    pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl AnswerStream {
+    pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> ObservedStream {
         let log = Frames {
             source: Source::Log(events.into_iter()),
             tap: None,
@@ -359,7 +358,7 @@ impl Conversation {
         relay: Relay,
         framing: Framing,
         cut: Stopped,
-    ) -> impl AnswerStream {
+    ) -> ObservedStream {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (dialect, answer) = (self.caller.request.dialect, self.caller.exchange.answer());
@@ -388,13 +387,8 @@ impl Conversation {
                 }
                 observing.observed(output);
             });
-        let stream =
-            ObservedStream::new(stitch, cut, (answer, content), (dialect, framing), &limits);
-        AbortOnLoss {
-            stream,
-            is_lost,
-            _kept: kept,
-        }
+        let (answer, source) = ((answer, content), (dialect, framing));
+        ObservedStream::new((stitch, is_lost), cut, answer, source, kept, &limits)
     }
 
     /// Returns the framing of a stream of a media type. `None`: the request asks for no stream, or

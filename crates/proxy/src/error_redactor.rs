@@ -6,6 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
+use memchr::memmem::rfind;
+use memchr::memrchr;
 
 use super::redactor::Redactor;
 use super::upstream::SHORTEST_KEY;
@@ -35,8 +37,9 @@ fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
     found
 }
 
-/// Removes a key from errors. Releases a stream block by block, each when it is complete, and any
-/// other body at its end.
+/// Removes a key from errors. Releases a stream in whole blocks, each when it is complete, and any
+/// other body at its end. Decodes only blocks with the key, since the reader of the stream decodes
+/// all of them.
 pub(super) struct ErrorRedactor {
     key: String,
     redactor: Redactor,
@@ -48,7 +51,7 @@ pub(super) struct ErrorRedactor {
     /// The withheld bytes of an incomplete block or body: they may contain half of a key, or half
     /// of an error.
     waiting: BytesMut,
-    /// The number of released bytes, counted before any key was removed.
+    /// The number of bytes that the decoder has taken and that were released.
     left: u64,
     /// The body can't be parsed any further, so the key is removed from all of its text.
     is_unread: bool,
@@ -76,17 +79,60 @@ impl ErrorRedactor {
     }
 
     /// Adds bytes, and returns the complete blocks.
-    fn push(&mut self, bytes: &[u8]) -> Bytes {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Bytes {
         if self.is_unread {
             return self.redactor.push(bytes).into();
         }
+        let before = self.waiting.len();
         self.waiting.extend_from_slice(bytes);
-        let (mut input, mut out) = (bytes, BytesMut::new());
+        let mut out = match &self.decoder {
+            None => BytesMut::new(),
+            // Only a decoder finds the ends of an array's elements.
+            Some(Framed::Array(_)) => self.decode(bytes),
+            Some(_) => {
+                let open = self.waiting.split_off(self.end_of_blocks(before));
+                let blocks = match self.redactor.finds(&self.waiting) {
+                    false => std::mem::take(&mut self.waiting),
+                    true => self.decode(&self.waiting.clone()),
+                };
+                self.waiting.unsplit(open);
+                blocks
+            }
+        };
+        // A block without an end must not fill the memory. Half of a key may be in the withheld bytes,
+        // so from here on the key is removed from every byte.
+        self.is_unread |= self.waiting.len() > self.most;
+        if self.is_unread {
+            let waiting = std::mem::take(&mut self.waiting);
+            out.extend_from_slice(&self.redactor.push(&waiting));
+        }
+        out.freeze()
+    }
+
+    /// Returns the offset in the withheld bytes after the last complete block. `before`: the length
+    /// of the bytes that were withheld before the last ones, and end no block.
+    fn end_of_blocks(&self, before: usize) -> usize {
+        // The longest end has three bytes.
+        let from = before.saturating_sub(2);
+        let tail = self.waiting.get(from..).unwrap_or_default();
+        let end = match &self.decoder {
+            Some(Framed::Lines(_)) => memrchr(b'\n', tail).map(|at| at + 1),
+            _ => [&b"\n\n"[..], b"\r\r", b"\n\r\n"]
+                .into_iter()
+                .filter_map(|end| rfind(tail, end).map(|at| at + end.len()))
+                .max(),
+        };
+        end.map_or(0, |end| from + end)
+    }
+
+    /// Decodes the last withheld bytes, and returns the complete blocks without the key in errors.
+    fn decode(&mut self, mut input: &[u8]) -> BytesMut {
+        let mut out = BytesMut::new();
         while let Some(decoder) = &mut self.decoder {
             match decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
                     let block = take(&mut self.waiting, &mut self.left, event.range.end);
-                    // Most blocks don't have the key, so the search comes before the parser.
+                    // Other blocks don't have the key, so the search comes before the parser.
                     let masked = self.redactor.whole(&block);
                     let reader = || self.dialect.wire().reader();
                     let is_error = || has_error(|on| reader().read(&event.event, &event.data, on));
@@ -106,19 +152,12 @@ impl ErrorRedactor {
                 }
             }
         }
-        // A block without an end must not fill the memory. Half of a key may be in the withheld bytes,
-        // so from here on the key is removed from every byte.
-        self.is_unread |= self.waiting.len() > self.most;
-        if self.is_unread {
-            let waiting = std::mem::take(&mut self.waiting);
-            out.extend_from_slice(&self.redactor.push(&waiting));
-        }
-        out.freeze()
+        out
     }
 
     /// Returns the withheld bytes. An incomplete block of a stream may be part of an error, so the
     /// key is removed from it without parsing.
-    fn finish(&mut self) -> Bytes {
+    pub(super) fn finish(&mut self) -> Bytes {
         let waiting = std::mem::take(&mut self.waiting);
         if self.is_unread || self.decoder.is_some() {
             return self.redactor.whole(&waiting).into();
@@ -212,6 +251,80 @@ where
             SizeHint::default()
         } else {
             self.body.size_hint()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use restitch::internal::work::BYTES_FRAMED;
+
+    use super::*;
+
+    const KEY: &str = "sk-operator";
+    const SAID: &str = r#"{"choices":[{"index":0,"delta":{"content":"a sk-operator b"}}]}"#;
+    const ERROR: &str = r#"{"error":{"message":"bad sk-operator"}}"#;
+
+    fn redactor(framing: Framing) -> ErrorRedactor {
+        ErrorRedactor::new(KEY, Dialect::Chat, Some(framing), &Limits::default()).unwrap()
+    }
+
+    fn passed(framing: Framing, chunks: &[&[u8]]) -> String {
+        let mut redactor = redactor(framing);
+        let mut out: Vec<_> = chunks.iter().map(|chunk| redactor.push(chunk)).collect();
+        out.push(redactor.finish());
+        String::from_utf8(out.concat()).unwrap()
+    }
+
+    #[test]
+    fn only_errors_lose_the_key_however_they_are_chunked() {
+        let events = |end: &str| {
+            let (said, error) = (format!("data: {SAID}"), format!("data: {ERROR}"));
+            let blocks = [":sk-operator", "event: x", &said, &error, &said, &error];
+            blocks.map(|block| format!("{block}{end}{end}")).concat()
+        };
+        for (framing, stream) in [
+            (Framing::Events, events("\n")),
+            (Framing::Events, events("\r")),
+            (Framing::Events, events("\r\n")),
+            (
+                Framing::Lines,
+                format!("{SAID}\n{ERROR}\n{SAID}\r\n{ERROR}\n"),
+            ),
+            (Framing::Array, format!("[{SAID},\n{ERROR},{SAID},{ERROR}]")),
+        ] {
+            let expected = stream.replace("bad sk-operator", "bad [key]");
+            let bytes = stream.as_bytes();
+            assert_eq!(passed(framing, &[bytes]), expected);
+            let single: Vec<_> = bytes.chunks(1).collect();
+            assert_eq!(passed(framing, &single), expected);
+            for at in 0..bytes.len() {
+                let halves = [&bytes[..at], &bytes[at..]];
+                assert_eq!(passed(framing, &halves), expected, "{framing:?} at {at}");
+            }
+        }
+    }
+
+    /// The relay decodes all blocks, and must get each without a delay.
+    #[test]
+    fn a_complete_block_leaves_immediately_and_is_decoded_only_if_it_has_the_key() {
+        let event = |data: &str, end: &str| format!("data: {data}{end}{end}");
+        for (framing, block, keyed) in [
+            (Framing::Events, event("{}", "\n"), event(ERROR, "\n")),
+            (Framing::Events, event("{}", "\r"), event(ERROR, "\r")),
+            (Framing::Events, event("{}", "\r\n"), event(ERROR, "\r\n")),
+            (Framing::Lines, "{}\n".to_owned(), format!("{ERROR}\n")),
+        ] {
+            for at in 0..block.len() {
+                let mut redactor = redactor(framing);
+                BYTES_FRAMED.set(0);
+                let (start, rest) = block.as_bytes().split_at(at);
+                let out = [redactor.push(start), redactor.push(rest)].concat();
+                assert_eq!(out, block.as_bytes(), "{block:?} at {at}");
+                assert_eq!(BYTES_FRAMED.get(), 0);
+                redactor.push(keyed.as_bytes());
+                assert_eq!(BYTES_FRAMED.get(), keyed.len());
+            }
         }
     }
 }

@@ -79,7 +79,7 @@ pub use tls::ServerTls;
 pub use upstream::RequestDirectives;
 
 use access::Access;
-use route::Route;
+use route::{Route, Routes};
 use setup::Setup;
 use shared::Shared;
 
@@ -90,7 +90,7 @@ use restitch::internal::relay::{Output, TransportEnd};
 use restitch::provider::capability::{Capability, Table};
 use restitch::session::Prompt;
 use restitch::shape::{RootKind, Shape};
-use restitch_http::{Client, Upstream};
+use restitch_http::Upstream;
 
 /// A proxy in front of one upstream.
 ///
@@ -110,10 +110,7 @@ use restitch_http::{Client, Upstream};
 /// ```
 #[derive(Clone)]
 pub struct Proxy {
-    /// The route of requests that no other route matches.
-    base: Arc<Route>,
-    /// The configured routes. The first one that matches a request answers it.
-    routes: Vec<Arc<Route>>,
+    routes: Routes,
     access: Access,
     limits: Limits,
     policy: RequestPolicy,
@@ -161,15 +158,17 @@ impl Proxy {
         let mut setup = Setup::new(&config, variable);
         let (limits, own) = (config.all_limits(), &config.proxy);
         let base = Route::new(setup.client()?, limits.clone(), own);
-        let mut routes = Vec::with_capacity(config.routes.len());
+        let mut configured = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
             let (client, fallbacks) = setup.route(route)?;
-            routes.push(Arc::new(base.with(route.clone(), client, fallbacks)));
+            configured.push(Arc::new(base.with(route.clone(), client, fallbacks)));
         }
         Ok(Self {
             shared: Shared::new(&limits, own.log_content),
-            base: Arc::new(base),
-            routes,
+            routes: Routes {
+                base: Arc::new(base),
+                configured,
+            },
             access: setup.access()?,
             limits,
             policy: RequestPolicy {
@@ -189,7 +188,7 @@ impl Proxy {
 
     /// Returns the upstream of requests that no route matches.
     pub fn upstream(&self) -> &Upstream {
-        self.base.client.upstream()
+        self.routes.base.client.upstream()
     }
 
     /// Sets the function that reads the configuration again; see [`Reloader`]. Default: none.
@@ -262,30 +261,14 @@ impl Proxy {
     /// Returns the longest time for which the operator's settings keep answers without a request to
     /// keep them.
     fn longest_keep(&self) -> Duration {
-        let of_routes = self
-            .routes
-            .iter()
-            .filter_map(|route| route.config.keep)
-            .max()
-            .unwrap_or_default();
-        self.config.proxy.keep.max(of_routes).into()
+        let own = Duration::from(self.config.proxy.keep);
+        own.max(self.routes.longest_keep())
     }
 
-    /// Returns the same proxy with upstream connections of its own. Routes to one upstream share
-    /// theirs.
+    /// Returns the same proxy with upstream connections of its own.
     fn apart(&self) -> Self {
         let mut apart = self.clone();
-        let mut clients: Vec<Client> = Vec::new();
-        for route in std::iter::once(&mut apart.base).chain(&mut apart.routes) {
-            for client in Arc::make_mut(route).clients() {
-                let known = clients
-                    .iter()
-                    .find(|known| known.upstream() == client.upstream())
-                    .cloned();
-                *client = known.unwrap_or_else(|| client.apart());
-                clients.push(client.clone());
-            }
-        }
+        apart.routes.part();
         apart
     }
 
@@ -327,7 +310,7 @@ impl Proxy {
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxy")
-            .field("base", &self.base)
+            .field("base", &self.routes.base)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

@@ -36,6 +36,13 @@ impl Redactor {
         std::mem::take(&mut self.pending)
     }
 
+    /// Returns whether a whole text has the key.
+    pub(super) fn finds(&self, text: &[u8]) -> bool {
+        let key = self.key.as_bytes();
+        let is_key = |at| matches!(begins_with(&text[at..], key), FoundKey::Key(_));
+        (0..text.len()).any(is_key)
+    }
+
     /// Returns a whole text without the key.
     pub fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut whole = self.push(bytes);

@@ -1,11 +1,12 @@
 //! The routes of requests.
 
+use std::iter::once;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use http::request::Parts;
 
-use super::Proxy;
 use super::fallback::Fallback;
 use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
@@ -102,12 +103,15 @@ impl Route {
     }
 
     /// Returns the clients of all its upstreams.
-    pub(super) fn clients(&mut self) -> impl Iterator<Item = &mut Client> {
-        std::iter::once(&mut self.client).chain(
-            self.fallbacks
-                .iter_mut()
-                .map(|fallback| &mut fallback.client),
-        )
+    fn clients(&self) -> impl Iterator<Item = &Client> {
+        let fallbacks = self.fallbacks.iter();
+        once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
+    }
+
+    /// Returns the clients of all its upstreams, to be changed.
+    fn clients_mut(&mut self) -> impl Iterator<Item = &mut Client> {
+        let fallbacks = self.fallbacks.iter_mut();
+        once(&mut self.client).chain(fallbacks.map(|fallback| &mut fallback.client))
     }
 
     /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before
@@ -144,10 +148,46 @@ impl Route {
 /// The routes whose conditions on a request's head hold.
 pub(super) struct Candidates(Vec<Arc<Route>>);
 
-impl Proxy {
+/// The routes of a proxy.
+#[derive(Clone, Debug)]
+pub(super) struct Routes {
+    /// The route of requests that no other route matches.
+    pub(super) base: Arc<Route>,
+    /// The first one that matches a request answers it.
+    pub(super) configured: Vec<Arc<Route>>,
+}
+
+impl Routes {
+    /// Returns the clients of all upstreams.
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
+        let routes = once(&self.base).chain(&self.configured);
+        routes.flat_map(|route| route.clients())
+    }
+
+    /// Gives all routes connections of their own. Routes to one upstream share theirs.
+    pub(super) fn part(&mut self) {
+        let mut clients: Vec<Client> = Vec::new();
+        for route in once(&mut self.base).chain(&mut self.configured) {
+            for client in Arc::make_mut(route).clients_mut() {
+                let known = clients
+                    .iter()
+                    .find(|known| known.upstream() == client.upstream())
+                    .cloned();
+                *client = known.unwrap_or_else(|| client.apart());
+                clients.push(client.clone());
+            }
+        }
+    }
+
+    /// Returns the longest time for which a route keeps answers without a request to keep them.
+    pub(super) fn longest_keep(&self) -> Duration {
+        let times = self.configured.iter().filter_map(|route| route.config.keep);
+        times.max().unwrap_or_default().into()
+    }
+
     /// Returns the first route with a name.
-    pub(super) fn route_named(&self, name: &str) -> Option<Arc<Route>> {
-        self.routes
+    pub(super) fn named(&self, name: &str) -> Option<Arc<Route>> {
+        self.configured
             .iter()
             .chain([&self.base])
             .find(|route| route.config.name == name)
@@ -158,7 +198,7 @@ impl Proxy {
     /// the first one without conditions on the body.
     pub(super) fn candidates(&self, head: &Parts) -> Candidates {
         let mut candidates = Vec::new();
-        for route in &self.routes {
+        for route in &self.configured {
             let values = |name: &str| values(&head.headers, name);
             if route
                 .config
@@ -184,7 +224,7 @@ impl Candidates {
 
     /// Returns the first route that matches. `request`: the parsed body; `None` if the proxy does
     /// not read it.
-    pub(super) fn choose(&self, proxy: &Proxy, request: Option<&Request>) -> Arc<Route> {
+    pub(super) fn choose(&self, routes: &Routes, request: Option<&Request>) -> Arc<Route> {
         let asked = request.map(|request| Asked {
             model: &request.model,
             is_json: request.has_json_mode,
@@ -194,7 +234,7 @@ impl Candidates {
             .0
             .iter()
             .find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
-        Arc::clone(found.unwrap_or(&proxy.base))
+        Arc::clone(found.unwrap_or(&routes.base))
     }
 }
 

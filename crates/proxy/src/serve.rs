@@ -36,9 +36,7 @@ pub(super) async fn respond(
         return Response::new(Body::full("ok\n"));
     }
     let dialect = Dialect::of_path(one_slash(request.uri().path()));
-    let admitted = proxy
-        .access
-        .admit(proxy.base.client.upstream(), &mut request);
+    let admitted = proxy.access.admit(proxy.upstream(), &mut request);
     let is_passed_on = || {
         if asks_for_websocket(request.headers()) {
             Err(NO_WEBSOCKET)
@@ -109,7 +107,7 @@ async fn dispatch(
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
     // Routes may have conditions on the proxy's own headers, so these are removed only afterwards.
-    let candidates = proxy.candidates(&parts);
+    let candidates = proxy.routes.candidates(&parts);
     let repeat = proxy
         .shared
         .kept
@@ -132,7 +130,7 @@ async fn dispatch(
     let asks_keep = directives.asks_keep() && dialect.is_some();
     let unread = asks_keep.then(|| NotKept::of(&proxy, false));
     let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
-        let route = candidates.choose(&proxy, None);
+        let route = candidates.choose(&proxy.routes, None);
         // An empty body can be sent again if the upstream has just closed its connection.
         let body = if is_empty {
             Body::empty()
@@ -151,7 +149,7 @@ async fn dispatch(
     let body = match collected {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => {
-            let route = candidates.choose(&proxy, None);
+            let route = candidates.choose(&proxy.routes, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
             let response = passed_unread(
                 response,
@@ -171,7 +169,7 @@ async fn dispatch(
         return response;
     }
     let request = dialect.wire().parse(head.path(), &body);
-    let route = candidates.choose(&proxy, request.as_ref());
+    let route = candidates.choose(&proxy.routes, request.as_ref());
     let Some(request) =
         request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
@@ -260,7 +258,7 @@ pub(crate) async fn ask(
     dialect: Dialect,
     request: Request<Bytes>,
 ) -> Response<Body> {
-    let route = Arc::clone(&proxy.base);
+    let route = Arc::clone(&proxy.routes.base);
     let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {

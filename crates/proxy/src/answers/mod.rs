@@ -4,6 +4,7 @@
 //! handler appends here and never waits for a reader: no lock is held for longer than a copy takes.
 
 mod answer;
+mod client_events;
 mod observed_stream;
 mod stop;
 mod text;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub(super) use answer::{End, ListedAnswer};
+pub(super) use client_events::ClientChunk;
 pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
 pub(super) use text::{Added, Changes, Cursor};

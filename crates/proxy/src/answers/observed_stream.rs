@@ -1,112 +1,95 @@
-//! The stream of an answer that the page shows: reads the bytes for the client on their way, and
-//! lets the operator end the answer.
+//! The stream that a client gets: a stitched answer that the operator can end, and whose events the
+//! page, the log and the store may read.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use futures_core::Stream;
 
 use super::answer::ListedAnswer;
+use super::client_events::{ClientChunk, ClientEvents, TextReader};
 use super::stop::Stopped;
-use super::text::{Changes, TextReader};
 use crate::content::AnswerLog;
+use crate::conversation::CallError;
+use crate::kept::StopOnDrop;
 use restitch::Limits;
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
+use restitch::session::CallEnd;
 use restitch::stream::Stitch;
 
-/// A stitched stream that the page and the log may watch.
-pub(in super::super) struct ObservedStream<'a, E> {
-    stream: Stitch<'a, E>,
+/// A stitched stream that the page, the log and the store may read.
+pub(in super::super) struct ObservedStream {
+    stream: Stitch<'static, CallError>,
+    /// Set before the end of a stream whose answer is lost.
+    is_lost: Arc<AtomicBool>,
     /// The signal that the time to drain is over, and the limit to report then.
     cut: (Stopped, TimeLimit),
-    /// `None`: neither the page nor the log reads the answer.
-    watch: Option<Watch>,
-}
-
-struct Watch {
     /// The signal that the operator stops the answer.
     stopped: Stopped,
-    /// Set if the page or the log reads the text.
-    reading: Option<Reading>,
+    /// `None`: neither the page nor the log nor the store reads the answer.
+    events: Option<ClientEvents>,
+    /// Stops the upstream's kept stream when the client has left.
+    _kept: Option<StopOnDrop>,
 }
 
-/// Reads the text for the page, for the log, or for both.
-struct Reading {
-    reader: TextReader,
-    changes: Changes,
-    page: Option<Arc<ListedAnswer>>,
-    log: Option<AnswerLog>,
-}
-
-impl Reading {
-    fn read(&mut self, bytes: &[u8]) {
-        self.reader.read(bytes, &mut self.changes);
-        self.log.iter_mut().for_each(|log| log.add(&self.changes));
-        match &self.page {
-            Some(page) => page.add(&mut self.changes),
-            None => self.changes.clear(),
-        }
-    }
-}
-
-impl<'a, E> ObservedStream<'a, E> {
+impl ObservedStream {
     pub(in super::super) fn new(
-        stream: Stitch<'a, E>,
+        (stream, is_lost): (Stitch<'static, CallError>, Arc<AtomicBool>),
         cut: Stopped,
         (answer, log): (Option<Arc<ListedAnswer>>, Option<AnswerLog>),
         (dialect, framing): (Dialect, Framing),
+        kept: Option<StopOnDrop>,
         limits: &Limits,
     ) -> Self {
-        let stopped = answer.as_ref().map(|answer| answer.stopped());
+        let stopped = answer
+            .as_ref()
+            .map_or_else(Stopped::never, |answer| answer.stopped());
         let page = answer.filter(|answer| answer.keeps_text());
-        let reading = (page.is_some() || log.is_some()).then(|| {
-            let reader = TextReader::new(dialect, framing, limits);
-            Reading {
-                reader,
-                changes: Changes::default(),
-                page,
-                log,
-            }
-        });
-        let is_watched = stopped.is_some() || reading.is_some();
-        let watch = is_watched.then(|| Watch {
-            stopped: stopped.unwrap_or_else(Stopped::never),
-            reading,
-        });
+        let text = TextReader::new(dialect, page, log);
         Self {
             stream,
+            is_lost,
             cut: (cut, limits.server.drain()),
-            watch,
+            stopped,
+            events: text.map(|text| ClientEvents::new(framing, limits).read_by(text)),
+            _kept: kept,
         }
+    }
+
+    /// Divides the stream, which is an event stream and not read yet, into the events for the store.
+    pub(in super::super) fn kept(mut self, limits: &Limits) -> Self {
+        let new = || ClientEvents::new(Framing::Events, limits);
+        self.events.get_or_insert_with(new).keep();
+        self
     }
 }
 
-impl<E> Stream for ObservedStream<'_, E> {
-    type Item = Result<Bytes, E>;
+impl Stream for ObservedStream {
+    type Item = Result<ClientChunk, CallError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self {
-            stream,
-            cut: (cut, limit),
-            watch,
-        } = self.get_mut();
+        let this = self.get_mut();
+        let (cut, limit) = &mut this.cut;
         if cut.poll_once(cx) {
-            stream.stop_at(*limit);
+            this.stream.stop_at(*limit);
         }
-        let Some(watch) = watch else {
-            return Pin::new(stream).poll_next(cx);
-        };
-        if watch.stopped.poll_once(cx) {
-            stream.stop();
+        if this.stopped.poll_once(cx) {
+            this.stream.stop();
         }
-        let next = Pin::new(stream).poll_next(cx);
-        if let (Poll::Ready(Some(Ok(bytes))), Some(reading)) = (&next, &mut watch.reading) {
-            reading.read(bytes);
-        }
-        next
+        let next = ready!(Pin::new(&mut this.stream).poll_next(cx)).transpose()?;
+        Poll::Ready(match (next, &mut this.events) {
+            (Some(bytes), Some(events)) => Some(Ok(events.push(bytes))),
+            (Some(bytes), None) => Some(Ok(bytes.into())),
+            // The client's connection must break, too. The stream can't tell a lost answer from the
+            // last call, which may have ended without an error and without text.
+            (None, _) if this.is_lost.swap(false, Ordering::Relaxed) => {
+                Some(Err(CallError(CallEnd::Dropped)))
+            }
+            (None, events) => events.as_mut().and_then(ClientEvents::finish).map(Ok),
+        })
     }
 }

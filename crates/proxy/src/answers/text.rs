@@ -1,9 +1,7 @@
 //! The text of an answer as its client gets it, slot by slot, with the offsets of its seams.
 
-use restitch::Limits;
-use restitch::internal::wire::Framed;
-use restitch::internal::wire::{Framing, Reader, Slot, SlotKind};
-use restitch::provider::{Delta, Dialect};
+use restitch::internal::wire::{Slot, SlotKind};
+use restitch::provider::Delta;
 
 /// The texts of an answer. They only grow, until the list drops them or the answer begins again.
 #[derive(Debug, Default)]
@@ -241,42 +239,6 @@ impl ListedText {
     }
 }
 
-/// Extracts the texts from the bytes that a client gets.
-#[derive(Debug)]
-pub(super) struct TextReader {
-    decoder: Framed,
-    reader: Box<dyn Reader>,
-    /// The stream can't be decoded any further.
-    is_over: bool,
-}
-
-impl TextReader {
-    pub(super) fn new(dialect: Dialect, framing: Framing, limits: &Limits) -> Self {
-        Self {
-            decoder: Framed::new(framing, limits),
-            reader: dialect.wire().reader(),
-            is_over: false,
-        }
-    }
-
-    /// Reads bytes of a stream, and adds their changes of the texts.
-    pub(super) fn read(&mut self, mut input: &[u8], changes: &mut Changes) {
-        while !self.is_over {
-            match self.decoder.next_event(&mut input) {
-                Ok(Some(event)) => {
-                    self.reader
-                        .read(&event.event, &event.data, &mut |delta| changes.add(&delta));
-                }
-                Ok(None) => return,
-                Err(_) => {
-                    self.is_over = true;
-                    changes.list.push(TextChange::Unread);
-                }
-            }
-        }
-    }
-}
-
 /// Changes of an answer's texts, in their order. They are collected before the texts are locked.
 #[derive(Debug, Default)]
 pub(in super::super) struct Changes {
@@ -328,6 +290,11 @@ impl Changes {
             Delta::Restart => self.list.push(TextChange::Restart),
             _ => {}
         }
+    }
+
+    /// Notes that the rest of the stream can't be decoded.
+    pub(super) fn end_unread(&mut self) {
+        self.list.push(TextChange::Unread);
     }
 
     fn text(&mut self, slot: Slot, tool: Option<&str>, text: &str) {

@@ -9,7 +9,6 @@
 //! Only kept answers take this path: they continue when their client leaves. Other answers end with
 //! their client.
 
-mod blocks;
 mod caller;
 mod durable;
 mod follow;
@@ -36,6 +35,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::Instrument;
 
 use super::Proxy;
+use super::answers::{ClientChunk, ObservedStream};
 use super::conversation::CallError;
 use super::exchange::{Exchange, KeptLine};
 use super::metrics::{Metrics, Resume};
@@ -199,7 +199,7 @@ impl KeptAnswers {
     /// Writes an answer in a task of its own.
     fn spawn<S>(&self, pump: Pump, stream: S)
     where
-        S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
+        S: Stream<Item = Result<ClientChunk, CallError>> + Send + Unpin + 'static,
     {
         let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
         // Inserts before it spawns: the task removes the entry at its end, which comes before
@@ -252,16 +252,13 @@ impl Retention {
     /// Keeps the answer of `stream`, and writes it in a task of its own. Returns the client's body,
     /// and sets the headers that report the result. If the store has no room, the stream itself is
     /// the body.
-    pub(super) async fn start<S>(
+    pub(super) async fn start(
         self,
-        stream: S,
+        stream: ObservedStream,
         dialect: Dialect,
         headers: &mut HeaderMap,
         (limits, exchange): (&Limits, &Arc<Exchange>),
-    ) -> Body
-    where
-        S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
-    {
+    ) -> Body {
         let (id, writing) = match self.open().await {
             Ok(opened) => opened,
             Err(error) => {
@@ -295,7 +292,7 @@ impl Retention {
         };
         let line = KeptLine::new(Arc::clone(exchange));
         let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
-        answers.spawn(pump, stream);
+        answers.spawn(pump, stream.kept(limits));
         Body::stream(follow)
     }
 
@@ -446,7 +443,7 @@ mod tests {
     struct Silence;
 
     impl Stream for Silence {
-        type Item = Result<Bytes, CallError>;
+        type Item = Result<ClientChunk, CallError>;
 
         fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
             Poll::Pending

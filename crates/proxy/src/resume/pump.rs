@@ -10,12 +10,12 @@ use bytes::Bytes;
 use futures_core::Stream;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::blocks::Blocks;
 use super::caller::Credential;
 use super::follow::data;
 use super::live::{LeftError, LiveTail};
 use super::unread::CatchUpBudget;
 use super::{ActiveWriter, KeptAnswers, response_name};
+use crate::answers::ClientChunk;
 use crate::conversation::CallError;
 use crate::exchange::KeptLine;
 use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, WriterLease};
@@ -27,7 +27,6 @@ use restitch::Limits;
 pub(super) struct Pump {
     writer: Writer,
     last: Position,
-    blocks: Blocks,
     /// The credential that may look the answer up by its provider's id. `None` once the first event
     /// has been checked for that id.
     names: Option<Credential>,
@@ -76,7 +75,6 @@ impl Pump {
         Self {
             writer,
             last,
-            blocks: Blocks::new(limits),
             names: None,
             logged: VecDeque::new(),
             unread: CatchUpBudget::new(limits.keep.max_kept_answer_bytes),
@@ -117,7 +115,7 @@ impl Pump {
 
     pub(super) async fn run<S>(mut self, mut stream: S)
     where
-        S: Stream<Item = Result<Bytes, CallError>> + Unpin,
+        S: Stream<Item = Result<ClientChunk, CallError>> + Unpin,
     {
         let live = Arc::clone(&self.writer.live);
         let written = tokio::select! {
@@ -144,7 +142,7 @@ impl Pump {
 
     async fn write<S>(&mut self, stream: &mut S) -> Result<(), PumpStopped>
     where
-        S: Stream<Item = Result<Bytes, CallError>> + Unpin,
+        S: Stream<Item = Result<ClientChunk, CallError>> + Unpin,
     {
         let live = Arc::clone(&self.writer.live);
         let mut renewal = interval(RENEWAL);
@@ -265,35 +263,30 @@ impl Pump {
     }
 
     /// Returns the new events of a stream item, and the end of the answer if the item ends it.
-    fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> (Vec<Bytes>, Option<End>) {
-        match next {
-            Some(Ok(bytes)) => {
-                let (events, result) = self.blocks.push(&bytes);
-                let Some(events) = self.unlogged(events) else {
-                    tracing::warn!(
-                        "a kept answer cannot be gone on with: what was sent does not come out again"
-                    );
-                    return (Vec::new(), Some(End::Broken));
-                };
-                let Err(error) = result else {
-                    return (events, None);
-                };
-                let limit = error.kind.limit();
-                tracing::warn!(limit, "a kept answer breaks off at a limit");
-                (events, Some(End::Broken))
-            }
+    fn events_of(
+        &mut self,
+        next: Option<Result<ClientChunk, CallError>>,
+    ) -> (Vec<Bytes>, Option<End>) {
+        let chunk = match next {
+            Some(Ok(chunk)) => chunk,
             Some(Err(error)) => {
                 tracing::debug!(%error, "a kept answer broke off");
-                (Vec::new(), Some(End::Broken))
+                return (Vec::new(), Some(End::Broken));
             }
-            None => {
-                let last = self.blocks.finish().into_iter().collect();
-                match self.unlogged(last).filter(|_| self.logged.is_empty()) {
-                    Some(events) => (events, Some(End::Whole)),
-                    None => (Vec::new(), Some(End::Broken)),
-                }
-            }
-        }
+            None if self.logged.is_empty() => return (Vec::new(), Some(End::Whole)),
+            None => return (Vec::new(), Some(End::Broken)),
+        };
+        let Some(events) = self.unlogged(chunk.events) else {
+            tracing::warn!(
+                "a kept answer cannot be gone on with: what was sent does not come out again"
+            );
+            return (Vec::new(), Some(End::Broken));
+        };
+        let Some(limit) = chunk.limit else {
+            return (events, None);
+        };
+        tracing::warn!(limit, "a kept answer breaks off at a limit");
+        (events, Some(End::Broken))
     }
 
     /// Skips the logged events. `None`: the events differ from the logged ones.

@@ -163,8 +163,10 @@ impl TakeoverContext {
             _writing: taken.writing,
             live: Arc::new(LiveTail::after(taken.epoch, taken.last)),
         };
-        let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
-        self.answers.spawn(pump.after(taken.events), stream);
+        let limits = &self.proxy.limits;
+        let pump = Pump::new(writer, at, KeptLine::new(exchange), limits);
+        self.answers
+            .spawn(pump.after(taken.events), stream.kept(limits));
         Ok(())
     }
 
@@ -192,7 +194,8 @@ impl TakeoverContext {
         // name.
         let route = self
             .proxy
-            .route_named(&stored.route)
+            .routes
+            .named(&stored.route)
             .filter(|route| route.continues())
             .ok_or(NO_ROUTE)?;
         let parts = self.asked(&stored).ok_or(UNREADABLE)?;
