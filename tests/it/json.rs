@@ -234,8 +234,8 @@ fn utf_8_is_what_the_standard_library_says() {
 
 /// What the machine knows at every byte of a text is what the oracle finds by reading the prefix
 /// again.
-/// Compares the machine with a slow twin after each byte of a text, as far as the rows run, and
-/// after the last.
+/// Compares the machine with a slow twin after the bytes of a text that `rows` chooses, and after
+/// the last.
 fn check_every_byte(text: &[u8], rows: &mut Rows) {
     let shown = String::from_utf8_lossy(text);
     let mut machine = Machine::new(1024);

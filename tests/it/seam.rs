@@ -1,8 +1,8 @@
 //! The seam bench: how often a continuation is joined correctly, over documents of every kind, cut
 //! anywhere, and every continuation style.
 //!
-//! A test runs a tenth of its rows, and all of them with `RESTITCH_TABLES=whole`. With
-//! `RESTITCH_SEAM_ROWS=20` besides, there are twenty times as many.
+//! A test runs a tenth of its rows, and the whole table with `RESTITCH_TABLES=whole`.
+//! `RESTITCH_SEAM_ROWS=20` makes the table twenty times as long.
 
 mod bounds;
 mod calibration;

@@ -774,7 +774,7 @@ fn the_search_is_linear() {
             let text = text.repeat(times);
             allocation_counter::measure(|| drop(repair(&text, options))).bytes_total
         });
-        // Four times, and what a buffer that doubles has too much. Of a square it is sixteen times.
+        // Four times, and the spare room of buffers that double. Quadratic work has sixteen times.
         assert!(
             many <= 6 * few,
             "{text:?}: {few} bytes, and {many} for a text of four times the length"

@@ -1,11 +1,10 @@
-//! Which rows of a large table a test runs: a seeded tenth, or all of them.
+//! Chooses the rows of a large table that a test runs: a seeded tenth, or the whole table.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::Rng;
 
-/// The rows of a table that a test runs: one of every ten, or all of them where `RESTITCH_TABLES`
-/// is `whole`.
+/// A choice of rows: one of every ten, or every row where `RESTITCH_TABLES` is `whole`.
 ///
 /// A seed chooses them: `PROPTEST_RNG_SEED`, or a new one in each run. Leaving a row out must not
 /// change the rows after it, so a test makes the input of every row and asks here before it runs
@@ -49,7 +48,7 @@ impl Rows {
 
     fn seeded(table: &str, seed: u64) -> Self {
         Self {
-            // Tables of one size run different rows.
+            // Two tables with one seed run different rows.
             rng: Some(Rng::new(seed ^ Rng::of(table.as_bytes()).next())),
             at: 0,
             chosen: 0,
@@ -82,9 +81,8 @@ impl Rows {
         }
     }
 
-    /// Returns whether `found` of `rows` rows say that the whole table has more than `percent` of
-    /// them. Of the whole table that is a fact. A tenth says so where it would have as many by
-    /// chance once in a million runs.
+    /// Returns whether a whole table with `found` in `rows` rows has more than `percent` of them. A
+    /// tenth has more only where chance gives as many once in a million runs.
     pub fn exceeds(&self, found: usize, rows: usize, percent: f64) -> bool {
         let share = percent / 100.0;
         if self.is_whole() || share <= 0.0 || share >= 1.0 {
@@ -97,8 +95,7 @@ impl Rows {
 /// A tenth runs.
 const PART: usize = 10;
 
-/// Runs by hand draw new rows, and each tests some hundred rates: one run of ten thousand fails by
-/// chance.
+/// A run by hand draws new rows and tests some hundred rates: chance fails one run in ten thousand.
 const CHANCE: f64 = 1e-6;
 
 /// Returns how probable it is that at least `found` of `rows` rows have what `share` of all have.

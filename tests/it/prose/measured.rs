@@ -34,7 +34,7 @@ fn is_prose(text: &str) -> bool {
     document.push(text).is_ok() && document.is_prose()
 }
 
-/// Returns the cuts before which there is some text, and nothing of it is JSON.
+/// Returns the cuts that follow some text without JSON.
 fn cuts_in_prose(whole: &str) -> Vec<usize> {
     let mut document = Document::new(64);
     let mut delivered = 0;

@@ -98,8 +98,8 @@ pub(crate) struct Broken {
     pub(crate) is_cut: bool,
 }
 
-/// Breaks the documents, repairs them, and compares, as far as the rows run. With `keep`, the texts
-/// that were not restored are kept.
+/// Breaks the documents, repairs them, and compares, for the rows that `rows` chooses. With `keep`,
+/// the texts that were not restored are kept.
 pub(crate) fn measure(
     documents: &[(String, Source)],
     plan: &Plan,
@@ -121,7 +121,7 @@ pub(crate) fn measure(
     table
 }
 
-/// Breaks the documents as the plan says, as far as the rows run.
+/// Breaks the documents by the plan, for the rows that `rows` chooses.
 fn for_every_text(
     documents: &[(String, Source)],
     plan: &Plan,

@@ -51,7 +51,7 @@ pub(crate) struct Counts {
     by_style: BTreeMap<&'static str, usize>,
 }
 
-/// Runs at least `cuts` cuts of the documents of `seeds`, eight of each, as far as the rows run.
+/// Runs the chosen rows of at least `cuts` cuts of the documents of `seeds`, eight of each.
 pub(crate) fn measure(
     seeds: Range<u64>,
     cuts: usize,

@@ -115,8 +115,8 @@ pub(crate) fn lines() -> impl Iterator<Item = Line> {
     })
 }
 
-/// Runs every line at `cuts` cuts of each of the documents of `seeds`, as far as the rows run. One
-/// third of the fragments is a second row, cut again.
+/// Runs the chosen rows of every line at `cuts` cuts of each of the documents of `seeds`. One third
+/// of the fragments is a second row, cut again.
 pub(crate) fn for_every_row(
     seeds: std::ops::Range<u64>,
     cuts: usize,

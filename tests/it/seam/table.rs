@@ -64,8 +64,8 @@ pub(crate) enum Size {
     Merges(usize),
 }
 
-/// Runs the styles over the documents of `seeds`, as far as the rows run, through the engine and
-/// through each of the published rules.
+/// Runs the chosen rows of the styles over the documents of `seeds`, through the engine and through
+/// each of the published rules.
 pub(crate) fn measure(
     seeds: Range<u64>,
     size: Size,
