@@ -43,6 +43,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use restitch::repair::{RepairLevel, RepairOptions, repair_root};
+use restitch_testing::rows::Rows;
 
 use table::{Plan, Verdict};
 
@@ -141,7 +142,7 @@ fn print_table(arguments: &Arguments<'_>) {
         options: RepairOptions::new(level),
     };
     let shown = arguments.number("--show", 0) as usize;
-    let mut table = table::measure(&all, &plan, shown > 0);
+    let mut table = table::measure(&all, &plan, &mut Rows::whole(), shown > 0);
     table.misses.sort_by_key(|miss| {
         (
             miss.broken.kind,

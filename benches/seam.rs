@@ -74,6 +74,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group};
 use restitch::Limits;
 use restitch::splice::{Expect, Slot, Splice};
 use restitch_sim::style;
+use restitch_testing::rows::Rows;
 
 use join::join_within;
 use judge::Verdict;
@@ -247,7 +248,7 @@ fn main() {
         Some("table") => print_table(&arguments),
         Some("mix") => {
             let cuts = arguments.rows().unwrap_or(CUTS * DOCUMENTS as usize);
-            for (name, counts) in mix::measure_all(&arguments.seeds(), cuts) {
+            for (name, counts) in mix::measure_all(&arguments.seeds(), cuts, &mut Rows::whole()) {
                 print!("{}", counts.print(name));
             }
         }
@@ -297,7 +298,7 @@ fn print_table(arguments: &Arguments<'_>) {
         .map_or(Size::Documents(DOCUMENTS * times), Size::Merges);
     let seeds = arguments.seeds();
     println!("seeds from {}", seeds.start);
-    let (table, peers) = table::measure(seeds, size, CUTS);
+    let (table, peers) = table::measure(seeds, size, CUTS, &mut Rows::whole());
     for (_, row) in table.wrong.iter().filter(|(name, _)| arguments.has(name)) {
         println!("{row}");
     }
@@ -313,7 +314,8 @@ fn calibrate(arguments: &Arguments<'_>) {
     let limits = Limits::default().with_max_risk(0.5);
     let seeds = arguments.seeds();
     let mut pairs = Vec::new();
-    rows::for_every_row(seeds.start..seeds.start + DOCUMENTS, CUTS, |row| {
+    let documents = seeds.start..seeds.start + DOCUMENTS;
+    rows::for_every_row(documents, CUTS, &mut Rows::whole(), |row| {
         // Those styles have no right answer, or one that only a second call shows.
         if matches!(row.line.class, Class::Other | Class::EarlyEnd) {
             return;

@@ -10,6 +10,7 @@ use restitch::paths::Paths;
 use restitch::value::LiveValue;
 use restitch::{Document, Limits, Trailing};
 
+use restitch_testing::rows::Rows;
 use restitch_testing::tree::Tree;
 use restitch_testing::{Rng, at_least, corpus_documents, random_cuts};
 
@@ -418,9 +419,13 @@ fn equal_values_have_the_same_canonical_text() {
 #[test]
 fn a_late_sink_knows_what_it_lacks() {
     let mut rng = Rng::new(21);
+    let mut rows = Rows::of("late sinks");
     for _ in 0..100 {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
         for late in (0..=text.len()).filter(|&late| text.is_char_boundary(late)) {
+            if !rows.runs_next() {
+                continue;
+            }
             let (mut document, mut index) = (document(), ChildIndex::new(1000));
             document.push(&text[..late]).unwrap();
             for (at, c) in text[late..].char_indices() {

@@ -7,8 +7,9 @@ use restitch::Limits;
 use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
-use serde_json::{Value, json};
 
+use restitch_testing::chat::{self, DONE};
+use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, at_least, corpus_documents, corpus_rows, event_data, is_doubtful_end};
 
 const NOW: Duration = Duration::ZERO;
@@ -21,24 +22,17 @@ const OURS: [&str; 2] = [
 
 /// Returns a chat stream that has `text` and this end.
 fn stream(id: &str, text: &str, finish: &str, rng: &mut Rng) -> String {
-    let chunk = |delta: Value, finish: Value| {
-        let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
-        format!(
-            "data: {}\n\n",
-            json!({"id": id, "object": "chat.completion.chunk", "choices": choices})
-        )
-    };
-    let mut body = chunk(json!({"role": "assistant", "content": ""}), Value::Null);
+    let mut body = chat::role(id);
     let mut rest = text;
     while !rest.is_empty() {
         let length = (1 + rng.below(60)).min(rest.len());
         let end = (length..=rest.len())
             .find(|&at| rest.is_char_boundary(at))
             .unwrap();
-        body += &chunk(json!({"content": &rest[..end]}), Value::Null);
+        body += &chat::text(id, &rest[..end]);
         rest = &rest[end..];
     }
-    body + &chunk(json!({}), json!(finish)) + "data: [DONE]\n\n"
+    body + &chat::finish(id, finish) + DONE
 }
 
 /// Returns what the model writes when it is asked for the rest: the requested anchor, and the text
@@ -121,6 +115,7 @@ fn count_ends(behaviours: &[&'static str]) -> BTreeMap<&'static str, Ends> {
             .filter(|(_, text)| is_small_container(text)),
     );
     let mut rng = Rng::new(23);
+    let mut rows = Rows::of("chat streams");
     let mut table: BTreeMap<&str, Ends> = BTreeMap::new();
     for (name, document) in &documents {
         let document = document.trim();
@@ -128,7 +123,11 @@ fn count_ends(behaviours: &[&'static str]) -> BTreeMap<&'static str, Ends> {
             for _ in 0..4 {
                 let at = 1 + rng.below(document.len() - 1);
                 let cut = (at..).find(|&at| document.is_char_boundary(at)).unwrap();
-                let (text, status) = run(document, cut, behaviour, &mut rng);
+                let mut row = Rng::new(rng.next());
+                if !rows.runs_next() {
+                    continue;
+                }
+                let (text, status) = run(document, cut, behaviour, &mut row);
                 let is_doubtful = status == Status::Closed && is_doubtful_end(document, cut);
                 let place = match status {
                     _ if is_doubtful => 0,

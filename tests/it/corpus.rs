@@ -39,15 +39,14 @@ fn our_own_test_data_is_small_and_complete() {
             && grammar_files().len() >= 100
             && corpus_strings().len() >= 50
     );
+    let rows = corpus_rows("streams/index.jsonl");
     for file in corpus_files("streams/openai-chat") {
         let name = format!(
             "openai-chat/{}",
             file.file_name().unwrap().to_str().unwrap()
         );
         assert!(
-            corpus_rows("streams/index.jsonl")
-                .iter()
-                .any(|(_, row)| row["file"] == name),
+            rows.iter().any(|(_, row)| row["file"] == name),
             "{name} has no row"
         );
     }

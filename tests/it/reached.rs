@@ -7,22 +7,10 @@ use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::internal::wire::Dialect;
 use restitch::session::{CallEnd, Input, LimitReached, Outcome, Session, Status, StopReason};
+use restitch_testing::chat::{self, DONE};
 use serde_json::{Value, json};
 
 const NOW: Duration = Duration::ZERO;
-
-fn chunk(text: &str) -> String {
-    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
-    format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
-}
-
-fn finish() -> String {
-    let choice = json!({"index": 0, "delta": {}, "finish_reason": "length"});
-    format!(
-        "data: {}\n\ndata: [DONE]\n\n",
-        json!({"id": "a", "choices": [choice]})
-    )
-}
 
 /// Passes a first answer through a relay, in pieces. Returns what the client gets, and how it
 /// ended.
@@ -62,12 +50,9 @@ fn limit(outcome: &Outcome) -> Option<(&str, u64)> {
 /// The answer leaves to the byte, and a comment after it names the limit.
 #[test]
 fn a_first_stream_names_the_limit_that_it_has_reached() {
-    let cut = |text: &str| chunk(text) + &finish();
+    let cut = |text: &str| chat::text("a", text) + &chat::finish("a", "length") + DONE;
     let slots: String = (0..300)
-        .map(|n| {
-            let choice = json!({"index": n, "delta": {"content": "[1, "}, "finish_reason": null});
-            format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
-        })
+        .map(|n| chat::chunk("a", n, &json!({"content": "[1, "}), None))
         .collect();
     let long_event = "data: x\n".repeat(100) + "\n";
     let endless = ": c\n".repeat(1000);
@@ -80,13 +65,13 @@ fn a_first_stream_names_the_limit_that_it_has_reached() {
         ),
         (
             Limits::default().with_max_event_bytes(500),
-            chunk("[1, ") + &long_event,
+            chat::text("a", "[1, ") + &long_event,
             "max_event_bytes",
             500,
         ),
         (
             Limits::default().with_max_event_bytes(500),
-            chunk("[1, ") + &endless,
+            chat::text("a", "[1, ") + &endless,
             "max_event_bytes",
             500,
         ),
@@ -98,7 +83,7 @@ fn a_first_stream_names_the_limit_that_it_has_reached() {
         ),
         (
             Limits::default().with_max_text_bytes(20),
-            chunk("[1, ").repeat(6) + &finish(),
+            chat::text("a", "[1, ").repeat(6) + &chat::finish("a", "length") + DONE,
             "max_text_bytes",
             20,
         ),
@@ -107,7 +92,7 @@ fn a_first_stream_names_the_limit_that_it_has_reached() {
         // What was read before the limit may have ended the answer: the events below have none of
         // that.
         let answer = answer.replacen(
-            &finish(),
+            &(chat::finish("a", "length") + DONE),
             "",
             usize::from(answer.matches("[DONE]").count() > 1),
         );
@@ -303,9 +288,9 @@ fn prose_is_not_kept() {
     );
 
     let answer: String = (0..1000)
-        .map(|_| chunk("It was a dark and stormy night.\n"))
+        .map(|_| chat::text("a", "It was a dark and stormy night.\n"))
         .collect();
-    let answer = answer + &finish();
+    let answer = answer + &chat::finish("a", "length") + DONE;
     let (body, outcome) = relayed(&limits, &answer, 1000);
     assert!(body == answer && limit(&outcome).is_none());
 
@@ -346,11 +331,17 @@ fn a_text_that_is_too_long_is_not_continued() {
 
     // A relay ends the call as soon as the text is too long.
     let mut relay = Relay::new(limits);
-    relay.handle_bytes(NOW, chunk(&format!("[{}", "1, ".repeat(10))).into());
+    relay.handle_bytes(
+        NOW,
+        chat::text("a", &format!("[{}", "1, ".repeat(10))).into(),
+    );
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
     while !matches!(relay.poll_output(), Some(Output::Call { .. })) {}
     relay.handle_open(NOW);
-    relay.handle_bytes(NOW, chunk(&format!("[{}", "1, ".repeat(60))).into());
+    relay.handle_bytes(
+        NOW,
+        chat::text("a", &format!("[{}", "1, ".repeat(60))).into(),
+    );
     let done = std::iter::from_fn(|| relay.poll_output()).find_map(|output| match output {
         Output::Done { outcome, .. } => Some(outcome),
         _ => None,

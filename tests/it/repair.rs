@@ -25,6 +25,7 @@ mod token_mistakes;
 
 use restitch::repair::{RepairLevel, RepairOptions};
 
+use restitch_testing::rows::Rows;
 use restitch_testing::skipped;
 use table::{Plan, Verdict};
 
@@ -41,6 +42,7 @@ fn documents() -> Vec<(String, source::Source)> {
 fn documents_with_seeded_mistakes_are_restored() {
     let documents = documents();
     let mut misses = Vec::new();
+    let mut rows = Rows::of("texts with mistakes");
     for mistakes in 1..=3 {
         let seeds = documents::TUNING.start..documents::TUNING.start + 2;
         let plan = Plan {
@@ -49,7 +51,7 @@ fn documents_with_seeded_mistakes_are_restored() {
             kind: String::new(),
             options: RepairOptions::default(),
         };
-        let table = table::measure(&documents, &plan, true);
+        let table = table::measure(&documents, &plan, &mut rows, true);
         for miss in table
             .misses
             .iter()
@@ -63,7 +65,7 @@ fn documents_with_seeded_mistakes_are_restored() {
             documents.len(),
             table.print()
         );
-        misses.extend(bounds::misses(&table, mistakes));
+        misses.extend(bounds::misses(&table, &rows, mistakes));
     }
     assert!(misses.is_empty(), "{misses:#?}");
 }
@@ -83,15 +85,17 @@ fn recorded_documents_with_seeded_mistakes_are_restored() {
         kind: String::new(),
         options: RepairOptions::default(),
     };
-    let table = table::measure(&documents, &plan, true);
+    let mut rows = Rows::of("recorded documents with mistakes");
+    let table = table::measure(&documents, &plan, &mut rows, true);
     println!("covered: {} documents\n{}", documents.len(), table.print());
-    assert_eq!(bounds::recorded(&table), None);
+    assert_eq!(bounds::recorded(&table, &rows), None);
 }
 
 #[test]
 fn mistakes_of_the_level_syntax_need_no_guess() {
     let seeds = documents::TUNING.start..documents::TUNING.start + 1;
     let options = RepairOptions::new(RepairLevel::Syntax);
+    let mut rows = Rows::of("texts with mistakes of syntax");
     let table = table::measure(
         &documents(),
         &Plan {
@@ -100,10 +104,11 @@ fn mistakes_of_the_level_syntax_need_no_guess() {
             kind: String::new(),
             options,
         },
+        &mut rows,
         false,
     );
     println!("{}", table.print());
-    let misses = bounds::misses(&table, 1);
+    let misses = bounds::misses(&table, &rows, 1);
     assert!(misses.is_empty(), "{misses:#?}");
 }
 
@@ -116,7 +121,7 @@ fn every_kind_of_mistake_has_places_and_breaks_the_text() {
         kind: String::new(),
         options: RepairOptions::default(),
     };
-    let table = table::measure(&documents, &plan, false);
+    let table = table::measure(&documents, &plan, &mut Rows::whole(), false);
     for kind in mistake::kinds() {
         let (rows, valid) = table.of(kind.name);
         assert!(rows >= 6, "{}: {rows} texts", kind.name);

@@ -1,8 +1,8 @@
 //! The seam bench: how often a continuation is joined correctly, over documents of every kind, cut
 //! anywhere, and every continuation style.
 //!
-//! `RESTITCH_SEAM_ROWS=20 cargo test --release --all-features --test it -- seam --nocapture` prints
-//! the table of twenty times as many rows.
+//! A test runs a tenth of its rows, and the whole table with `RESTITCH_TABLES=whole`.
+//! `RESTITCH_SEAM_ROWS=20` makes the table twenty times as long.
 
 mod bounds;
 mod calibration;
@@ -27,6 +27,7 @@ use restitch_sim::style;
 
 use join::Outcome;
 use judge::Verdict;
+use restitch_testing::rows::Rows;
 use rows::{Class, for_every_row};
 use table::{Filter, Size, Table};
 
@@ -47,10 +48,12 @@ fn factor() -> u64 {
 
 #[test]
 fn continuations_are_joined_correctly() {
+    let mut rows = Rows::of("continuations");
     let (table, peers) = table::measure(
         documents::TUNING,
         Size::Documents(DOCUMENTS * factor()),
         CUTS,
+        &mut rows,
     );
     for (_, row) in &table.wrong {
         println!("{row}");
@@ -60,13 +63,13 @@ fn continuations_are_joined_correctly() {
         println!("{}", table.print_groups(name, Filter::default()));
     }
     println!("{} doubtful ends are given up", table.doubtful);
-    let misses = bounds::misses(&table, factor() > 1);
+    let misses = bounds::misses(&table, &rows, factor() > 1);
     assert!(misses.is_empty(), "{misses:#?}");
 }
 
 #[test]
 fn each_row_has_as_many_merges_as_are_asked_for() {
-    let (table, _) = table::measure(documents::REPORT, Size::Merges(30), 2);
+    let (table, _) = table::measure(documents::REPORT, Size::Merges(30), 2, &mut Rows::whole());
     for row in table::ROWS {
         let merges = table.sum(row.rows).rows;
         assert!((30..300).contains(&merges), "{}: {merges}", row.name);
@@ -75,7 +78,8 @@ fn each_row_has_as_many_merges_as_are_asked_for() {
 
 #[test]
 fn the_result_is_the_same_in_all_chunkings() {
-    for_every_row(1000..1000 + 12 * factor(), 3, |row| {
+    let mut rows = Rows::of("chunkings of continuations");
+    for_every_row(1000..1000 + 12 * factor(), 3, &mut rows, |row| {
         let outcomes = [1, 4, 16, usize::MAX].map(|chunk| {
             let outcome = row.join(chunk);
             // The number of pending bytes, and when text was emitted, is measured at the ends of
@@ -99,7 +103,8 @@ fn the_result_is_the_same_in_all_chunkings() {
 fn a_requested_retry_repairs_any_other_style() {
     let mut table = Table::default();
     let (mut skipped, mut shown) = (0, Vec::new());
-    for_every_row(2000..2000 + 30 * factor(), 4, |row| {
+    let mut rows = Rows::of("retries of continuations");
+    for_every_row(2000..2000 + 30 * factor(), 4, &mut rows, |row| {
         // Under an anchored expectation `exact` is `exact-unasked`.
         if row.line.expect == Expect::Exact {
             return;
@@ -156,7 +161,9 @@ fn a_requested_retry_repairs_any_other_style() {
                 .into_iter()
                 .find(|so_far| so_far.0 == class && so_far.1 == again)
                 .unwrap_or((class, again, 99.5, 0.0));
-            if right < least || cell.wrong > 0 && wrong > most {
+            if rows.exceeds(cell.rows - cell.right, cell.rows, 100.0 - least)
+                || rows.exceeds(cell.wrong, cell.rows, most)
+            {
                 missed.push(format!(
                     "{name}, cut again: {again}: right {right:.2} %, silently wrong {wrong:.3} %"
                 ));
@@ -183,7 +190,12 @@ const RETRIED_SO_FAR: [(Class, bool, f64, f64); 8] = [
 /// The mix of styles by frequency, each cut through a session until it is done.
 #[test]
 fn the_mix_is_joined_as_often_as_it_was() {
-    let runs = mix::measure_all(&documents::TUNING, MIXED_CUTS * factor() as usize);
+    let mut rows = Rows::of("mixed continuations");
+    let runs = mix::measure_all(
+        &documents::TUNING,
+        MIXED_CUTS * factor() as usize,
+        &mut rows,
+    );
     let mut missed = Vec::new();
     for (name, counts) in runs {
         print!("{}", counts.print(name));
@@ -196,7 +208,14 @@ fn the_mix_is_joined_as_often_as_it_was() {
         let (_, least, most, most_calls) = so_far.unwrap_or((name, 99.5, 0.05, 1.25));
         // A longer run has other cuts.
         let slack = if factor() > 1 { 1.0 } else { 0.005 };
-        if right < least - slack || silent > most + slack || calls > most_calls + slack {
+        // Calls are a mean: a tenth of the cuts says little about it.
+        if rows.exceeds(
+            counts.cuts - counts.right,
+            counts.cuts,
+            100.0 - least + slack,
+        ) || rows.exceeds(counts.silent, counts.cuts, most + slack)
+            || rows.is_whole() && calls > most_calls + slack
+        {
             missed.push(format!(
                 "{name}: right {right:.2} %, silent {silent:.3} %, {calls:.3} calls a cut"
             ));

@@ -765,9 +765,21 @@ fn a_schema_decides_between_guesses() {
     assert_eq!(&*parsed(text, &Expect::any()).json, inside);
 }
 
-/// Texts with many brackets that begin no root, or a root each.
+/// Texts with many brackets that begin no root, or a root each. An attempt allocates for the text
+/// that it reads, so the allocated bytes count the work.
 #[test]
 fn the_search_is_linear() {
+    let check = |text: &str, options: &RepairOptions| {
+        let [few, many] = [5_000, 20_000].map(|times| {
+            let text = text.repeat(times);
+            allocation_counter::measure(|| drop(repair(&text, options))).bytes_total
+        });
+        // Four times, and the spare room of buffers that double. Quadratic work has sixteen times.
+        assert!(
+            many <= 6 * few,
+            "{text:?}: {few} bytes, and {many} for a text of four times the length"
+        );
+    };
     let texts = [
         "{\"a\" :x:x [\n",
         "[[",
@@ -782,7 +794,7 @@ fn the_search_is_linear() {
     ];
     for text in texts {
         for level in [RepairLevel::Strict, RepairLevel::Syntax] {
-            repair(&text.repeat(100_000), &RepairOptions::new(level));
+            check(text, &RepairOptions::new(level));
         }
     }
     for text in [
@@ -793,7 +805,7 @@ fn the_search_is_linear() {
         "See {x} and [y]. ",
         "{\"a\": 1}\n",
     ] {
-        repair(&text.repeat(100_000), &RepairOptions::default());
+        check(text, &RepairOptions::default());
     }
 }
 

@@ -12,6 +12,7 @@ use restitch::splice::{
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
 use crate::json::INLINE;
+use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, at_least, is_doubtful_end, random_cuts};
 
 const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
@@ -199,8 +200,12 @@ fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
 #[test]
 fn anchored_continuations_give_the_document() {
     let mut table = Table::default();
+    let mut rows = Rows::of("anchored continuations");
     for_every_cut(20, |document, cut, anchor| {
         for (name, answers) in ANCHORED {
+            if !rows.runs_next() {
+                continue;
+            }
             // The complete document again is its own evidence: the anchor is not needed.
             let answers = answers(document, cut, anchor);
             // The complete repetition is pending while a restart is read, and that is limited.
@@ -222,18 +227,17 @@ fn anchored_continuations_give_the_document() {
     for (name, row) in &table.0 {
         // Of a document of a few values the whole may also be a rest that begins alike: it is asked
         // for again.
-        let failed = if *name == "the whole again" {
-            row.right / 200
-        } else {
-            0
-        };
+        let failed = if *name == "the whole again" { 0.5 } else { 0.0 };
         assert!(
-            row.failed <= failed && row.wrong == 0,
+            !rows.exceeds(row.failed, row.right, failed) && row.wrong == 0,
             "{name}: {} failed, {:?}",
             row.failed,
             row.examples
         );
-        assert!(row.right > row.ambiguous * 20, "{name}");
+        assert!(
+            row.right > 0 && !rows.exceeds(row.ambiguous, row.right, 5.0),
+            "{name}"
+        );
     }
 }
 
@@ -283,6 +287,7 @@ fn least() -> usize {
 #[test]
 fn exact_continuations_in_place_of_the_anchor() {
     let (mut table, mut periodic) = (Table::default(), Table::default());
+    let mut rows = Rows::of("exact continuations");
     for_every_cut(30, |document, cut, anchor| {
         let rest = document[cut..].to_owned();
         let sure = !looks_honoured(document, cut, anchor);
@@ -291,35 +296,24 @@ fn exact_continuations_in_place_of_the_anchor() {
         } else {
             &mut table
         };
-        for (name, expect) in [
-            ("exact, anchor asked", Expect::Anchor),
-            ("exact, nothing known", Expect::Any),
+        for (name, expect, answer) in [
+            ("exact, anchor asked", Expect::Anchor, rest.clone()),
+            ("exact, nothing known", Expect::Any, rest.clone()),
+            (
+                "exact, fenced",
+                Expect::Anchor,
+                format!("```json\n{rest}\n```"),
+            ),
+            (
+                "exact, prose after",
+                Expect::Anchor,
+                format!("{rest}\n\nDone."),
+            ),
         ] {
-            table.count(
-                name,
-                document,
-                cut,
-                std::slice::from_ref(&rest),
-                expect,
-                sure,
-            );
+            if rows.runs_next() {
+                table.count(name, document, cut, &[answer], expect, sure);
+            }
         }
-        table.count(
-            "exact, fenced",
-            document,
-            cut,
-            &[format!("```json\n{rest}\n```")],
-            Expect::Anchor,
-            sure,
-        );
-        table.count(
-            "exact, prose after",
-            document,
-            cut,
-            &[format!("{rest}\n\nDone.")],
-            Expect::Anchor,
-            sure,
-        );
     });
     table.print();
     periodic.print();
@@ -327,12 +321,12 @@ fn exact_continuations_in_place_of_the_anchor() {
         // Of the recorded documents: a list of numbers, cut between two that are the same.
         let known = at_least(0, 1);
         assert!(
-            row.wrong <= known && periodic.0[name].wrong == 0,
+            row.wrong <= known && periodic.0.get(name).is_none_or(|row| row.wrong == 0),
             "{name}: {:?}",
             row.examples
         );
         assert!(
-            row.right > least() * row.failed,
+            row.right > 0 && !rows.exceeds(row.failed, row.right, 100.0 / least() as f64),
             "{name}: {} right, {:?}",
             row.right,
             row.examples
@@ -400,11 +394,15 @@ fn repeating_rows_are_not_merged_by_accident() {
 #[test]
 fn refusals_never_change_the_document() {
     let mut table = Table::default();
+    let mut rows = Rows::of("refusals");
     let (documents, recorded) = all_documents(20_000);
     let mut total = 0;
     for (name, text) in &documents {
         for cut in cuts(text, 400, 20) {
             for (n, refusal) in REFUSALS.iter().enumerate() {
+                if !rows.runs_next() {
+                    continue;
+                }
                 for expect in [Expect::Anchor, Expect::Any] {
                     let mut slot = Slot::new(&Limits::default());
                     slot.push(&text[..cut]).unwrap();
@@ -489,6 +487,7 @@ fn splice_in(
 #[test]
 fn chunking_is_invisible() {
     let mut rng = Rng::new(2);
+    let mut rows = Rows::of("chunkings of fragments");
     let (documents, recorded) = all_documents(6_000);
     let mut total = 0;
     for (name, text) in &documents {
@@ -511,9 +510,12 @@ fn chunking_is_invisible() {
                     let expect = [Expect::Any, Expect::Anchor, Expect::Exact][rng.below(3)];
                     let limits =
                         Limits::default().with_max_pending_bytes([65536, 300, 40][rng.below(3)]);
+                    let random = random_cuts(fragment.len(), &mut rng);
+                    if !rows.runs_next() {
+                        continue;
+                    }
                     let whole = splice_in(&text[..cut], fragment, expect, &limits, &[]);
                     let bytewise: Vec<usize> = (1..fragment.len()).collect();
-                    let random = random_cuts(fragment.len(), &mut rng);
                     for cuts in [bytewise, random] {
                         let split = splice_in(&text[..cut], fragment, expect, &limits, &cuts);
                         let why = format!(
@@ -1212,8 +1214,12 @@ fn an_error_after_the_seam_is_reported_and_the_text_before_it_kept() {
 #[test]
 fn random_scripts_keep_every_promise() {
     let mut rng = Rng::new(31);
+    let mut rows = Rows::of("random scripts");
     for _ in 0..4000 {
         let input = random_input(&mut rng, &INLINE);
+        if !rows.runs_next() {
+            continue;
+        }
         println!("{}", String::from_utf8_lossy(&input)); // Shown if the body panics.
         fuzz_body(&input);
     }

@@ -14,11 +14,10 @@ use restitch::provider::Finish;
 use restitch::provider::capability::Table;
 use restitch::session::{CallEnd, GiveUp, SessionEvent, Status};
 use restitch::{Message, Retry, Stitch, StitchText, Stitcher, TextDelta};
+use restitch_testing::chat::{self, DONE};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_stream::{Stream, StreamExt};
-
-const DONE: &str = "data: [DONE]\n\n";
 
 /// A step of an upstream. After its last step the upstream ends.
 #[derive(Clone, Debug)]
@@ -210,13 +209,11 @@ async fn all(calls: &Calls, mut stream: Boxed<Bytes>) -> Vec<(u64, String)> {
 }
 
 fn chunk(text: &str) -> Step {
-    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
-    Send(format!("data: {chunk}\n\n"))
+    Send(chat::text("a", text))
 }
 
 fn finish(reason: &str) -> Step {
-    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
-    Send(format!("data: {chunk}\n\n{DONE}"))
+    Send(chat::finish("a", reason) + DONE)
 }
 
 fn comments(items: &[(u64, String)]) -> Vec<u64> {

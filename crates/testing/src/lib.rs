@@ -9,6 +9,8 @@
 
 pub mod answers;
 pub mod case_file;
+pub mod chat;
+pub mod rows;
 pub mod tree;
 pub mod wires;
 
@@ -41,6 +43,7 @@ pub fn silent() -> CallEnd {
 }
 
 /// A seeded generator (splitmix64): the same seed gives the same numbers.
+#[derive(Debug)]
 pub struct Rng(u64);
 
 impl Rng {

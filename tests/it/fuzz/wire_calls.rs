@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::continued::{Fault, check_form, read, relay, relayed};
 use restitch_testing::answers::answer;
+use restitch_testing::chat;
 use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
 
 pub(crate) fn check(input: &[u8]) {
@@ -155,7 +156,5 @@ fn piece(call: usize, arguments: &str, has_begun: bool) -> Value {
 }
 
 fn chunk(delta: &Value, reason: Option<&str>) -> String {
-    let chunk =
-        json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
-    format!("data: {chunk}\n\n")
+    chat::chunk("a", 0, delta, reason)
 }

@@ -34,6 +34,18 @@ fn is_prose(text: &str) -> bool {
     document.push(text).is_ok() && document.is_prose()
 }
 
+/// Returns the cuts that follow some text without JSON.
+fn cuts_in_prose(whole: &str) -> Vec<usize> {
+    let mut document = Document::new(64);
+    let mut delivered = 0;
+    let mut is_cut = |cut: usize| {
+        let is_read = document.push(&whole[delivered..cut]).is_ok();
+        delivered = cut;
+        is_read && document.is_prose() && is_long(&whole[..cut]) && cut < whole.len()
+    };
+    cuts(whole).filter(|&cut| is_cut(cut)).collect()
+}
+
 /// Other quotes and dashes, as models write them in place of those that they were given.
 fn retyped(text: &str) -> String {
     let plain = |c: char| match c {
@@ -131,7 +143,10 @@ const MODELS: [Model; 11] = [
 
 #[test]
 fn recorded_prose_is_joined_right_or_not_at_all() {
-    let texts = recorded();
+    let texts: Vec<_> = recorded()
+        .into_iter()
+        .map(|whole| (cuts_in_prose(&whole), whole))
+        .collect();
     let mut limits = Limits::default();
     limits.continuation.max_consecutive_failures = 1;
     println!(
@@ -140,10 +155,7 @@ fn recorded_prose_is_joined_right_or_not_at_all() {
     );
     for (name, model, joins_all) in MODELS {
         let (mut right, mut refused, mut wrong) = (0, 0, Vec::new());
-        for whole in &texts {
-            let is_cut =
-                |cut: usize| is_long(&whole[..cut]) && cut < whole.len() && is_prose(&whole[..cut]);
-            let places: Vec<usize> = cuts(whole).filter(|&cut| is_cut(cut)).collect();
+        for (places, whole) in &texts {
             let step = (places.len() / 3).max(1);
             for &cut in places.iter().step_by(step) {
                 let delivered = &whole[..cut];

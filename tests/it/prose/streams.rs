@@ -8,28 +8,19 @@ use restitch::session::{Outcome, Prose, Request, Status};
 use serde_json::{Value, json};
 
 use super::{LETTER, NOW, rest};
+use restitch_testing::chat::{self, DONE};
 use restitch_testing::event_data;
-
-const DONE: &str = "data: [DONE]\n\n";
 
 fn relay() -> Relay {
     Relay::new(Limits::default()).prose(Prose::Anchor)
 }
 
 fn chunk(choice: u32, text: &str) -> String {
-    let choices = json!([{"index": choice, "delta": {"content": text}, "finish_reason": null}]);
-    format!(
-        "data: {}\n\n",
-        json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
-    )
+    chat::chunk("a", choice, &json!({"content": text}), None)
 }
 
 fn finish(choice: u32, reason: &str) -> String {
-    let choices = json!([{"index": choice, "delta": {}, "finish_reason": reason}]);
-    format!(
-        "data: {}\n\n",
-        json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
-    )
+    chat::chunk("a", choice, &json!({}), Some(reason))
 }
 
 #[derive(Debug)]
@@ -390,11 +381,7 @@ fn arguments_after_prose_stay_json() {
         if begins {
             call["id"] = "c".into();
         }
-        let choices = json!([{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]);
-        format!(
-            "data: {}\n\n",
-            json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
-        )
+        chat::chunk("a", 0, &json!({"tool_calls": [call]}), None)
     };
     let first = chunk(0, &LETTER[..60]) + &call("", true) + &call("{\"city\": \"Os", false);
     for relay in [relay(), Relay::new(Limits::default())] {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text};
+use super::{DONE, Ended, NOW, Reply, chat, closed, dropped, event, finish, role, run_with, text};
 use restitch::Limits;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
@@ -166,9 +166,7 @@ fn a_call_that_begins_in_the_last_event_keeps_its_name() {
         vec![call(1, "{}"), call(0, &ARGUMENTS[..20])],
     ] {
         let delta = json!({"role": "assistant", "tool_calls": calls});
-        let first = event(
-            &json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]}),
-        ) + DONE;
+        let first = chat::chunk("a", 0, &delta, Some("length")) + DONE;
         let ended = run(Relay::new(Limits::default()), &[closed(first), rest()]);
         assert_eq!(
             (ended.arguments(0), ended.finishes()),
@@ -182,9 +180,7 @@ fn a_call_that_begins_in_the_last_event_keeps_its_name() {
 #[test]
 fn reasoning_in_the_last_event_leaves() {
     let delta = json!({"reasoning_content": "Two are left.", "content": "[1, "});
-    let first = event(
-        &json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]}),
-    ) + DONE;
+    let first = chat::chunk("a", 0, &delta, Some("length")) + DONE;
     let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
     let ended = run(Relay::new(Limits::default()), &[closed(first), rest]);
     assert_eq!(
@@ -222,11 +218,8 @@ fn members_of_the_last_event_that_nobody_knows_leave() {
 
 #[test]
 fn a_choice_that_never_began_is_not_made_up() {
-    let choice = |index: u32, content: &str| {
-        event(
-            &json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}),
-        )
-    };
+    let choice =
+        |index: u32, content: &str| chat::chunk("a", index, &json!({"content": content}), None);
     let first = choice(0, "[1, 2");
     let ended = run(
         Relay::new(Limits::default()).request(Vec::new(), 2),
@@ -660,9 +653,7 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
 #[test]
 fn each_choice_is_continued_in_turn() {
     let of = |choice: u32, content: &str, reason: Option<&str>| {
-        event(
-            &json!({"id": "a", "choices": [{"index": choice, "delta": {"content": content}, "finish_reason": reason}]}),
-        )
+        chat::chunk("a", choice, &json!({"content": content}), reason)
     };
     let documents = ["{\"a\": [1, 2, 3]}", "{\"b\": [4, 5, 6]}", "[7]"];
     let content = |ended: &Ended, choice: u32| {

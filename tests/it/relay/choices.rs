@@ -112,9 +112,7 @@ impl Choice {
 }
 
 fn chunk(index: usize, text: &str, reason: Option<&str>) -> String {
-    event(
-        &json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]}),
-    )
+    chat::chunk("a", index, &json!({"content": text}), reason)
 }
 
 fn choices(rng: &mut Rng) -> Vec<Choice> {

@@ -34,7 +34,7 @@ fn closed_body(text: &str) -> (String, Value, Outcome) {
 
 fn closed_stream(text: &str) -> (String, Value, Outcome) {
     let mut relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
-    let reply = closed(piece(text) + &finish("length") + DONE);
+    let reply = closed(super::text("a", text) + &finish("length") + DONE);
     let ended = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]);
     let chunks = ended.chunks();
     let report = chunks
@@ -47,7 +47,7 @@ fn closed_stream(text: &str) -> (String, Value, Outcome) {
 }
 
 fn finish(reason: &str) -> String {
-    event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+    chat::finish("a", reason)
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_closed_body_has_the_complete_part() {
 fn a_cut_answer_is_left_open_by_default() {
     let limits = || Limits::default().with_max_continuations(0);
     let text = r#"{"km": 51"#;
-    let reply = closed(piece(text) + &finish("length") + DONE);
+    let reply = closed(super::text("a", text) + &finish("length") + DONE);
     let ended = run_with(&mut Relay::new(limits()), &[reply], |body| {
         vec![body.to_vec()]
     });

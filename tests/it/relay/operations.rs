@@ -8,7 +8,7 @@ use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};
 use serde_json::json;
 
-use super::{NOW, event, role, text, tool};
+use super::{NOW, event, finish, role, text, tool};
 
 /// Takes the outputs. Returns what is asked for, and the status of an answer that has ended.
 fn take(relay: &mut Relay, body: &mut Vec<u8>) -> (Option<Request>, Option<Status>) {
@@ -150,8 +150,7 @@ fn silent_after(relay: &mut Relay, stream: &str) -> (String, Outcome, TransportE
 #[test]
 fn no_error_follows_an_end_that_has_passed() {
     let call = tool("a", "{\"a\": 1}", None);
-    let end =
-        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    let end = finish("a", "stop");
     for rest in ["data: [DONE]\n", "data: [DONE]\n\n", ""] {
         let mut relay = Relay::new(Limits::default());
         let stream = format!("{call}{end}{rest}");

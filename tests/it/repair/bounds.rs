@@ -1,6 +1,7 @@
 //! The rates that repair must reach, and those that it does not reach yet.
 
 use super::table::{Cell, Table, Verdict};
+use restitch_testing::rows::Rows;
 
 /// By the number of mistakes in a text, in percent: at least this many restored, at most this many
 /// other documents without a flag. They hold for the sum of the kinds that can be
@@ -32,12 +33,13 @@ const NOT_YET: [(&str, f64, f64); 2] = [
 ];
 
 /// Returns the rates of a table of texts with `mistakes` mistakes that are worse than their bounds.
-pub(crate) fn misses(table: &Table, mistakes: usize) -> Vec<String> {
+/// Of a tenth of the rows: the rates that the whole table can't have.
+pub(crate) fn misses(table: &Table, rows: &Rows, mistakes: usize) -> Vec<String> {
     let mut misses = Vec::new();
     let Some(&(_, restored, silent)) = BOUNDS.iter().find(|(count, ..)| *count == mistakes) else {
         return vec![format!("{mistakes} mistakes have no bound")];
     };
-    misses.extend(miss("all kinds", &table.sum(true), restored, silent));
+    misses.extend(miss("all kinds", &table.sum(true), rows, restored, silent));
     if mistakes > 1 {
         return misses;
     }
@@ -46,8 +48,8 @@ pub(crate) fn misses(table: &Table, mistakes: usize) -> Vec<String> {
         let (restored, silent) = known.map_or(EACH, |&(_, restored, silent)| {
             (restored - 0.005, silent + 0.005)
         });
-        misses.extend(miss(kind, &cell, restored, silent));
-        if known.is_some() && miss(kind, &cell, EACH.0, EACH.1).is_none() {
+        misses.extend(miss(kind, &cell, rows, restored, silent));
+        if rows.is_whole() && known.is_some() && miss(kind, &cell, rows, EACH.0, EACH.1).is_none() {
             misses.push(format!("{kind} reaches the bound: strike it off the list"));
         }
     }
@@ -55,22 +57,28 @@ pub(crate) fn misses(table: &Table, mistakes: usize) -> Vec<String> {
 }
 
 /// Returns whether the rates of a table of recorded documents are worse than their bound, and how.
-pub(crate) fn recorded(table: &Table) -> Option<String> {
+pub(crate) fn recorded(table: &Table, rows: &Rows) -> Option<String> {
     miss(
         "recorded documents",
         &table.sum(true),
+        rows,
         RECORDED.0,
         RECORDED.1,
     )
 }
 
-fn miss(name: &str, cell: &Cell, least: f64, most: f64) -> Option<String> {
+fn miss(name: &str, cell: &Cell, rows: &Rows, least: f64, most: f64) -> Option<String> {
     let (restored, silent) = (
         cell.percent(Verdict::Restored),
         cell.percent(Verdict::Silent),
     );
     let broken = cell.count(Verdict::Broken);
-    (restored < least || silent > most || broken > 0).then(|| {
+    let other = cell.rows() - cell.count(Verdict::Restored);
+    let is_worse = rows.exceeds(other, cell.rows(), 100.0 - least)
+        || rows.exceeds(cell.count(Verdict::Silent), cell.rows(), most)
+        || broken > 0
+        || rows.is_whole() && cell.rows() == 0;
+    is_worse.then(|| {
         format!("{name}: restored {restored:.2} % of {least:.2}, silent {silent:.3} % of {most:.3}, {broken} broken")
     })
 }

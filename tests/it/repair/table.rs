@@ -9,6 +9,7 @@ use restitch::repair::{RepairOptions, RepairStatus, RepairedRoot, repair_root, u
 use super::mistake::{Kind, Mistake, apply, kinds};
 use super::source::{Source, canonical, is_json};
 use restitch_testing::Rng;
+use restitch_testing::rows::Rows;
 
 /// What became of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,11 +98,16 @@ pub(crate) struct Broken {
     pub(crate) is_cut: bool,
 }
 
-/// Breaks the documents, repairs them, and compares. With `keep`, the texts that were not restored
-/// are kept.
-pub(crate) fn measure(documents: &[(String, Source)], plan: &Plan, keep: bool) -> Table {
+/// Breaks the documents, repairs them, and compares, for the rows that `rows` chooses. With `keep`,
+/// the texts that were not restored are kept.
+pub(crate) fn measure(
+    documents: &[(String, Source)],
+    plan: &Plan,
+    rows: &mut Rows,
+    keep: bool,
+) -> Table {
     let mut table = Table::default();
-    for_every_text(documents, plan, |broken| {
+    for_every_text(documents, plan, rows, |broken| {
         let (verdict, answer) = judge(&broken.text, &broken.truth, broken.is_cut, &plan.options);
         table.cells.entry(broken.kind).or_default().counts[verdict as usize] += 1;
         if keep && !matches!(verdict, Verdict::Restored | Verdict::StillValid) {
@@ -115,10 +121,11 @@ pub(crate) fn measure(documents: &[(String, Source)], plan: &Plan, keep: bool) -
     table
 }
 
-/// Breaks the documents as the plan says.
-pub(crate) fn for_every_text(
+/// Breaks the documents by the plan, for the rows that `rows` chooses.
+fn for_every_text(
     documents: &[(String, Source)],
     plan: &Plan,
+    rows: &mut Rows,
     mut on: impl FnMut(Broken),
 ) {
     let all: Vec<Kind> = kinds()
@@ -143,6 +150,9 @@ pub(crate) fn for_every_text(
                 let Some(mistakes) = make(source, kind, others, plan.mistakes, &mut rng) else {
                     continue;
                 };
+                if !rows.runs_next() {
+                    continue;
+                }
                 let is_plain = mistakes.iter().all(|mistake| mistake.truth.is_empty());
                 let truth = || {
                     apply(

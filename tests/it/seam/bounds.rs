@@ -1,6 +1,7 @@
 //! The rates that the engine must reach, and those that it does not reach yet.
 
 use super::table::{ROWS, Table};
+use restitch_testing::rows::Rows;
 
 /// The bounds of [`ROWS`], in percent: at least this many right, at most this many silently wrong.
 const BOUNDS: [(&str, f64, f64); 9] = [
@@ -29,8 +30,9 @@ const NOT_YET: [(&str, f64, f64); 6] = [
 /// A longer run has other rows: its rates may differ by this much.
 const SLACK: f64 = 0.5;
 
-/// Returns every rate that is worse than its bound, or than it was.
-pub(crate) fn misses(table: &Table, is_long: bool) -> Vec<String> {
+/// Returns every rate that is worse than its bound, or than it was. Of a tenth of the rows: every
+/// rate that the whole table can't have.
+pub(crate) fn misses(table: &Table, rows: &Rows, is_long: bool) -> Vec<String> {
     let mut misses = Vec::new();
     for row in &ROWS {
         let cell = table.sum(row.rows);
@@ -62,7 +64,9 @@ pub(crate) fn misses(table: &Table, is_long: bool) -> Vec<String> {
         if today.is_some() && reached {
             println!("    {name} is reached: strike it off the list");
         }
-        if right < least || wrong > most {
+        if rows.exceeds(cell.rows - cell.right, cell.rows, 100.0 - least)
+            || rows.exceeds(cell.wrong, cell.rows, most)
+        {
             misses.push(format!(
                 "{name}: right {right:.2} % of {least:.2}, silently wrong {wrong:.3} % of {most:.3}"
             ));

@@ -13,6 +13,7 @@ use super::retry::{Asked, Ended, run};
 use super::rows::{Class, cuts_of};
 use super::style::{ContinuationStyle, Cut, write};
 use restitch_testing::Rng;
+use restitch_testing::rows::Rows;
 
 /// How a model answers the further calls of one cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +51,19 @@ pub(crate) struct Counts {
     by_style: BTreeMap<&'static str, usize>,
 }
 
-/// Runs at least `cuts` cuts of the documents of `seeds`, eight of each.
+/// Runs the chosen rows of at least `cuts` cuts of the documents of `seeds`, eight of each.
 pub(crate) fn measure(
     seeds: Range<u64>,
     cuts: usize,
     retries: Retries,
     limits: &Limits,
     level: RepairLevel,
+    rows: &mut Rows,
 ) -> Counts {
     let mut counts = Counts::default();
+    let mut left_out = 0;
     for seed in seeds {
-        if counts.cuts >= cuts {
+        if counts.cuts + left_out >= cuts {
             break;
         }
         let sample = sample(seed);
@@ -77,6 +80,10 @@ pub(crate) fn measure(
                 before: None,
                 rng: Rng::new(rng.next()),
             };
+            if !rows.runs_next() {
+                left_out += 1;
+                continue;
+            }
             let delivered = &sample.text[..cut];
             let ended = run(limits, level, &sample.text, &truth, delivered, |asked| {
                 model.answer(asked)
@@ -227,10 +234,15 @@ impl Counts {
 
 /// Runs the three kinds of retries, and the first kind again: where only what was asked for is
 /// joined, and on two levels of repair.
-pub(crate) fn measure_all(seeds: &Range<u64>, cuts: usize) -> Vec<(&'static str, Counts)> {
+pub(crate) fn measure_all(
+    seeds: &Range<u64>,
+    cuts: usize,
+    rows: &mut Rows,
+) -> Vec<(&'static str, Counts)> {
     let limits = Limits::default();
     let strict = Limits::default().with_max_risk(0.0);
-    let run = |retries, limits, level| measure(seeds.clone(), cuts, retries, limits, level);
+    let mut run =
+        |retries, limits, level| measure(seeds.clone(), cuts, retries, limits, level, rows);
     let mut runs: Vec<_> = Retries::ALL
         .map(|(retries, name)| (name, run(retries, &limits, RepairLevel::Strict)))
         .to_vec();

@@ -7,6 +7,7 @@ use super::join::{self, Outcome, join};
 use super::judge::{Brings, Case, Verdict, seam};
 use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
+use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, is_doubtful_end, only_closes};
 
 /// The groups in which styles are counted: the rows of the table.
@@ -114,26 +115,38 @@ pub(crate) fn lines() -> impl Iterator<Item = Line> {
     })
 }
 
-/// Runs every line at `cuts` cuts of each of the documents of `seeds`. One third of the fragments
-/// is run once more, cut again.
+/// Runs the chosen rows of every line at `cuts` cuts of each of the documents of `seeds`. One third
+/// of the fragments is a second row, cut again.
 pub(crate) fn for_every_row(
     seeds: std::ops::Range<u64>,
     cuts: usize,
+    rows: &mut Rows,
     mut body: impl FnMut(&Row<'_>),
 ) {
     let lines: Vec<Line> = lines().collect();
     for seed in seeds {
-        rows_of(seed, cuts, &lines, &mut body);
+        rows_of(seed, cuts, &lines, rows, &mut body);
     }
 }
 
 /// Runs these lines at `cuts` cuts of the document of a seed.
-pub(crate) fn rows_of(seed: u64, cuts: usize, lines: &[Line], body: &mut impl FnMut(&Row<'_>)) {
+pub(crate) fn rows_of(
+    seed: u64,
+    cuts: usize,
+    lines: &[Line],
+    rows: &mut Rows,
+    body: &mut impl FnMut(&Row<'_>),
+) {
     let sample = sample(seed);
     let truth = read(&sample.text).unwrap();
     let mut rng = Rng::new(seed);
+    let mut run = |row: &Row<'_>| {
+        if rows.runs_next() {
+            body(row);
+        }
+    };
     for cut in cuts_of(&sample.text, cuts, &mut rng) {
-        at_cut(lines, &sample, &truth, cut, &mut rng, body);
+        at_cut(lines, &sample, &truth, cut, &mut rng, &mut run);
     }
 }
 

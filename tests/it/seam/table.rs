@@ -9,6 +9,7 @@ use super::judge::Verdict;
 use super::peers::PEERS;
 use super::retry::{Ended, retried};
 use super::rows::{Class, Line, Row, lines, rows_of};
+use restitch_testing::rows::Rows;
 
 /// The counts of some rows.
 #[derive(Clone, Debug, Default)]
@@ -63,12 +64,13 @@ pub(crate) enum Size {
     Merges(usize),
 }
 
-/// Runs the styles over the documents of `seeds`, through the engine and through each of the
-/// published rules.
+/// Runs the chosen rows of the styles over the documents of `seeds`, through the engine and through
+/// each of the published rules.
 pub(crate) fn measure(
     seeds: Range<u64>,
     size: Size,
     cuts: usize,
+    rows: &mut Rows,
 ) -> (Table, Vec<(&'static str, Table)>) {
     let mut table = Table::default();
     let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
@@ -94,7 +96,7 @@ pub(crate) fn measure(
                     .collect()
             }
         };
-        rows_of(seed, cuts, &wanted, &mut |row| {
+        rows_of(seed, cuts, &wanted, rows, &mut |row| {
             if row.line.class == Class::EarlyEnd {
                 if let Some(ended) = retried(row).filter(|_| !row.again) {
                     table.count_ended(row, &ended);

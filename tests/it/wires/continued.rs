@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::recorded::{Event, events};
 use restitch_testing::answers::answer;
+use restitch_testing::rows::Rows;
 use restitch_testing::{at_least, corpus_rows, is_doubtful_end};
 
 const NOW: Duration = Duration::ZERO;
@@ -538,11 +539,15 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
 
 #[test]
 fn answers_that_break_off_anywhere_become_whole() {
+    let mut rows = Rows::of("answers that break off");
     for (dialect, kind) in carried() {
         let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
         let mut whole = 0;
         for at in (0..stream.len()).step_by(5) {
             for fault in [Fault::Dropped, Fault::Clean, Fault::Stall] {
+                if !rows.runs_next() {
+                    continue;
+                }
                 let received = through_with(
                     relay(dialect),
                     &stream.as_bytes()[..at],
@@ -577,7 +582,7 @@ fn answers_that_break_off_anywhere_become_whole() {
             }
         }
         assert!(
-            whole > stream.len() / 5,
+            whole > rows.share(stream.len() / 5),
             "{dialect} {kind:?}: {whole} of {}",
             stream.len() * 3 / 5
         );

@@ -17,6 +17,7 @@ use super::continued::{
     rest_of, text_of, through_with,
 };
 use restitch_testing::answers::answer;
+use restitch_testing::chat::{self, DONE};
 use restitch_testing::{Rng, chunks, random_cuts};
 
 /// The number of chunkings of each stream.
@@ -286,11 +287,8 @@ fn drained(relay: &mut Relay) -> (String, bool) {
 }
 
 fn chat(text: &str, reason: Option<&str>) -> String {
-    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": reason});
-    format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+    chat::chunk("a", 0, &json!({"content": text}), reason)
 }
-
-const DONE: &str = "data: [DONE]\n\n";
 
 /// The longest wait for the confirmation of an end.
 const LONGEST: Duration = Duration::from_millis(500);
@@ -416,8 +414,7 @@ fn a_repaired_answer_continues_after_an_early_end() {
 #[test]
 fn choices_continue_after_early_ends() {
     let chunk = |choice: u32, text: &str, reason: Option<&str>| {
-        let choice = json!({"index": choice, "delta": {"content": text}, "finish_reason": reason});
-        format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+        chat::chunk("a", choice, &json!({"content": text}), reason)
     };
     let both = |text: &str, reason: Option<&str>| chunk(0, text, reason) + &chunk(1, text, reason);
     let every: String = ["[1, ", "2, ", "3]"]

@@ -45,6 +45,8 @@ use serde_json::{Value, json};
 
 use crate::proxy::made::TestProxy;
 use restitch_testing::Rng;
+use restitch_testing::chat::{self as events, DONE};
+use restitch_testing::rows::Rows;
 
 /// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
 /// similar rows.
@@ -368,30 +370,27 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
         let mut out = String::new();
         for part in [text] {
             let mut rest = part;
-            out.push_str(&format!(
-                "data: {}\n\n",
-                json!({"id": id, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
-            ));
+            out.push_str(&events::role(id));
             while !rest.is_empty() {
                 let mut end = rest.len().min(9);
                 while !rest.is_char_boundary(end) {
                     end += 1;
                 }
-                let chunk = json!({"id": id, "choices": [{"index": 0, "delta": {"content": &rest[..end]}, "finish_reason": null}]});
-                out.push_str(&format!("data: {chunk}\n\n"));
+                out.push_str(&events::text(id, &rest[..end]));
                 rest = &rest[end..];
             }
         }
-        out.push_str(&format!(
-            "data: {}\n\n",
-            json!({"id": id, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        ));
-        out.push_str("data: [DONE]\n\n");
+        out.push_str(&events::finish(id, "stop"));
+        out.push_str(DONE);
         out
     };
     let response = stream("first", DOCUMENT);
+    let mut rows = Rows::of("resets of a stream");
     for at in 0..=response.len() {
         for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
+            if !rows.runs_next() {
+                continue;
+            }
             let mut relay = Relay::new(Limits::default());
             relay.handle_bytes(now, response.as_bytes()[..at].to_vec().into());
             relay.handle_transport_end(now, transport_end);

@@ -419,7 +419,9 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let upstream = Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap();
+    let limits = Limits::default().with_patience(Duration::from_millis(50));
     let proxy = TestProxy::new(upstream)
+        .limits(limits.clone())
         .bind(([127, 0, 0, 1], 0).into())
         .await
         .unwrap();
@@ -433,7 +435,7 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
     assert_eq!(body["error"]["type"], "proxy_error");
     // So is an upstream that closes the connection instead of answering.
     let raw = Raw::new(vec![vec![]]).await;
-    let proxy = raw.proxy(Limits::default()).await;
+    let proxy = raw.proxy(limits).await;
     let seen = exchange(proxy.addr(), &post(ASK)).await;
     assert!(seen.starts_with("HTTP/1.1 502 "), "{seen}");
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::proxy::made::TestProxy;
 use restitch::Limits;
 use restitch_http::Upstream;
+use restitch_testing::chat::{self, DONE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -261,13 +262,11 @@ pub(super) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 pub(super) fn chunk(text: &str) -> String {
-    let data = serde_json::json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
-    format!("data: {data}\n\n")
+    chat::text("a", text)
 }
 
 pub(super) fn finish(reason: &str) -> String {
-    let data = serde_json::json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]});
-    format!("data: {data}\n\ndata: [DONE]\n\n")
+    chat::finish("a", reason) + DONE
 }
 
 /// Returns one whole response of a streaming upstream.

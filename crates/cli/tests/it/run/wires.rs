@@ -669,23 +669,28 @@ fn mistakes_are_told_before_anything_is_asked() {
 /// A server that runs on the user's own machine may not run.
 #[test]
 fn the_address_of_a_server_that_cannot_be_reached_is_told() {
-    for Expected { dialect, .. } in ALL {
-        let arguments = [
-            "--base-url",
-            "http://127.0.0.1:9",
-            "--dialect",
-            dialect,
-            "--prompt",
-            "x",
-        ];
-        let ran = with_keys(Path::new("."), &arguments, &[]);
-        let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
-        assert!(
-            ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words),
-            "{}",
-            text(&ran.stderr)
-        );
-    }
+    // Each waits for the server to start, so all wait at the same time.
+    std::thread::scope(|scope| {
+        for Expected { dialect, .. } in ALL {
+            scope.spawn(move || {
+                let arguments = [
+                    "--base-url",
+                    "http://127.0.0.1:9",
+                    "--dialect",
+                    dialect,
+                    "--prompt",
+                    "x",
+                ];
+                let ran = with_keys(Path::new("."), &arguments, &[]);
+                let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
+                assert!(
+                    ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words),
+                    "{}",
+                    text(&ran.stderr)
+                );
+            });
+        }
+    });
 }
 
 /// The API and the key of a provider, at another address.
