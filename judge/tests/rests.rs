@@ -234,7 +234,7 @@ fn the_true_rest_is_allowed_at_cuts_of_the_corpora() {
         cuts += check_at(&judge, &text, chosen.into_iter());
     }
     println!("covered: {cuts} cuts");
-    assert!(cuts >= at_least(300, 1000), "{cuts}");
+    assert!(cuts >= at_least(200, 700), "{cuts}");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn wrong_rests_are_refused() {
 fn documents() -> Vec<(String, String, usize)> {
     let mut documents: Vec<_> = corpus_documents("docs")
         .into_iter()
-        .map(|(name, text)| (name, text, 3))
+        .map(|(name, text)| (name, text, 2))
         .collect();
     for file in grammar_files() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
@@ -303,7 +303,7 @@ fn documents() -> Vec<(String, String, usize)> {
             documents.push((name, text, 1));
         }
     }
-    for (n, text) in corpus_strings().into_iter().enumerate() {
+    for (n, text) in corpus_strings().into_iter().enumerate().step_by(4) {
         let text = restitch::internal::json::string::quoted(&text);
         documents.push((format!("string {n}"), format!("[{text}]"), 1));
     }

@@ -43,18 +43,19 @@ fn is_in_escape(text: &str, at: usize) -> bool {
 /// The boundaries of tokens at the start of a head, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Boundary {
-    /// Inside a word or between two marks.
+    /// Inside a word, between two marks, or at the start of the text, where the prefill would be
+    /// empty.
     None,
     /// Between a word and a mark.
     Word,
-    /// Before white space, or at the start of the text.
+    /// Before white space.
     White,
 }
 
 fn boundary(text: &str, at: usize) -> Boundary {
     let (before, after) = text.split_at(at);
     let (Some(last), Some(next)) = (before.chars().next_back(), after.chars().next()) else {
-        return Boundary::White;
+        return Boundary::None;
     };
     if next.is_whitespace() && !last.is_whitespace() {
         Boundary::White
@@ -78,12 +79,12 @@ mod tests {
         let text = r#"{"name": "Anna", "surname": "Berg", "ag"#;
         assert_eq!(head(text, text.len() - 3), r#" "Berg", "ag"#);
         let text = r#"{"numbers":[100,200,300,4"#;
-        assert_eq!(head(text, text.len() - 1), r#"[100,200,300,4"#);
+        assert_eq!(head(text, text.len() - 1), "100,200,300,4");
         // Without white space the start is between a word and a mark.
         let text = r#"{"aaaaaaaaaaaaaaaaaaaa":[1,"bbbbbbbbbbbbbbbbbbbbbbbbbbb"#;
         assert_eq!(
             head(text, text.len() - 28),
-            r#":[1,"bbbbbbbbbbbbbbbbbbbbbbbbbbb"#
+            r#","bbbbbbbbbbbbbbbbbbbbbbbbbbb"#
         );
     }
 
