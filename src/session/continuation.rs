@@ -31,6 +31,8 @@ pub(super) struct DocumentContinuation {
     sent: usize,
     /// The seam that was reported.
     reported: Option<Seam>,
+    /// Bytes that a grammar has allowed after the root: white space.
+    after_root: usize,
 }
 
 /// How the call has asked for the rest.
@@ -104,6 +106,7 @@ impl DocumentContinuation {
             delivered,
             sent: delivered,
             reported: None,
+            after_root: 0,
         }
     }
 
@@ -117,6 +120,12 @@ impl DocumentContinuation {
 
     pub(super) fn repeats_original(&self) -> bool {
         matches!(self.kind, RequestKind::Original)
+    }
+
+    /// Returns whether the answer is over although its call goes on: small models write white space
+    /// without end where a grammar allows nothing else.
+    pub(super) fn is_idling(&self) -> bool {
+        self.after_root > MOST_AFTER_ROOT
     }
 
     pub(super) fn is_tool_input(&self) -> bool {
@@ -202,6 +211,9 @@ impl DocumentContinuation {
                 let Some(new) = answer.feed(channel.document().text(), text) else {
                     return;
                 };
+                if channel.document().is_complete() {
+                    self.after_root = self.after_root.saturating_add(text.len());
+                }
                 if was_head {
                     let limits = &channel.settings.limits;
                     self.splice = Splice::at_cut(&channel.text.slot, limits);
@@ -512,6 +524,10 @@ impl RepairMode {
         }
     }
 }
+
+// The end of the stream follows a root at once, and has the call's usage.
+/// Bytes of white space after the root with which a forced answer counts as over.
+const MOST_AFTER_ROOT: usize = 256;
 
 /// Returns whether a call that added nothing was answered, so that the same question would bring
 /// the same answer. A call that was lost before it brought new text is repeated unchanged.

@@ -82,6 +82,11 @@ impl OpenCall {
             && matches!(&self.phase, CallPhase::Continuing(open) if open.repeats_original())
     }
 
+    /// Returns whether the rest is whole, and its call writes only white space.
+    pub(super) fn is_idling(&self) -> bool {
+        matches!(&self.phase, CallPhase::Continuing(open) if open.is_idling())
+    }
+
     /// Returns whether the rest is the input of a custom tool.
     pub(super) fn is_tool_input(&self) -> bool {
         matches!(&self.phase, CallPhase::Continuing(open) if open.is_tool_input())

@@ -99,7 +99,8 @@ impl<'a> Question<'a> {
         } else {
             // A prefill can't name what is missing.
             let prefill = settings.usable_prefill(document)?;
-            if prefill.returns_prefill || self.shortfall.is_some() {
+            // A short text is all head, and a prefill must not be empty.
+            if prefill.returns_prefill || self.shortfall.is_some() || sent == 0 {
                 return None;
             }
             Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))

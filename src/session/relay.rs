@@ -849,7 +849,8 @@ fn limit_of(error: &DecodeError) -> LimitReached {
 fn end_at_limit(session: &Session) -> Option<CallEnd> {
     let (channel, decisions) = (&session.channel, &session.decisions);
     if session.document().is_complete() {
-        None
+        let is_idling = session.call.is_idling();
+        is_idling.then_some(CallEnd::Finished(Finish::Stop))
     } else if channel.is_full() {
         let most = channel.settings.limits.parser.max_text_bytes;
         let most = LimitReached::new("max_text_bytes", most);

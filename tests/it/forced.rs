@@ -192,6 +192,39 @@ fn a_server_that_does_not_enforce_the_grammar_is_asked_in_another_form() {
     }
 }
 
+/// A small model writes white space without end where its grammar allows nothing else.
+#[test]
+fn white_space_after_the_root_has_an_end() {
+    let first = chunk(&json!({"content": "{\"name\": \"Aurora Bo"}), None)
+        + &chunk(&json!({}), Some("length"))
+        + "data: [DONE]\n\n";
+    let strategy = ContinuationStrategy::default().grammar(GrammarForm::CustomTool);
+    let mut relay = Relay::new(Limits::default()).strategy(strategy);
+    relay.handle_bytes(NOW, first.into());
+    relay.handle_transport_end(NOW, TransportEnd::Closed);
+    let (mut outcome, mut pieces) = (None, 0);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            RelayOutput::Call { request, .. } => {
+                relay.handle_open(NOW);
+                let head = &request.turn.as_ref().unwrap().anchor;
+                let call = json!({"tool_calls": [{"index": 0, "custom": {"input": format!("{head}realis\"}}")}}]});
+                relay.handle_bytes(NOW, chunk(&call, None).into());
+                let blank =
+                    json!({"tool_calls": [{"index": 0, "custom": {"input": "\n\n\n\n\n\n\n\n"}}]});
+                while pieces < 1000 && !relay.session().is_done() {
+                    relay.handle_bytes(NOW, chunk(&blank, None).into());
+                    pieces += 1;
+                }
+            }
+            RelayOutput::Done { outcome: done, .. } => outcome = Some(done),
+            _ => {}
+        }
+    }
+    assert_eq!(outcome.unwrap().status(), Status::Complete);
+    assert!(pieces < 40, "{pieces}");
+}
+
 #[test]
 fn a_refused_grammar_is_not_sent_again() {
     for strategy in strategies() {
@@ -351,28 +384,28 @@ fn event(data: &Value) -> String {
 }
 
 /// A chunk of Chat Completions.
-fn chunk(delta: Value, reason: Option<&str>) -> String {
+fn chunk(delta: &Value, reason: Option<&str>) -> String {
     event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}))
 }
 
 /// The call of a custom tool in Chat Completions, in two pieces, after a remark.
 fn tool_call(input: &str, reason: &str) -> String {
-    let custom = |custom: Value| json!({"tool_calls": [{"index": 0, "custom": custom}]});
+    let custom = |custom: &Value| json!({"tool_calls": [{"index": 0, "custom": custom}]});
     let begin = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "custom", "custom": {"name": "write_rest", "input": ""}}]});
     let (one, two) = input.split_at(input.len() / 2);
-    chunk(json!({"role": "assistant", "content": "Of course."}), None)
-        + &chunk(begin, None)
-        + &chunk(custom(json!({"input": one})), None)
-        + &chunk(custom(json!({"input": two})), None)
-        + &chunk(json!({}), Some(reason))
+    chunk(&json!({"role": "assistant", "content": "Of course."}), None)
+        + &chunk(&begin, None)
+        + &chunk(&custom(&json!({"input": one})), None)
+        + &chunk(&custom(&json!({"input": two})), None)
+        + &chunk(&json!({}), Some(reason))
         + "data: [DONE]\n\n"
 }
 
 #[test]
 fn the_input_of_the_tool_reaches_the_client_as_text() {
     let cut = "{\"name\": \"Aurora Bo";
-    let first = chunk(json!({"role": "assistant", "content": cut}), None)
-        + &chunk(json!({}), Some("length"))
+    let first = chunk(&json!({"role": "assistant", "content": cut}), None)
+        + &chunk(&json!({}), Some("length"))
         + "data: [DONE]\n\n";
     let head = |request: &Request| request.turn.as_ref().unwrap().anchor.clone();
     let (body, outcome) = relayed(Dialect::Chat, Vec::new(), &first, |request| {
@@ -402,7 +435,7 @@ fn the_input_of_the_tool_reaches_the_client_as_text() {
 fn the_input_of_the_tool_completes_arguments() {
     let cut = "{\"path\": \"a.txt\", \"lines\": [1, 2";
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "write", "arguments": cut}}]});
-    let first = chunk(call, None) + &chunk(json!({}), Some("length")) + "data: [DONE]\n\n";
+    let first = chunk(&call, None) + &chunk(&json!({}), Some("length")) + "data: [DONE]\n\n";
     let tool = Tool {
         name: "write".to_owned(),
         schema: None,
