@@ -423,29 +423,20 @@ async fn first_calls_outlive_a_restart_of_the_upstream() {
 #[tokio::test]
 async fn first_calls_use_all_of_their_time() {
     let limits = Limits::default().with_patience(Duration::from_millis(1200));
-    let late = |ask: Ask| {
-        let limits = limits.clone();
-        async move {
-            let (mut upstream, socket) = Mortal::new();
-            let proxy = proxy_of(upstream.addr, limits, false).await;
-            let back = async {
-                sleep(Duration::from_millis(900)).await;
-                upstream.live(
-                    socket,
-                    Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
-                );
-            };
-            let request = ask.request();
-            let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
-            assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}: {answer}");
-        }
-    };
-    asks()
-        .into_iter()
-        .map(late)
-        .collect::<JoinSet<_>>()
-        .join_all()
-        .await;
+    for ask in asks() {
+        let (mut upstream, socket) = Mortal::new();
+        let proxy = proxy_of(upstream.addr, limits.clone(), false).await;
+        let back = async {
+            sleep(Duration::from_millis(900)).await;
+            upstream.live(
+                socket,
+                Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
+            );
+        };
+        let request = ask.request();
+        let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
+        assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}: {answer}");
+    }
 }
 
 /// An upstream that is there may have finished the answer and billed it. The client's SDK decides,
@@ -732,7 +723,7 @@ async fn with_fallback(base: &Raw, other: &Raw) -> Server {
 
 #[tokio::test]
 async fn silence_moves_each_api_to_the_fallback() {
-    let is_silent = |ask: Ask| async move {
+    for ask in [asks(), prose()].concat() {
         for silence in [Piece::Hold, Piece::Wait(Duration::from_millis(250))] {
             let begun = send(ask.answer(ask.delivered(), None));
             let base = Raw::new(vec![vec![begun, silence.clone(), Piece::Reset]]).await;
@@ -747,13 +738,7 @@ async fn silence_moves_each_api_to_the_fallback() {
                 "{ask:?}: {answer}"
             );
         }
-    };
-    let all = [asks(), prose()].concat();
-    all.into_iter()
-        .map(is_silent)
-        .collect::<JoinSet<_>>()
-        .join_all()
-        .await;
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use restitch::repair::RepairLevel;
 use restitch::session::{Part, Prompt};
 use restitch_http::Upstream;
 use restitch_sim::{self, ProviderProfile, Sim};
+use restitch_testing::rows::Rows;
 use serde_json::{Value, json};
 
 use super::raw::*;
@@ -993,6 +994,7 @@ fn row_of(profile: ProviderProfile) -> Row {
 /// document.
 #[tokio::test]
 async fn each_provider_is_asked_in_its_way() {
+    let mut rows = Rows::of("cuts by provider");
     for (_, profile) in ProviderProfile::NAMES {
         let mut row = row_of(profile);
         if matches!(profile, ProviderProfile::Vllm | ProviderProfile::LlamaCpp) {
@@ -1002,6 +1004,9 @@ async fn each_provider_is_asked_in_its_way() {
         let scene = Scene::new(profile, row, "").await;
         let mut words = 0;
         for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
+            if !rows.runs_next() {
+                continue;
+            }
             let answer = scene
                 .ask(&format!(
                     "[[script: answer@{at}!length | anchor@40!length anchor]]"
@@ -1020,7 +1025,8 @@ async fn each_provider_is_asked_in_its_way() {
             // A re-prompt is needed only where white space inside a string would have to be left
             // out.
             (ProviderProfile::Anthropic, _) => {
-                assert!(words > 0 && words < calls / 4, "{words} of {calls}");
+                let is_seldom = words > 0 && words < calls / 4;
+                assert!(is_seldom || !rows.is_whole(), "{words} of {calls}");
             }
             (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
             _ => assert_eq!(words, 0, "{profile}"),
