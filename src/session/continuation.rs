@@ -7,8 +7,10 @@ use super::answer_text::RollbackPoint;
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep, broke_off, finish_of_whole};
 use super::part_repair::PartRepairer;
-use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, StopReason};
+use super::returned_prefill::{NewText, ReturnedPrefill};
+use super::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, PrefillOptions, StopReason,
+};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairRule};
 use crate::provider::Finish;
@@ -20,6 +22,8 @@ pub(super) struct DocumentContinuation {
     splice: Splice,
     repair: RepairMode,
     kind: RequestKind,
+    /// The first character of its text that is not white space.
+    first: Option<char>,
     /// Set where the call's result is checked: the call completes arguments.
     rollback: Option<Box<RollbackPoint>>,
     /// Text that may name a percentage, if the call was asked for one.
@@ -44,6 +48,9 @@ pub(super) enum RequestKind {
         /// See [`SpliceRequest`]; for a model that begins again instead.
         believes_early_end: bool,
     },
+    /// By a prefill. The answer has other text than the cut word, or than the document that it has
+    /// begun again, from this offset on, so none of its text counts.
+    OtherText(usize),
 }
 
 /// How mistakes in the text of a call for the rest are handled.
@@ -58,6 +65,15 @@ enum RepairMode {
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
+impl RequestKind {
+    fn mode(&self) -> ContinuationMode {
+        match self {
+            Self::Prefill { .. } | Self::OtherText(_) => ContinuationMode::Prefill,
+            Self::Original | Self::Reprompt => ContinuationMode::Reprompt,
+        }
+    }
+}
+
 impl DocumentContinuation {
     /// Waits for the answer of a call, which `splice` joins.
     pub(super) fn new(
@@ -69,12 +85,13 @@ impl DocumentContinuation {
         let delivered = channel.document().text().len();
         let is_tool_call = channel.settings.is_tool_call();
         // A prefill is continued literally: the model has no line of its own to write a number in.
-        let is_prefill = matches!(kind, RequestKind::Prefill { .. });
+        let is_prefill = kind.mode() == ContinuationMode::Prefill;
         let asks_progress = !is_prefill && channel.settings.asks_progress();
         Self {
             repair: RepairMode::new(channel, decisions, &splice),
             splice,
             kind,
+            first: None,
             // Arguments are executed, so a bad end of them is taken back. Other text is never held
             // for that: a client that reads along wants it immediately.
             rollback: is_tool_call.then(|| Box::new(channel.text.rollback_point())),
@@ -82,13 +99,6 @@ impl DocumentContinuation {
             delivered,
             sent: delivered,
             reported: None,
-        }
-    }
-
-    fn mode(&self) -> ContinuationMode {
-        match self.kind {
-            RequestKind::Prefill { .. } => ContinuationMode::Prefill,
-            RequestKind::Original | RequestKind::Reprompt => ContinuationMode::Reprompt,
         }
     }
 
@@ -103,6 +113,7 @@ impl DocumentContinuation {
 
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
+        self.first = self.first.or_else(|| text.trim_start().chars().next());
         let most = channel.settings.limits.parser.max_pending_bytes;
         // A percentage precedes the JSON, so the first bytes of the text are enough.
         if let Some(said) = self.said.as_mut().filter(|said| said.len() < most) {
@@ -164,14 +175,17 @@ impl DocumentContinuation {
             believes_early_end,
         } = &mut self.kind
         else {
-            return self.join(channel, now, text);
+            if !matches!(self.kind, RequestKind::OtherText(_)) {
+                self.join(channel, now, text);
+            }
+            return;
         };
         let believes_early_end = *believes_early_end;
         let Some(mut returned) = waits.take() else {
             return self.join(channel, now, text);
         };
         match returned.feed(channel.document().text(), text) {
-            Some(new) => {
+            NewText::Begins(new) => {
                 if returned.begins_again() {
                     // The model began again, in other words: the text may continue anywhere, and
                     // not only at the end of the prefill.
@@ -184,7 +198,8 @@ impl DocumentContinuation {
                 }
                 self.join(channel, now, &new);
             }
-            None => *waits = Some(returned),
+            NewText::Waits => *waits = Some(returned),
+            NewText::Differs(offset) => self.kind = RequestKind::OtherText(offset),
         }
     }
 
@@ -230,11 +245,11 @@ impl DocumentContinuation {
         now: Duration,
         end: &CallEnd,
     ) -> NextStep {
-        let mode = self.mode();
-        // The capability table was wrong about the provider. Neither the model nor the network has
-        // failed, so nothing is counted.
+        let mode = self.kind.mode();
+        // The capability table was wrong about the provider, or the delivered text does not follow
+        // the format. Neither the model nor the network has failed, so nothing is counted.
         if matches!(end, CallEnd::PrefillRejected(_)) && mode == ContinuationMode::Prefill {
-            channel.settings.strategy.prefill = None;
+            leave_rung(channel);
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
         }
@@ -246,9 +261,28 @@ impl DocumentContinuation {
             decisions.note_progress(&mut channel.journal, &said);
         }
         let delivered = &mut channel.text;
-        let merged = self
-            .splice
-            .finish_with(&mut delivered.slot, &mut delivered.sections);
+        let merged = match self.kind {
+            RequestKind::OtherText(offset) => Err(SpliceError::Differs(offset)),
+            _ => self
+                .splice
+                .finish_with(&mut delivered.slot, &mut delivered.sections),
+        };
+        if let Some(reason) = self.new_document(channel, &merged) {
+            leave_rung(channel);
+            channel.journal.discarded(reason);
+            decisions.cut(channel, now, end, 0);
+            return NextStep::Call(Duration::ZERO);
+        }
+        // After another word the next prefill ends elsewhere. Any other prefill would bring the same
+        // text again, so the next call is a re-prompt. An empty answer does not show that prefills
+        // fail.
+        let prefill = &mut channel.settings.strategy.prefill;
+        let rewrites = matches!(self.kind, RequestKind::OtherText(_))
+            && prefill.is_some_and(|prefill| prefill.keeps_format);
+        let fails = |failure: &SpliceError| *failure != SpliceError::Empty;
+        if mode == ContinuationMode::Prefill && !rewrites && merged.as_ref().is_err_and(fails) {
+            *prefill = None;
+        }
         let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
             Ok(checked) => checked,
             Err(reason) => {
@@ -300,6 +334,26 @@ impl DocumentContinuation {
             Some(reason) => NextStep::GiveUp(StopReason::Finish, Some(reason)),
             None => decisions.after_merge(channel, now, end, merged, added > 0, mode),
         }
+    }
+
+    /// Returns why the answer to a prefill counts as no answer: it opens a root where none is legal,
+    /// so the provider does not continue the prefill.
+    fn new_document(
+        &self,
+        channel: &AnswerChannel,
+        merged: &Result<Seam, SpliceError>,
+    ) -> Option<FailureReason> {
+        let is_unjoined = merged
+            .as_ref()
+            .is_err_and(|failure| !matches!(failure, SpliceError::Empty | SpliceError::EarlyEnd));
+        let adds_nothing = channel.document().text().len() == self.delivered;
+        let prefill = channel.settings.strategy.prefill?;
+        // A fence precedes the root of a new answer. A returned prefill looks like one.
+        let is_root = matches!(self.first, Some('{' | '[' | '`')) && !prefill.returns_prefill;
+        let is_prefill = self.kind.mode() == ContinuationMode::Prefill;
+        let keeps_format = prefill.keeps_format;
+        (is_prefill && is_unjoined && adds_nothing && is_root)
+            .then_some(FailureReason::NewDocument { keeps_format })
     }
 
     /// Checks arguments that the call has completed: takes them back where JSON follows them, or
@@ -387,14 +441,7 @@ impl RepairMode {
             return Self::Kept;
         }
         let repairer = PartRepairer::new(channel.settings.repair.clone(), splice);
-        let repairs = &channel.journal.stats.repairs;
-        let has_mistakes = RepairRule::ALL
-            .iter()
-            .any(|rule| repairs.contains_key(rule.as_str()));
-        let is_malformed = decisions
-            .last_cut()
-            .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
-        match has_mistakes || is_malformed || decisions.counters.has_mistake {
+        match repairs_next(channel, decisions) {
             true => Self::Repaired(repairer),
             false => Self::LookedFor {
                 trial: repairer,
@@ -402,6 +449,31 @@ impl RepairMode {
             },
         }
     }
+}
+
+/// Sends the next prefill without the format of the request, or, if this one was without it, no
+/// prefill.
+fn leave_rung(channel: &mut AnswerChannel) {
+    let prefill = &mut channel.settings.strategy.prefill;
+    *prefill = prefill
+        .filter(|prefill| prefill.keeps_format)
+        .map(|prefill| PrefillOptions {
+            keeps_format: false,
+            ..prefill
+        });
+}
+
+/// Returns whether the text of the next call is repaired before it is joined.
+pub(super) fn repairs_next(channel: &AnswerChannel, decisions: &Decisions) -> bool {
+    let repairs = &channel.journal.stats.repairs;
+    let has_mistakes = RepairRule::ALL
+        .iter()
+        .any(|rule| repairs.contains_key(rule.as_str()));
+    let is_malformed = decisions
+        .last_cut()
+        .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
+    let is_due = has_mistakes || is_malformed || decisions.counters.has_mistake;
+    is_due && channel.settings.repairs_text()
 }
 
 /// Returns whether a call that added nothing was answered, so that the same question would bring

@@ -228,6 +228,12 @@ pub enum FailureReason {
     Schema(String),
     /// The call was refused.
     Rejected(String),
+    /// The call's text begins a new document instead of continuing the prefill. `keeps_format`: the
+    /// request kept its format, which the provider has applied to the answer alone.
+    NewDocument {
+        /// See [`PrefillOptions::keeps_format`](super::PrefillOptions::keeps_format).
+        keeps_format: bool,
+    },
 }
 
 impl FailureReason {
@@ -238,6 +244,7 @@ impl FailureReason {
             Self::Merge(_) => "merge",
             Self::Schema(_) => "schema",
             Self::Rejected(_) => "rejected",
+            Self::NewDocument { .. } => "new_document",
         }
     }
 }
@@ -259,6 +266,9 @@ impl std::fmt::Display for FailureReason {
                 "the joined arguments violate their tool's schema at `{path}`"
             ),
             Self::Rejected(reason) => f.write_str(reason),
+            Self::NewDocument { .. } => {
+                f.write_str("the answer begins a new document instead of continuing the prefill")
+            }
         }
     }
 }

@@ -91,6 +91,15 @@ impl Retry {
             .is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
     }
 
+    /// Returns whether the call keeps the format that the original request asks for.
+    #[doc(hidden)]
+    pub fn keeps_format(&self) -> bool {
+        self.request
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.keeps_json_mode)
+    }
+
     /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since
     /// reasoning would come before the continued text, and after a call that brought only
     /// reasoning.
@@ -126,11 +135,7 @@ impl Retry {
         let changes = Changes {
             reasoning_off: self.reasoning_off(),
             max_tokens: self.max_tokens,
-            keeps_json_mode: self
-                .request
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.keeps_json_mode),
+            keeps_json_mode: self.keeps_format(),
             replaces_prefill: self
                 .request
                 .turn

@@ -121,6 +121,7 @@ impl Stitcher {
         let prefixed = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
+            keeps_format: capability.prefill_keeps_format,
         };
         self.strategy.prefill = (capability.prefill != PrefillForm::None).then_some(prefixed);
         self.strategy.reduce_reasoning = capability.reasoning_off.is_some();
@@ -200,7 +201,7 @@ impl Stitcher {
         } else {
             engine
         };
-        let engine = engine.base(&self.base.of_model(&self.capability));
+        let engine = engine.base(&self.base.of_model(&self.capability, true));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
@@ -235,7 +236,12 @@ impl Stitcher {
         self.strategy.prefill = self
             .strategy
             .prefill
-            .filter(|_| request.is_none_or(|request| !request.wants_reasoning));
+            .filter(|_| request.is_none_or(|request| !request.wants_reasoning))
+            .map(|prefill| PrefillOptions {
+                keeps_format: prefill.keeps_format
+                    && request.is_some_and(|request| request.has_json_mode),
+                ..prefill
+            });
         if let Some(request) = request {
             (self.tools, self.choices) = (request.tools.clone(), request.n);
             self.base = request.base.clone();
@@ -257,7 +263,7 @@ impl Stitcher {
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
-        session.set_base(&self.base.of_model(&self.capability));
+        session.set_base(&self.base.of_model(&self.capability, true));
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),
