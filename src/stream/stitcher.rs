@@ -282,7 +282,7 @@ impl Stitcher {
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
-        session.set_base(&self.request.base.of_model(&self.capability));
+        session.set_base(&self.request.base.of_model(&self.capability, true));
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),
