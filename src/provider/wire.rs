@@ -405,14 +405,14 @@ impl Base {
     }
 
     /// Returns the base for an answer from a model with this capability.
-    pub fn of_model(self, capability: &Capability) -> Self {
+    pub fn of_model(self, capability: &Capability, is_stream: bool) -> Self {
         match self {
             Self::Prefill {
                 text, is_continued, ..
             } => Self::Prefill {
                 text,
                 is_continued: is_continued || capability.prefill == PrefillForm::Turn,
-                is_returned: capability.returns_prefill,
+                is_returned: capability.returns_prefill_in(is_stream),
             },
             other => other,
         }

@@ -8,11 +8,14 @@ use super::answer_text::RollbackPoint;
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep, broke_off, finish_of_whole};
 use super::part_repair::PartRepairer;
-use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, StopReason};
+use super::returned_prefill::{NewText, ReturnedPrefill};
+use super::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, PrefillOptions, StopReason,
+};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairRule};
 use crate::provider::Finish;
+use crate::provider::capability::GrammarForm;
 use crate::splice::{Expect, Seam, Splice, SpliceError, SpliceRequest};
 
 /// An open call for the rest of a document.
@@ -21,6 +24,8 @@ pub(super) struct DocumentContinuation {
     splice: Splice,
     repair: RepairMode,
     kind: RequestKind,
+    /// The first character of its text that is not white space.
+    first: Option<char>,
     /// Set where the call's result is checked: the call completes arguments.
     rollback: Option<Box<RollbackPoint>>,
     /// Text that may name a percentage, if the call was asked for one.
@@ -47,6 +52,9 @@ pub(super) enum RequestKind {
         /// See [`SpliceRequest`]; for a model that begins again instead.
         believes_early_end: bool,
     },
+    /// By a prefill. The answer has other text than the cut word, or than the document that it has
+    /// begun again, from this offset on, so none of its text counts.
+    OtherText(usize),
     /// By a grammar of the rest.
     Grammar {
         answer: ForcedAnswer,
@@ -78,6 +86,16 @@ enum RepairMode {
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
+impl RequestKind {
+    fn mode(&self) -> ContinuationMode {
+        match self {
+            Self::Prefill { .. } | Self::OtherText(_) => ContinuationMode::Prefill,
+            Self::Grammar { .. } => ContinuationMode::Grammar,
+            Self::Original | Self::Reprompt => ContinuationMode::Reprompt,
+        }
+    }
+}
+
 impl DocumentContinuation {
     /// Waits for the answer of a call, which `splice` joins.
     pub(super) fn new(
@@ -89,7 +107,7 @@ impl DocumentContinuation {
         let delivered = channel.document().text().len();
         let is_tool_call = channel.settings.is_tool_call();
         // A prefill is continued literally: the model has no line of its own to write a number in.
-        let has_line = matches!(kind, RequestKind::Original | RequestKind::Reprompt);
+        let has_line = kind.mode() == ContinuationMode::Reprompt;
         let asks_progress = has_line && channel.settings.asks_progress();
         Self {
             repair: match kind {
@@ -99,6 +117,7 @@ impl DocumentContinuation {
             },
             splice,
             kind,
+            first: None,
             // Arguments are executed, so a bad end of them is taken back. Other text is never held
             // for that: a client that reads along wants it immediately.
             rollback: is_tool_call.then(|| Box::new(channel.text.rollback_point())),
@@ -107,14 +126,6 @@ impl DocumentContinuation {
             sent: delivered,
             reported: None,
             after_root: 0,
-        }
-    }
-
-    fn mode(&self) -> ContinuationMode {
-        match self.kind {
-            RequestKind::Prefill { .. } => ContinuationMode::Prefill,
-            RequestKind::Grammar { .. } => ContinuationMode::Grammar,
-            RequestKind::Original | RequestKind::Reprompt => ContinuationMode::Reprompt,
         }
     }
 
@@ -145,6 +156,7 @@ impl DocumentContinuation {
 
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
+        self.first = self.first.or_else(|| text.trim_start().chars().next());
         let most = channel.settings.limits.parser.max_pending_bytes;
         // A percentage precedes the JSON, so the first bytes of the text are enough.
         if let Some(said) = self.said.as_mut().filter(|said| said.len() < most) {
@@ -220,6 +232,7 @@ impl DocumentContinuation {
                 }
                 return self.join(channel, now, &new);
             }
+            RequestKind::OtherText(_) => return,
             RequestKind::Original | RequestKind::Reprompt => return self.join(channel, now, text),
         };
         let believes_early_end = *believes_early_end;
@@ -227,7 +240,7 @@ impl DocumentContinuation {
             return self.join(channel, now, text);
         };
         match returned.feed(channel.document().text(), text) {
-            Some(new) => {
+            NewText::Begins(new) => {
                 if returned.begins_again() {
                     // The model began again, in other words: the text may continue anywhere, and
                     // not only at the end of the prefill.
@@ -240,7 +253,8 @@ impl DocumentContinuation {
                 }
                 self.join(channel, now, &new);
             }
-            None => *waits = Some(returned),
+            NewText::Waits => *waits = Some(returned),
+            NewText::Differs(offset) => self.kind = RequestKind::OtherText(offset),
         }
     }
 
@@ -293,11 +307,11 @@ impl DocumentContinuation {
         now: Duration,
         end: &CallEnd,
     ) -> NextStep {
-        let mode = self.mode();
-        // The capability table was wrong about the provider. Neither the model nor the network has
-        // failed, so nothing is counted.
+        let mode = self.kind.mode();
+        // The capability table was wrong about the provider, or the delivered text does not follow
+        // the format. Neither the model nor the network has failed, so nothing is counted.
         if matches!(end, CallEnd::FormRejected(_)) && mode != ContinuationMode::Reprompt {
-            channel.settings.strategy.give_up_form(mode);
+            leave_rung(channel, mode);
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
         }
@@ -315,10 +329,29 @@ impl DocumentContinuation {
             decisions.note_progress(&mut channel.journal, &said);
         }
         let delivered = &mut channel.text;
-        let merged = self.splice.finish_with(
-            &mut delivered.slot,
-            &mut (&mut delivered.sections, &mut delivered.check),
-        );
+        let merged = match self.kind {
+            RequestKind::OtherText(offset) => Err(SpliceError::Differs(offset)),
+            _ => self.splice.finish_with(
+                &mut delivered.slot,
+                &mut (&mut delivered.sections, &mut delivered.check),
+            ),
+        };
+        if let Some(reason) = self.new_document(channel, &merged) {
+            leave_rung(channel, mode);
+            channel.journal.discarded(reason);
+            decisions.cut(channel, now, end, 0);
+            return NextStep::Call(Duration::ZERO);
+        }
+        // After another word the next prefill ends elsewhere. Any other prefill would bring the same
+        // text again, so the next call is a re-prompt. An empty answer does not show that prefills
+        // fail.
+        let prefill = &mut channel.settings.strategy.prefill;
+        let rewrites = matches!(self.kind, RequestKind::OtherText(_))
+            && prefill.is_some_and(|prefill| prefill.keeps_format);
+        let fails = |failure: &SpliceError| *failure != SpliceError::Empty;
+        if mode == ContinuationMode::Prefill && !rewrites && merged.as_ref().is_err_and(fails) {
+            *prefill = None;
+        }
         let known = decisions.counters.shortfall.take();
         let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
             Ok(checked) => checked,
@@ -383,7 +416,7 @@ impl DocumentContinuation {
         };
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
-            channel.settings.strategy.give_up_form(mode);
+            leave_rung(channel, mode);
             return NextStep::Call(Duration::ZERO);
         }
         // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
@@ -393,6 +426,26 @@ impl DocumentContinuation {
             Some(reason) => NextStep::GiveUp(StopReason::Finish, Some(reason)),
             None => decisions.after_merge(channel, now, end, merged, added > 0, mode),
         }
+    }
+
+    /// Returns why the answer to a prefill counts as no answer: it opens a root where none is legal,
+    /// so the provider does not continue the prefill.
+    fn new_document(
+        &self,
+        channel: &AnswerChannel,
+        merged: &Result<Seam, SpliceError>,
+    ) -> Option<FailureReason> {
+        let is_unjoined = merged
+            .as_ref()
+            .is_err_and(|failure| !matches!(failure, SpliceError::Empty | SpliceError::EarlyEnd));
+        let adds_nothing = channel.document().text().len() == self.delivered;
+        let prefill = channel.settings.strategy.prefill?;
+        // A fence precedes the root of a new answer. A returned prefill looks like one.
+        let is_root = matches!(self.first, Some('{' | '[' | '`')) && !prefill.returns_prefill;
+        let is_prefill = self.kind.mode() == ContinuationMode::Prefill;
+        let keeps_format = prefill.keeps_format;
+        (is_prefill && is_unjoined && adds_nothing && is_root)
+            .then_some(FailureReason::NewDocument { keeps_format })
     }
 
     /// Checks arguments that the call has completed: takes them back where JSON follows them, or
@@ -476,10 +529,13 @@ impl ForcedAnswer {
     fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
             Self::Head(head) => {
-                let new = head.feed(delivered, text)?;
-                let is_whole = head.is_whole();
-                *self = if is_whole { Self::Rest } else { Self::Other };
-                Some(new).filter(|_| is_whole)
+                let (next, new) = match head.feed(delivered, text) {
+                    NewText::Waits => return None,
+                    NewText::Begins(new) => (Self::Rest, Some(new)),
+                    NewText::Differs(_) => (Self::Other, None),
+                };
+                *self = next;
+                new
             }
             Self::Rest => Some(Cow::Borrowed(text)),
             Self::Other => None,
@@ -508,14 +564,7 @@ impl RepairMode {
             return Self::Kept;
         }
         let repairer = PartRepairer::new(channel.settings.repair.clone(), splice);
-        let repairs = &channel.journal.stats.repairs;
-        let has_mistakes = RepairRule::ALL
-            .iter()
-            .any(|rule| repairs.contains_key(rule.as_str()));
-        let is_malformed = decisions
-            .last_cut()
-            .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
-        match has_mistakes || is_malformed || decisions.counters.has_mistake {
+        match repairs_next(channel, decisions) {
             true => Self::Repaired(repairer),
             false => Self::LookedFor {
                 trial: repairer,
@@ -528,6 +577,38 @@ impl RepairMode {
 // The end of the stream follows a root at once, and has the call's usage.
 /// Bytes of white space after the root with which a forced answer counts as over.
 const MOST_AFTER_ROOT: usize = 256;
+
+/// Never asks in this form again. After a prefill under the request's format, the next one is
+/// without it; else there is none.
+fn leave_rung(channel: &mut AnswerChannel, mode: ContinuationMode) {
+    let strategy = &mut channel.settings.strategy;
+    match mode {
+        ContinuationMode::Reprompt => {}
+        ContinuationMode::Grammar => strategy.grammar = GrammarForm::None,
+        ContinuationMode::Prefill => {
+            strategy.prefill = strategy
+                .prefill
+                .filter(|prefill| prefill.keeps_format)
+                .map(|prefill| PrefillOptions {
+                    keeps_format: false,
+                    ..prefill
+                });
+        }
+    }
+}
+
+/// Returns whether the text of the next call is repaired before it is joined.
+pub(super) fn repairs_next(channel: &AnswerChannel, decisions: &Decisions) -> bool {
+    let repairs = &channel.journal.stats.repairs;
+    let has_mistakes = RepairRule::ALL
+        .iter()
+        .any(|rule| repairs.contains_key(rule.as_str()));
+    let is_malformed = decisions
+        .last_cut()
+        .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
+    let is_due = has_mistakes || is_malformed || decisions.counters.has_mistake;
+    is_due && channel.settings.repairs_text()
+}
 
 /// Returns whether a call that added nothing was answered, so that the same question would bring
 /// the same answer. A call that was lost before it brought new text is repeated unchanged.

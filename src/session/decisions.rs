@@ -221,15 +221,7 @@ impl Decisions {
             Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
                 self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
             }
-            Err(failure) => {
-                // An empty answer does not show that prefills fail, so the same question is asked
-                // again.
-                if mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
-                    // A second prefill would bring the same text, so the next call is a re-prompt.
-                    channel.settings.strategy.prefill = None;
-                }
-                self.failed(channel, now, FailureReason::Merge(failure), end, mode)
-            }
+            Err(failure) => self.failed(channel, now, FailureReason::Merge(failure), end, mode),
             // The call broke off before it could bring anything new.
             Ok(_) if !has_grown && broke_off(end) => {
                 self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)

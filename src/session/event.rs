@@ -76,6 +76,14 @@ pub enum SessionEvent {
         /// The time of the repeated call.
         at: Duration,
     },
+    /// An answer is discarded, and the session asks in another way. That is not a failure: the
+    /// provider lacks an ability that the session has assumed.
+    Discarded {
+        /// The call's number.
+        call: u32,
+        /// Why.
+        reason: FailureReason,
+    },
     /// The model reported its progress.
     Progress {
         /// The call's number.
@@ -159,6 +167,9 @@ impl SessionEvent {
             }
             Self::Waiting { call, reason, at } => {
                 json!({"event": "waiting", "call": call, "reason": reason.to_string(), "at_ms": millis(*at)})
+            }
+            Self::Discarded { call, reason } => {
+                json!({"event": "discarded", "call": call, "reason": reason.to_string()})
             }
             Self::Progress {
                 call,

@@ -237,6 +237,12 @@ pub enum FailureReason {
     },
     /// The call was refused.
     Rejected(String),
+    /// The call's text begins a new document instead of continuing the prefill. `keeps_format`: the
+    /// request kept its format, which the provider has applied to the answer alone.
+    NewDocument {
+        /// See [`PrefillOptions::keeps_format`](super::PrefillOptions::keeps_format).
+        keeps_format: bool,
+    },
 }
 
 impl FailureReason {
@@ -248,6 +254,7 @@ impl FailureReason {
             Self::Schema(_) => "schema",
             Self::Shortfall { .. } => "shortfall",
             Self::Rejected(_) => "rejected",
+            Self::NewDocument { .. } => "new_document",
         }
     }
 }
@@ -272,6 +279,9 @@ impl std::fmt::Display for FailureReason {
                 write!(f, "the document was closed too early: {missing}")
             }
             Self::Rejected(reason) => f.write_str(reason),
+            Self::NewDocument { .. } => {
+                f.write_str("the answer begins a new document instead of continuing the prefill")
+            }
         }
     }
 }

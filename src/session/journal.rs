@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{CallEnd, CallStats, LimitReached, Outcome, Output, Request, SessionEvent};
+use super::{
+    CallEnd, CallStats, FailureReason, LimitReached, Outcome, Output, Request, SessionEvent,
+};
 use crate::document::Document;
 use crate::json::repair::Repair;
 use crate::splice::{Candidate, Seam};
@@ -72,6 +74,12 @@ impl Journal {
     pub(super) fn count_call(&mut self) {
         self.stats.continuations += 1;
         self.stats.tokens.push(None);
+    }
+
+    /// Reports that the open call's answer is discarded.
+    pub(super) fn discarded(&mut self, reason: FailureReason) {
+        let call = self.stats.continuations;
+        self.event(SessionEvent::Discarded { call, reason });
     }
 
     /// Takes back the count of a call that is repeated.

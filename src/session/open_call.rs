@@ -270,7 +270,7 @@ impl OpenCall {
 
     /// Returns the turns that ask for the rest, and the call that waits for it.
     fn ask(channel: &AnswerChannel, decisions: &Decisions) -> (Turn, CallPhase) {
-        let question = Question::new(channel, &decisions.counters);
+        let question = Question::new(channel, decisions);
         let (turn, phase) = if channel.document().is_text() {
             let turn = question.of_prose();
             let open = ProseContinuation::new(channel, &turn);

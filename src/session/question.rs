@@ -2,11 +2,11 @@
 //! joined is followed by another question.
 
 use super::channel::AnswerChannel;
-use super::continuation::{ForcedAnswer, RequestKind};
-use super::decisions::RetryCounters;
+use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
+use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{Parts, PrefillOptions, Prompt, Turn};
+use super::{CallEnd, Parts, PrefillOptions, Prompt, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::context;
@@ -20,14 +20,21 @@ pub(super) struct Question<'a> {
     channel: &'a AnswerChannel,
     attempts: Attempts,
     shortfall: Option<&'a Shortfall>,
+    /// The cut may be inside a token, since no finish reason ended the delivered text, and a model
+    /// can write the token again.
+    may_rewrite_word: bool,
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(channel: &'a AnswerChannel, counters: &'a RetryCounters) -> Self {
+    pub(super) fn new(channel: &'a AnswerChannel, decisions: &'a Decisions) -> Self {
+        let cut = decisions.last_cut();
         Self {
             channel,
-            attempts: counters.attempts,
-            shortfall: counters.shortfall.as_ref(),
+            attempts: decisions.counters.attempts,
+            shortfall: decisions.counters.shortfall.as_ref(),
+            // A repair reads the answer from the cut on.
+            may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
+                && !repairs_next(channel, decisions),
         }
     }
 
@@ -53,24 +60,43 @@ impl<'a> Question<'a> {
     fn prefill(self, prefill: PrefillOptions) -> (Turn, SpliceRequest, RequestKind) {
         let document = self.channel.document();
         let text = document.text();
-        // The provider refuses white space at the end. It is not missing: the answer's text is
-        // compared with it.
-        let sent = if prefill.rejects_trailing_space {
-            text.trim_end().len()
-        } else {
-            text.len()
+        // A model continues a part of a token wrongly. The answer to an earlier prefill at this cut
+        // has another word, so the next one keeps the delivered part.
+        let rewrites_word =
+            prefill.keeps_format && self.may_rewrite_word && self.attempts.unjoined == 0;
+        let word = rewrites_word
+            .then(|| start_of_cut_word(text))
+            .flatten()
+            .filter(|start| *start > self.channel.text.base_len());
+        let sent = match word {
+            Some(start) => start,
+            // The provider refuses white space at the end. It is not missing: the answer's text is
+            // compared with it.
+            None if prefill.rejects_trailing_space => text.trim_end().len(),
+            None => text.len(),
         };
+        let in_string = document.machine().in_string();
+        let returned = ReturnedPrefill::new(
+            text,
+            sent,
+            prefill.returns_prefill,
+            word.is_some(),
+            in_string,
+        );
         let limits = &self.channel.settings.limits.continuation;
         let anchor = repeated_text::anchor(document, QuestionForm::Anchor, limits);
         let anchor = anchor.and_then(|range| text.get(range)).unwrap_or_default();
-        let turn = Turn::prefill(&Parts::new(text.get(..sent).unwrap_or(text), anchor));
+        let turn = Turn {
+            keeps_json_mode: prefill.keeps_format,
+            ..Turn::prefill(&Parts::new(text.get(..sent).unwrap_or(text), anchor))
+        };
         let believes_early_end = self.attempts.early_ends > 0;
         let request = SpliceRequest {
             believes_early_end,
             ..Expect::Exact.into()
         };
         let kind = RequestKind::Prefill {
-            returned: ReturnedPrefill::new(text, sent, prefill.returns_prefill),
+            returned,
             believes_early_end,
         };
         (turn, request, kind)
@@ -90,6 +116,11 @@ impl<'a> Question<'a> {
             }
         };
         let document = self.channel.document();
+        // A server that applies the request's format to a prefill knows the schema, too.
+        let prefill = settings.usable_prefill(document);
+        if prefill.is_some_and(|prefill| prefill.keeps_format) {
+            return None;
+        }
         let text = document.text();
         let carved = carve(document).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
@@ -98,7 +129,7 @@ impl<'a> Question<'a> {
             self.reprompt_of(QuestionForm::ToolInput, &carved.head, None)
         } else {
             // A prefill can't name what is missing.
-            let prefill = settings.usable_prefill(document)?;
+            let prefill = prefill?;
             // A short text is all head, and a prefill must not be empty.
             if prefill.returns_prefill || self.shortfall.is_some() || sent == 0 {
                 return None;
@@ -215,6 +246,26 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Returns where the word at the end of a text begins: a part of a string, a number, a literal or a
+/// key. The space before a word belongs to it, as in the tokens of most models. `None` if the text
+/// ends with no word, or with one that is too long.
+fn start_of_cut_word(text: &str) -> Option<usize> {
+    let is_part =
+        |c: &char| !c.is_whitespace() && !matches!(c, '"' | '{' | '}' | '[' | ']' | ',' | ':');
+    let word = text.chars().rev().take_while(is_part);
+    let length: usize = word.take(LONGEST_WORD + 1).map(char::len_utf8).sum();
+    let start = text.len() - length;
+    let word = text.get(start..)?;
+    let before = text.get(..start)?;
+    let start = before.strip_suffix(' ').unwrap_or(before).len();
+    let is_word = start < text.len() && word.chars().count() <= LONGEST_WORD;
+    (is_word && !before.trim().is_empty()).then_some(start)
+}
+
+// Longer runs are encoded bytes, or a language without spaces: nothing shows where a token begins.
+/// The most characters of a word that the model writes again.
+const LONGEST_WORD: usize = 32;
+
 /// Returns the last `most` bytes of a text, from the start of a word on.
 fn end_of(text: &str, most: usize) -> String {
     let from = text.len() - most.min(text.len());
@@ -329,6 +380,31 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cut_word_begins_with_the_space_before_it() {
+        let long = format!("[\"{}", "x".repeat(LONGEST_WORD + 1));
+        for (text, before) in [
+            ("{\"title\": \"Hello wor", Some("{\"title\": \"Hello")),
+            ("{\"title\": \"Hello ", Some("{\"title\": \"Hello")),
+            ("{\"title\": \"Hel", Some("{\"title\": \"")),
+            ("{\"ti", Some("{\"")),
+            ("{\"port\": 80", Some("{\"port\":")),
+            ("[\n  -1.5e", Some("[\n ")),
+            ("[tru", Some("[")),
+            ("[\"caf\\u00", Some("[\"")),
+            ("[\"x ✓é", Some("[\"x")),
+            ("[1,", None),
+            ("{\"a\": \"b\"", None),
+            ("{\"a\":", None),
+            ("tru", None),
+            ("", None),
+            (long.as_str(), None),
+        ] {
+            let start = start_of_cut_word(text);
+            assert_eq!(start.map(|start| &text[..start]), before, "{text}");
+        }
+    }
 
     #[test]
     fn early_ends_are_counted() {

@@ -376,6 +376,10 @@ impl AnswerRecord {
                 call: number,
                 reason,
                 ..
+            }
+            | SessionEvent::Discarded {
+                call: number,
+                reason,
             } => self.fail(*number, reason, false),
             SessionEvent::Repaired { call: number, .. } => Change::Step(self.call_of(*number)),
             SessionEvent::Progress {

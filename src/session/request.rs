@@ -48,7 +48,9 @@ pub struct Turn {
     /// The original request ends with an assistant's message, which `delivered` replaces and begins
     /// with.
     pub replaces_prefill: bool,
-    /// The prompt asks for a separate JSON document, so the request keeps its JSON mode.
+    /// The request keeps the format that it asks for: the prompt asks for a separate JSON document,
+    /// or the provider applies the format to the prefill, too
+    /// ([`PrefillOptions::keeps_format`]).
     pub keeps_json_mode: bool,
     /// The grammar that the answer must follow, with [`ContinuationMode::Grammar`]: the end of the
     /// delivered text that is not in a prefill, and then the legal rests.
@@ -97,7 +99,7 @@ pub struct ContinuationStrategy {
     /// unset, an answer that is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
     /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON
-    /// document.
+    /// document, and a prefill is sent only with [`PrefillOptions::keeps_format`].
     pub keeps_json_mode: bool,
 }
 
@@ -109,6 +111,10 @@ pub struct PrefillOptions {
     pub rejects_trailing_space: bool,
     /// The answer begins with the prefill.
     pub returns_prefill: bool,
+    /// The request asks for a format and keeps it, since the provider applies it to the prefill and
+    /// the answer together. After a lost connection the prefill then ends before the word that was
+    /// cut: the model writes that word again, and an answer with another word is not joined.
+    pub keeps_format: bool,
 }
 
 /// The default prompt, without a prefill.
@@ -148,15 +154,6 @@ impl ContinuationStrategy {
         self
     }
 
-    /// Never asks in this form again.
-    pub(super) fn give_up_form(&mut self, mode: ContinuationMode) {
-        match mode {
-            ContinuationMode::Reprompt => {}
-            ContinuationMode::Prefill => self.prefill = None,
-            ContinuationMode::Grammar => self.grammar = GrammarForm::None,
-        }
-    }
-
     /// Sets whether a call can ask for less reasoning.
     #[must_use]
     pub fn reduce_reasoning(mut self, reduce_reasoning: bool) -> Self {
@@ -164,7 +161,8 @@ impl ContinuationStrategy {
         self
     }
 
-    /// Sets whether the request must keep its JSON mode. No prefill is used then.
+    /// Sets whether the request must keep its JSON mode. A prefill is used then only with
+    /// [`PrefillOptions::keeps_format`].
     #[must_use]
     pub fn keeps_json_mode(mut self, keeps_json_mode: bool) -> Self {
         self.keeps_json_mode = keeps_json_mode;

@@ -94,6 +94,15 @@ impl Retry {
         turn.is_some_and(|turn| turn.grammar.is_some())
     }
 
+    /// Returns whether the call keeps the format that the original request asks for.
+    #[doc(hidden)]
+    pub fn keeps_format(&self) -> bool {
+        self.request
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.keeps_json_mode)
+    }
+
     /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since
     /// reasoning would come before the continued text, and after a call that brought only
     /// reasoning.
@@ -133,7 +142,7 @@ impl Retry {
             grammar: turn
                 .and_then(|turn| turn.grammar.as_deref())
                 .map(|grammar| (self.capability.grammar, grammar)),
-            keeps_json_mode: turn.is_some_and(|turn| turn.keeps_json_mode),
+            keeps_json_mode: self.keeps_format(),
             replaces_prefill: turn.is_some_and(|turn| turn.replaces_prefill),
         };
         self.dialect.wire().ask(original, rest.as_ref(), &changes)

@@ -4,37 +4,65 @@ use std::borrow::Cow;
 
 use crate::overlap::{EVIDENCE, is_unbordered};
 
-/// The prefill that a provider sends back, and the unsent white space after it, as offsets of the
-/// delivered text. An answer that ends inside the prefill has brought no new text.
+/// The prefill that a provider sends back, and the unsent text after it, as offsets of the delivered
+/// text. The unsent text is white space, or the word that was cut, which the answer must repeat. An
+/// answer that ends inside these has brought no new text.
 ///
 /// A model that begins again repeats the prefill, too, although its provider does not send the
 /// prefill back. Then only a prefill that new text is unlikely to begin with is recognised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReturnedPrefill {
     from: usize,
-    /// The range of the white space that was not sent.
-    white: usize,
+    /// The range of the text that was not sent.
+    unsent: usize,
     to: usize,
+    /// The text that was not sent is a word: an answer that has another one is not joined.
+    is_word: bool,
     /// The offset in the delivered text up to which the answer repeats it.
     seen: usize,
     /// The call has brought nothing yet, and the provider does not send the prefill back: the model
     /// may begin again.
     may_begin_again: bool,
+    /// The cut is inside a string, whose text has no quotes.
+    in_string: bool,
+    /// The answer began like the document, although the provider does not send the prefill back.
+    begins_alike: bool,
+}
+
+/// The part of an answer that is new.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NewText<'t> {
+    /// None yet.
+    Waits,
+    /// This text; the delivered text has ended.
+    Begins(Cow<'t, str>),
+    /// None: the answer differs from the delivered text at this offset.
+    Differs(usize),
 }
 
 impl ReturnedPrefill {
-    /// Returns the text to expect before new text, if any. `white` is the end of the delivered text
-    /// that was sent, and `comes_back` is whether the provider sends that text back.
-    pub(super) fn new(delivered: &str, white: usize, comes_back: bool) -> Option<Self> {
-        let (from, to) = (if comes_back { 0 } else { white }, delivered.len());
+    /// Returns the text to expect before new text, if any. `sent` is the end of the delivered text
+    /// that was sent, and `comes_back` is whether the provider sends that text back. `is_word`: the
+    /// answer must repeat the delivered text after `sent`.
+    pub(super) fn new(
+        delivered: &str,
+        sent: usize,
+        comes_back: bool,
+        is_word: bool,
+        in_string: bool,
+    ) -> Option<Self> {
+        let (from, to) = (if comes_back { 0 } else { sent }, delivered.len());
         let may_begin_again =
-            !comes_back && says_something(delivered.get(..white).unwrap_or_default());
+            !comes_back && says_something(delivered.get(..sent).unwrap_or_default());
         (from < to || may_begin_again).then_some(Self {
             from,
-            white,
+            unsent: sent,
             to,
+            is_word,
             seen: from,
             may_begin_again,
+            in_string,
+            begins_alike: false,
         })
     }
 
@@ -42,31 +70,37 @@ impl ReturnedPrefill {
     pub(super) fn unsent(delivered: &str, sent: usize) -> Self {
         Self {
             from: sent,
-            white: sent,
+            unsent: sent,
             to: delivered.len(),
+            is_word: true,
             seen: sent,
             may_begin_again: false,
+            in_string: false,
+            begins_alike: false,
         }
-    }
-
-    /// Returns whether the answer has repeated all of the text.
-    pub(super) fn is_whole(&self) -> bool {
-        self.seen >= self.to
     }
 
     /// Whether the answer has ended inside the prefill, after more of it than new text repeats by
     /// chance.
     pub(super) fn begins_again(&self) -> bool {
-        self.from == 0 && self.seen >= EVIDENCE && self.seen < self.white
+        self.from == 0 && self.seen >= EVIDENCE && self.seen < self.unsent
     }
 
     /// Takes text of the answer. Returns the new part once it is known; the prefill has ended then.
-    pub(super) fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
+    pub(super) fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> NewText<'t> {
+        let first = |text: &str| text.as_bytes().first().copied();
+        let word = delivered.get(self.unsent..).filter(|_| self.is_word);
+        let is_of_word = word.is_some_and(|word| first(word) == first(text));
         // Only the first character decides: new text rarely begins like the document.
         if std::mem::take(&mut self.may_begin_again)
-            && text.as_bytes().first() == delivered.as_bytes().first()
+            && first(text) == first(delivered)
+            && !is_of_word
         {
-            (self.from, self.seen) = (0, 0);
+            (self.from, self.seen, self.begins_alike) = (0, 0, true);
+        }
+        if self.seen == 0 && self.is_word && first(text) != first(delivered) {
+            // The provider has not sent the prefill back.
+            (self.from, self.seen) = (self.unsent, self.unsent);
         }
         let rest = delivered.get(self.seen..self.to).unwrap_or_default();
         let same = rest
@@ -79,14 +113,26 @@ impl ReturnedPrefill {
         // All of the text may still belong to the prefill, so it waits: new text can begin like the
         // prefill.
         if same == text.len() && self.seen < self.to {
-            return None;
+            return NewText::Waits;
+        }
+        let is_quoted = || {
+            delivered
+                .get(..self.seen)
+                .is_some_and(|same| same.contains('"'))
+        };
+        // Text of a string can't have repeated a quote of the document.
+        let is_new_root =
+            self.begins_alike && self.in_string && self.seen < self.unsent && is_quoted();
+        let is_other = self.is_word && self.seen < self.to || is_new_root;
+        if is_other && !self.begins_again() {
+            return NewText::Differs(self.seen.max(self.unsent));
         }
         // A complete prefill is dropped; a part of one is new text.
-        let dropped = [self.to, self.white]
+        let dropped = [self.to, self.unsent]
             .into_iter()
             .find(|&end| self.seen >= end)
             .unwrap_or(self.from);
-        Some(match text.get(dropped.saturating_sub(before)..) {
+        NewText::Begins(match text.get(dropped.saturating_sub(before)..) {
             Some(new) if dropped >= before => Cow::Borrowed(new),
             _ => Cow::Owned(
                 delivered

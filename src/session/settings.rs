@@ -147,11 +147,12 @@ impl SessionSettings {
     pub(super) fn usable_prefill(&self, document: &Document) -> Option<PrefillOptions> {
         let ends_in_space =
             document.machine().in_string() && document.text().ends_with(char::is_whitespace);
-        // In JSON mode a model can only begin a new document.
+        // In JSON mode a model can only begin a new document, unless the format applies to the
+        // prefill, too.
         let prefill = self
             .strategy
             .prefill
-            .filter(|_| !self.strategy.keeps_json_mode)?;
+            .filter(|prefill| prefill.keeps_format || !self.strategy.keeps_json_mode)?;
         // The provider would strip white space that is text of a string.
         (!(prefill.rejects_trailing_space && ends_in_space)).then_some(prefill)
     }

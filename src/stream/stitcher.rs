@@ -119,6 +119,7 @@ impl Stitcher {
         let prefixed = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
             returns_prefill: capability.returns_prefill,
+            keeps_format: capability.prefill_keeps_format,
         };
         self.strategy.prefill = (capability.prefill != PrefillForm::None).then_some(prefixed);
         self.strategy.grammar = capability.grammar;
@@ -215,7 +216,7 @@ impl Stitcher {
             engine
         };
         let engine = engine.schema(self.request.schema.as_deref());
-        let engine = engine.base(&self.request.base.of_model(&self.capability));
+        let engine = engine.base(&self.request.base.of_model(&self.capability, true));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
@@ -249,7 +250,12 @@ impl Stitcher {
         self.strategy.prefill = self
             .strategy
             .prefill
-            .filter(|_| request.is_none_or(|request| !request.wants_reasoning));
+            .filter(|_| request.is_none_or(|request| !request.wants_reasoning))
+            .map(|prefill| PrefillOptions {
+                keeps_format: prefill.keeps_format
+                    && request.is_some_and(|request| request.has_json_mode),
+                ..prefill
+            });
         if let Some(request) = request {
             let before = std::mem::replace(&mut self.request, request.clone());
             self.request.has_stop |= before.has_stop;
@@ -276,7 +282,7 @@ impl Stitcher {
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
-        session.set_base(&self.request.base.of_model(&self.capability));
+        session.set_base(&self.request.base.of_model(&self.capability, true));
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),

@@ -178,6 +178,37 @@ fn thinking_is_turned_off_in_several_ways() {
     }
 }
 
+/// llama.cpp names itself in the `Server` header of each response.
+#[test]
+fn a_server_that_names_its_software_has_its_own_row() {
+    let table = Table::default();
+    let of = |server| table.of_server("qwen2.5-coder", Some("10.0.0.7"), server);
+    let llama = of(Some("llama.cpp"));
+    assert_eq!(llama.prefill, PrefillForm::Turn);
+    assert!(llama.prefill_keeps_format && llama.keeps_streams);
+    // The prefill comes back in whole bodies only.
+    assert!(llama.returns_prefill_in(false) && !llama.returns_prefill_in(true));
+    for other in [None, Some("uvicorn"), Some("llama.cpp.example"), Some("")] {
+        assert_eq!(
+            of(other),
+            table.of("qwen2.5-coder", Some("10.0.0.7")),
+            "{other:?}"
+        );
+        assert!(
+            !other.is_some_and(|server| table.knows_server(server)),
+            "{other:?}"
+        );
+    }
+    assert!(table.knows_server("llama.cpp"));
+    // The operator's row wins.
+    let table = table.with([Row::of("*").prefill(PrefillForm::None)]);
+    let own = table.of_server("m", None, Some("llama.cpp"));
+    assert_eq!(
+        (own.prefill, own.prefill_keeps_format),
+        (PrefillForm::None, true)
+    );
+}
+
 /// A row in front corrects what it names, and nothing else.
 #[test]
 fn rows_in_front_win_member_by_member() {

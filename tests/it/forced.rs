@@ -119,6 +119,11 @@ fn a_document_that_is_cut_anywhere_becomes_whole_with_one_call() {
             }
             for strategy in strategies() {
                 let mut cut = Cut::new(&strategy, &document[..at]);
+                if cut.mode() == ContinuationMode::Prefill {
+                    // All of a short text is the head, and a prefill must not be empty.
+                    assert!(at < 40, "{at} of {document}");
+                    continue;
+                }
                 assert_eq!(cut.mode(), ContinuationMode::Grammar, "{at} of {document}");
                 assert!(document[..at].ends_with(cut.head()), "{at} of {document}");
                 let answer = format!("{}{}", cut.head(), &document[at..]);

@@ -330,6 +330,162 @@ fn an_answer_that_begins_again_behind_a_prefix() {
     assert!(right > 200, "{right}");
 }
 
+/// Returns a strategy for a provider that applies the format of a request to its prefill, too.
+fn formatted() -> ContinuationStrategy {
+    ContinuationStrategy::default().prefill(PrefillOptions {
+        keeps_format: true,
+        ..PrefillOptions::default()
+    })
+}
+
+/// Returns the text of the prefill that a request asks to continue under its format.
+fn prefill_of(request: Request) -> String {
+    let turn = request.turn.unwrap();
+    assert_eq!(
+        (turn.mode, turn.keeps_json_mode),
+        (ContinuationMode::Prefill, true)
+    );
+    turn.delivered
+}
+
+#[test]
+fn a_prefill_under_a_format_ends_before_the_word_that_a_lost_connection_has_cut() {
+    for (delivered, sent, answer, whole) in [
+        (
+            "{\"title\": \"Hello wor",
+            "{\"title\": \"Hello",
+            " world\"}",
+            "{\"title\": \"Hello world\"}",
+        ),
+        ("{\"port\": 80", "{\"port\":", " 8080}", "{\"port\": 8080}"),
+        ("{\"ag", "{\"", "age\": 7}", "{\"age\": 7}"),
+        ("[null, tru", "[null,", " true]", "[null, true]"),
+        ("[\"a\",", "[\"a\",", "\"b\"]", "[\"a\",\"b\"]"),
+    ] {
+        for size in [1, 3, 100] {
+            let (mut session, request) = cut(delivered, formatted());
+            assert_eq!(prefill_of(request), sent);
+            for piece in answer.as_bytes().chunks(size) {
+                session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
+            }
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+            assert_eq!(session.document().text(), whole, "{size}");
+            assert_eq!(outcome(&mut session), (Status::Complete, 1, 0), "{whole}");
+        }
+    }
+}
+
+#[test]
+fn a_prefill_under_a_format_is_whole_after_the_token_limit() {
+    let mut session = Session::new(Limits::default());
+    session.set_strategy(formatted());
+    session.handle_input(NOW, Input::Text("{\"title\": \"Hello wor"));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
+    assert_eq!(prefill_of(call(&mut session)), "{\"title\": \"Hello wor");
+}
+
+/// The next prefill keeps the delivered part of the word, so it can't differ again.
+#[test]
+fn an_answer_with_another_word_is_one_failure() {
+    for answer in [" there\"}", " wo\"}", "ly\"}"] {
+        let (mut session, request) = cut("{\"title\": \"Hello wor", formatted());
+        assert_eq!(prefill_of(request), "{\"title\": \"Hello");
+        continued(&mut session, answer);
+        assert_eq!(
+            session.document().text(),
+            "{\"title\": \"Hello wor",
+            "{answer}"
+        );
+        assert_eq!(prefill_of(call(&mut session)), "{\"title\": \"Hello wor");
+        continued(&mut session, "k\"}");
+        assert_eq!(session.document().text(), "{\"title\": \"Hello work\"}");
+        assert_eq!(outcome(&mut session), (Status::Complete, 2, 1), "{answer}");
+    }
+}
+
+/// A whole body of llama.cpp begins with the prefill.
+#[test]
+fn a_returned_prefill_precedes_the_cut_word() {
+    let returning = ContinuationStrategy::default().prefill(PrefillOptions {
+        keeps_format: true,
+        returns_prefill: true,
+        ..PrefillOptions::default()
+    });
+    for (answer, calls) in [
+        ("{\"title\": \"Hello world\"}", 1),
+        (" world\"}", 1),
+        ("{\"title\": \"Hello there\"}", 2),
+    ] {
+        let (mut session, request) = cut("{\"title\": \"Hello wor", returning.clone());
+        assert_eq!(prefill_of(request), "{\"title\": \"Hello");
+        continued(&mut session, answer);
+        if calls == 2 {
+            prefill_of(call(&mut session));
+            continued(&mut session, "{\"title\": \"Hello world\"}");
+        }
+        assert_eq!(
+            session.document().text(),
+            "{\"title\": \"Hello world\"}",
+            "{answer}"
+        );
+        assert_eq!(outcome(&mut session), (Status::Complete, calls, calls - 1));
+    }
+}
+
+/// A server that begins the format anew at the cut, and a model that answers instead of continuing.
+#[test]
+fn an_answer_with_a_new_root_is_discarded_without_a_failure() {
+    for (delivered, answer) in [
+        ("{\"list\": [1, 2", "{\"other\": 7}"),
+        ("{\"list\": [1, 2", "[7]"),
+        ("{\"name\": \"Hello wor", "{\"other\": 7}"),
+        ("{\"list\": [1, 2", "```json\n{\"other\": 7}\n```"),
+    ] {
+        let (mut session, request) = cut(delivered, formatted());
+        prefill_of(request);
+        continued(&mut session, answer);
+        assert_eq!(session.document().text(), delivered, "{answer}");
+        let turn = call(&mut session).turn.unwrap();
+        assert_eq!(
+            (turn.mode, turn.keeps_json_mode, turn.delivered.as_str()),
+            (ContinuationMode::Prefill, false, delivered),
+            "{answer}"
+        );
+        continued(&mut session, answer);
+        assert_eq!(session.document().text(), delivered, "{answer}");
+        let turn = call(&mut session).turn.unwrap();
+        assert_eq!(turn.mode, ContinuationMode::Reprompt, "{answer}");
+        let rest = if delivered.contains("list") {
+            "{\"list\": [1, 2, 3]}"
+        } else {
+            "{\"name\": \"Hello world\"}"
+        };
+        continued(&mut session, rest);
+        assert_eq!(session.document().text(), rest);
+        assert_eq!(outcome(&mut session), (Status::Complete, 3, 0), "{answer}");
+    }
+}
+
+/// The refusal may be about the format, which the delivered text does not follow.
+#[test]
+fn a_refused_prefill_under_a_format_is_sent_without_it() {
+    let (mut session, request) = cut("```json\n[1, 2", formatted());
+    prefill_of(request);
+    let refused = || CallEnd::FormRejected("400".to_owned());
+    session.handle_input(NOW, Input::CallEnd(refused()));
+    let turn = call(&mut session).turn.unwrap();
+    assert_eq!(
+        (turn.mode, turn.keeps_json_mode, turn.delivered.as_str()),
+        (ContinuationMode::Prefill, false, "```json\n[1, 2")
+    );
+    session.handle_input(NOW, Input::CallEnd(refused()));
+    let turn = call(&mut session).turn.unwrap();
+    assert_eq!(turn.mode, ContinuationMode::Reprompt);
+    continued(&mut session, "[1, 2, 3]");
+    assert_eq!(session.document().text(), "```json\n[1, 2, 3]\n```");
+    assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
+}
+
 #[test]
 fn white_space_at_the_end_of_a_prefix() {
     let trimming = || {
@@ -375,6 +531,7 @@ fn white_space_at_the_end_of_a_prefix() {
     let both = ContinuationStrategy::default().prefill(PrefillOptions {
         rejects_trailing_space: true,
         returns_prefill: true,
+        ..PrefillOptions::default()
     });
     for (answer, whole) in [
         ("[1, 2]", "[1, 2]"),

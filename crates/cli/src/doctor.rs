@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use clap::ArgGroup;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, SERVER};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub struct DoctorArgs {
     /// the key.
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Ask this model to continue a prefill. Costs up to four short calls.
+    /// Ask this model to continue a prefill. Costs up to five short calls.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// The environment variable that has the key. Default: the provider's own.
@@ -56,11 +56,13 @@ const EXAMPLES: &str = r#"Examples:
   restitch doctor --upstream http://127.0.0.1:8788 --model sim --json
 
 The command asks for the list of models, which costs nothing. With --model, it asks the model to continue
-`[1, 2,3, 4,` in each form of prefill that providers have, until one works. If the result differs from the built-in
-table, the row for the configuration file is shown.
+`[1, 2,3, 4,` in each form of prefill that providers have, until one works: in a stream, and then in one body. While
+the server loads the model, the result is `unknown`. If the result differs from the built-in table, the row for the
+configuration file is shown.
 
-With --json: {"upstream": {"url", "status", "milliseconds", "error"}, "prefill": {"model", "form", "returns_prefill",
-"known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds", "error"}}.
+With --json: {"upstream": {"url", "status", "milliseconds", "error", "server"}, "prefill": {"model", "form",
+"returns_prefill", "returns_prefill_whole", "known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status",
+"milliseconds", "error", "server"}}.
 
 Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
 
@@ -73,6 +75,12 @@ struct Reached {
     milliseconds: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Its software, if the built-in table has a row for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'static str>,
+    /// The response names the software in its `Server` header, by which the proxy recognises it.
+    #[serde(skip)]
+    is_named: bool,
 }
 
 /// Whether a model continues a prefill.
@@ -80,10 +88,12 @@ struct Reached {
 struct Prefill {
     model: String,
     /// The form of prefill that the model continues, by its name in the configuration. `none` if
-    /// there is none.
+    /// there is none, and `unknown` while the model is not loaded.
     form: &'static str,
     /// The answer begins with the prefill.
     returns_prefill: bool,
+    /// An answer in one body begins with the prefill, and a stream does not.
+    returns_prefill_whole: bool,
     /// The form in the built-in table.
     known: &'static str,
     tried: Vec<DoctorAttempt>,
@@ -183,7 +193,10 @@ async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> io::Result<DoctorR
     )
     .await;
     let prefill = match &args.model {
-        Some(model) if upstream.status.is_some() => Some(prefill(target, model).await),
+        Some(model) if upstream.status.is_some() => {
+            let server = upstream.server.filter(|_| upstream.is_named);
+            Some(prefill(target, model, server).await)
+        }
         _ => None,
     };
     let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
@@ -215,35 +228,55 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
     let answered = send(client, path, key, None).await;
     let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let url = client.upstream().to_string();
-    match answered {
-        Ok((status, _)) if status.is_success() => Reached {
-            url,
-            status: Some(status.as_u16()),
-            milliseconds,
-            error: None,
-        },
-        Ok((status, body)) => Reached {
-            url,
-            status: Some(status.as_u16()),
-            milliseconds,
-            error: Some(message(&body, key)),
-        },
-        Err(error) => Reached {
-            url,
-            status: None,
-            milliseconds,
-            error: Some(error),
-        },
+    let (status, error, server, is_named) = match answered {
+        Ok(answered) => {
+            let is_named = answered.server.as_deref() == Some(LLAMA_CPP);
+            // A server in front of it may hide the header.
+            let is_owner = owner_of(&answered.body).as_deref() == Some("llamacpp");
+            let failed = !answered.status.is_success();
+            (
+                Some(answered.status.as_u16()),
+                failed.then(|| message(&answered.body, key)),
+                (is_named || is_owner).then_some(LLAMA_CPP),
+                is_named,
+            )
+        }
+        Err(error) => (None, Some(error), None, false),
+    };
+    Reached {
+        url,
+        status,
+        milliseconds,
+        error,
+        server,
+        is_named,
     }
 }
 
-/// Returns status and body of an answer.
+/// The software that the built-in table has a row for.
+const LLAMA_CPP: &str = "llama.cpp";
+
+/// Returns the owner of the first model in a list of models.
+fn owner_of(models: &str) -> Option<String> {
+    let models: Value = serde_json::from_str(models).ok()?;
+    Some(models.pointer("/data/0/owned_by")?.as_str()?.to_owned())
+}
+
+/// A response.
+struct Answered {
+    status: StatusCode,
+    /// Its `Server` header.
+    server: Option<String>,
+    body: String,
+}
+
+/// Sends a request.
 async fn send(
     client: &Client,
     path: &str,
     key: &str,
     body: Option<String>,
-) -> Result<(StatusCode, String), String> {
+) -> Result<Answered, String> {
     let uri = client
         .upstream()
         .uri_for(path)
@@ -270,13 +303,19 @@ async fn send(
             .await
             .map_err(|error| error.to_string())?;
         let status = response.status();
+        let server = response.headers().get(SERVER);
+        let server = server.and_then(|server| Some(server.to_str().ok()?.to_owned()));
         let body = response
             .into_body()
             .collect()
             .await
             .map_err(|error| error.to_string())?
             .to_bytes();
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        Ok(Answered {
+            status,
+            server,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
     });
     answered
         .await
@@ -290,9 +329,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// differs from an array that begins again.
 const PREFILL: &str = "[1, 2,3, 4,";
 
-/// Tries all forms of prefill, first the one that the table has for the model.
-async fn prefill(target: &DoctorTarget, model: &str) -> Prefill {
-    let capability = Table::default().of(model, Some(target.client.upstream().host()));
+/// Tries all forms of prefill, first the one that the table has for the model. `server`: the software
+/// that the server's responses name.
+async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Prefill {
+    let host = target.client.upstream().host();
+    let capability = Table::default().of_server(model, Some(host), server);
     let known = capability.prefill;
     let forms = [
         known,
@@ -305,6 +346,7 @@ async fn prefill(target: &DoctorTarget, model: &str) -> Prefill {
         model: model.to_owned(),
         form: PrefillForm::None.as_str(),
         returns_prefill: false,
+        returns_prefill_whole: false,
         known: known.as_str(),
         tried: vec![],
     };
@@ -318,44 +360,53 @@ async fn prefill(target: &DoctorTarget, model: &str) -> Prefill {
             .filter(|_| form == known)
             .unwrap_or(target.version);
         let path = format!("{version}/chat/completions");
-        let answered = send(
-            &target.client,
-            &path,
-            &target.key,
-            Some(prefilled(model, form)),
-        )
-        .await;
-        let (status, answer) = match answered {
-            Ok((status, body)) if status.is_success() => (Some(status.as_u16()), text_of(&body)),
-            Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
+        let ask = |stream| {
+            let body = Some(prefilled(model, form, stream));
+            send(&target.client, &path, &target.key, body)
+        };
+        let (status, answer) = match ask(true).await {
+            Ok(answered) if answered.status.is_success() => {
+                (Some(answered.status), text_of_stream(&answered.body))
+            }
+            Ok(answered) => (Some(answered.status), message(&answered.body, &target.key)),
             Err(error) => (None, error),
         };
-        let is_answer = status.is_some_and(|status| status < 300);
-        let text = answer.trim_start();
-        // Only providers with this form return the prefill. With others, the model has begun again.
-        let rest = text
-            .strip_prefix(PREFILL)
-            .filter(|_| form == PrefillForm::Flag);
-        found.returns_prefill = rest.is_some();
-        let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
         found.tried.push(DoctorAttempt {
             form: form.as_str(),
-            status,
+            status: status.map(|status| status.as_u16()),
             answer: short(&answer),
         });
-        if goes_on {
+        if status == Some(StatusCode::SERVICE_UNAVAILABLE) {
+            found.form = UNKNOWN;
+            return found;
+        }
+        let is_answer = status.is_some_and(|status| status.is_success());
+        let text = answer.trim_start();
+        // In a stream only providers with this form return the prefill. With others, the model has
+        // begun again.
+        let returned = text
+            .strip_prefix(PREFILL)
+            .filter(|_| form == PrefillForm::Flag);
+        if is_answer && returned.unwrap_or(text).trim_start().starts_with('5') {
             found.form = form.as_str();
+            found.returns_prefill = returned.is_some();
+            let whole = ask(false).await.map(|answered| text_of(&answered.body));
+            found.returns_prefill_whole = returned.is_none()
+                && whole.is_ok_and(|text| text.trim_start().starts_with(PREFILL));
             return found;
         }
     }
-    found.returns_prefill = false;
     found
 }
 
+/// The result while the server loads the model.
+const UNKNOWN: &str = "unknown";
+
 /// Returns a request whose last message is an array that is cut, in one of the forms.
-fn prefilled(model: &str, form: PrefillForm) -> String {
+fn prefilled(model: &str, form: PrefillForm, stream: bool) -> String {
     let mut last = json!({"role": "assistant", "content": PREFILL});
-    let mut body = json!({"model": model});
+    // The most likely text of a model decides, and its beginning is enough.
+    let mut body = json!({"model": model, "stream": stream, "max_tokens": 32, "temperature": 0});
     match form {
         PrefillForm::Flag => last["prefix"] = true.into(),
         PrefillForm::Partial => last["partial"] = true.into(),
@@ -368,6 +419,17 @@ fn prefilled(model: &str, form: PrefillForm) -> String {
     let first = "Write a JSON array of the numbers from 1 to 12 and nothing else.";
     body["messages"] = json!([{"role": "user", "content": first}, last]);
     body.to_string()
+}
+
+/// Returns the text of a stream, or of one body where the server does not stream.
+fn text_of_stream(body: &str) -> String {
+    let mut text = text_of(body);
+    let events = body.lines().filter_map(|line| line.strip_prefix("data:"));
+    for event in events.filter_map(|event| serde_json::from_str::<Value>(event).ok()) {
+        let delta = event.pointer("/choices/0/delta/content");
+        text.push_str(delta.and_then(Value::as_str).unwrap_or_default());
+    }
+    text
 }
 
 fn text_of(body: &str) -> String {
@@ -414,20 +476,25 @@ fn print(report: &DoctorReport, console: &mut Console) -> io::Result<()> {
         } = prefill;
         let words = match *form {
             "none" => "does not continue one: restitch uses a re-prompt",
+            UNKNOWN => "is not loaded yet: unknown whether it continues one",
             _ => "continues one",
         };
         console.line(format_args!("prefill   {model} {words}"))?;
-        if form != known {
-            let returns = if prefill.returns_prefill {
-                "\nreturns_prefill = true"
-            } else {
-                ""
-            };
+        if form != known && *form != UNKNOWN {
             console.line("          the built-in table differs; for the configuration file:")?;
             let model = restitch::internal::json::string::quoted(model);
-            console.lines(&format!(
-                "\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"
-            ))?;
+            let mut row = format!("model = {model}\nprefill = \"{form}\"\n");
+            let keeps_format = report.upstream.server.is_some();
+            for (key, is_set) in [
+                ("returns_prefill", prefill.returns_prefill),
+                ("returns_prefill_whole", prefill.returns_prefill_whole),
+                ("prefill_keeps_format", keeps_format),
+            ] {
+                if is_set {
+                    row += &format!("{key} = true\n");
+                }
+            }
+            console.lines(&format!("\n[[capability]]\n{row}\n"))?;
         }
     }
     match &report.proxy {
@@ -442,13 +509,16 @@ fn print_reached(name: &str, reached: &Reached, console: &mut Console) -> io::Re
         status,
         milliseconds,
         error,
+        server,
+        ..
     } = reached;
+    let server = server.map_or_else(String::new, |server| format!(", {server}"));
     let error = error
         .as_ref()
         .map_or_else(String::new, |error| format!(": {error}"));
     match status {
         Some(status) => console.line(format_args!(
-            "{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{error}"
+            "{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{server}{error}"
         )),
         None => console.line(format_args!("{name:<9} {url}: not reachable{error}")),
     }

@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
+use http::header::SERVER;
 use http::{Response, StatusCode};
 use tokio::time::timeout;
 
@@ -143,7 +144,11 @@ impl Caller {
         let goes = goes || wire.wire().always_continues();
         let options = PrefillOptions {
             rejects_trailing_space: capability.rejects_trailing_space,
-            returns_prefill: capability.returns_prefill,
+            returns_prefill: capability.returns_prefill_in(self.request.parsed.stream),
+            keeps_format: !is_foreign
+                && wire.wire().has_chat_requests()
+                && self.request.parsed.has_json_mode
+                && capability.prefill_keeps_format,
         };
         let raises = self.proxy.policy.token_factor > 1 && self.request.parsed.max_tokens.is_some();
         let mut strategy = ContinuationStrategy::default();
@@ -172,10 +177,32 @@ impl Caller {
             .head
             .stopping()
             .filter(|_| self.upstreams.fallback().is_none() && self.may_keep_stream())?;
-        Some(KeptStream {
+        Some(self.kept_under(head))
+    }
+
+    /// Asks the server to keep the stream, if the server keeps streams and stops them, and the
+    /// client has not named the stream: a stream that can't be stopped would run on without a
+    /// reader.
+    pub(super) async fn name_stream(&mut self) {
+        if !self.may_keep_stream() || self.request.head.stream_name().is_some() {
+            return;
+        }
+        let Some(head) = self.request.head.stopping_none() else {
+            return;
+        };
+        if self.kept_under(head).can_be_stopped().await {
+            self.request.name_stream();
+        }
+    }
+
+    /// Returns a kept stream that `head` stops.
+    fn kept_under(&self, head: Head) -> KeptStream {
+        KeptStream {
+            proxy: Arc::clone(&self.proxy),
             route: Arc::clone(&self.route),
+            model: self.model().to_owned(),
             head,
-        })
+        }
     }
 
     /// Switches to the next fallback that can take over, if there is one. A fallback with another
@@ -264,6 +291,16 @@ impl Caller {
         .await;
         self.exchange
             .note_head(response.as_ref().map(Response::status));
+        if let Ok(response) = &response {
+            let capabilities = &self.proxy.policy.capabilities;
+            let server = response.headers().get(SERVER);
+            let server = server
+                .and_then(|server| server.to_str().ok())
+                .filter(|server| capabilities.knows_server(server));
+            self.proxy
+                .shared
+                .note_server(client.upstream().authority(), server);
+        }
         if let Some(metrics) = &self.proxy.shared.metrics {
             let is_up = response
                 .as_ref()

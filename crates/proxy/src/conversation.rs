@@ -33,6 +33,7 @@ use super::refusal::{RetryAdvice, unreachable};
 use super::rest_call::{RestCall, lost, rejected};
 use super::resume::Retention;
 use restitch::TransportLimits;
+use restitch::internal::capability::CapabilityHint;
 use restitch::internal::record::Change;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Framing};
@@ -108,12 +109,21 @@ impl Conversation {
         };
         match (change, &call.failure, &call.cut) {
             (Some(Change::Failed(_)), Some(failure), _) => {
-                if let FailureReason::Nothing(end) = &failure.reason {
+                let upstreams = &self.caller.upstreams;
+                match &failure.reason {
                     // A call that finished with reasoning alone is not a failure of the upstream,
                     // so the session calls it again.
-                    self.caller
-                        .upstreams
-                        .note_failure(!matches!(end, CallEnd::Finished(_)));
+                    FailureReason::Nothing(end) => {
+                        upstreams.note_failure(!matches!(end, CallEnd::Finished(_)));
+                    }
+                    FailureReason::NewDocument { keeps_format } => {
+                        let hint = match keeps_format {
+                            true => CapabilityHint::PrefillDropsFormat,
+                            false => CapabilityHint::NoPrefill,
+                        };
+                        upstreams.record(self.caller.model(), hint);
+                    }
+                    _ => {}
                 }
             }
             (Some(Change::Cut { .. }), _, Some(cut)) if self.was_silent(&cut.end, cut.quiet) => {
@@ -480,7 +490,7 @@ impl Conversation {
             .parsed
             .base
             .clone()
-            .of_model(&self.caller.capability())
+            .of_model(&self.caller.capability(), self.caller.request.parsed.stream)
     }
 
     pub(super) fn body_relay(&self) -> BodyRelay {

@@ -24,8 +24,8 @@ use restitch_http::{Body, Error, PathError, Received};
 pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
     let caller = &mut conversation.caller;
     caller.adapt();
-    if caller.proxy.policy.adapts && caller.may_keep_stream() {
-        caller.request.name_stream();
+    if caller.proxy.policy.adapts {
+        caller.name_stream().await;
     }
     let mut adapted = BTreeSet::new();
     let mut response = first_call(conversation, &mut adapted).await;

@@ -1,16 +1,24 @@
 //! Streams that an upstream server keeps for clients that lose their connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::StatusCode;
+
+use super::Proxy;
 use super::route::Route;
 use super::upstream::{self, Head};
+use restitch::internal::capability::CapabilityHint;
+use restitch::internal::limits::TimeLimit;
 use restitch_http::Body;
 
 /// A stream that the server keeps under the proxy's name for it, and that continues without a
 /// reader.
 #[derive(Clone)]
 pub(super) struct KeptStream {
+    pub(super) proxy: Arc<Proxy>,
     pub(super) route: Arc<Route>,
+    pub(super) model: String,
     /// The request that stops it.
     pub(super) head: Head,
 }
@@ -18,12 +26,42 @@ pub(super) struct KeptStream {
 impl KeptStream {
     /// Stops the stream, if it is still running.
     pub(super) async fn stop(&self) {
-        let patience = self.route.limits.transport.idle();
-        let answer = upstream::send(&self.route.client, &self.head, Body::full(""), patience).await;
-        let status = answer.ok().map(|response| response.status().as_u16());
-        tracing::debug!(status, "stopped a kept stream");
+        self.ask(self.route.limits.transport.idle()).await;
+    }
+
+    /// Returns whether the server stops streams. Asks it, unless an earlier answer has shown that.
+    pub(super) async fn can_be_stopped(&self) -> bool {
+        let upstream = self.route.client.upstream().authority();
+        if !self.proxy.shared.stops_streams(upstream) {
+            let mut limit = self.route.limits.transport.idle();
+            limit.time = limit.time.min(LONGEST_QUESTION);
+            self.ask(limit).await;
+        }
+        self.proxy.shared.stops_streams(upstream)
+    }
+
+    /// Sends the request that stops the stream, and notes whether the server stops streams.
+    async fn ask(&self, limit: TimeLimit) {
+        let answer = upstream::send(&self.route.client, &self.head, Body::full(""), limit).await;
+        let status = answer.ok().map(|response| response.status());
+        tracing::debug!(
+            status = status.map(|status| status.as_u16()),
+            "stopped a kept stream"
+        );
+        let (shared, upstream) = (&self.proxy.shared, self.route.client.upstream().authority());
+        // The server accepts the name of a stream that it does not have, so a 404 is about the path.
+        if status == Some(StatusCode::NOT_FOUND) {
+            shared.record(upstream, &self.model, CapabilityHint::NoKeptStreams);
+        }
+        if let Some(status) = status {
+            shared.note_stops_streams(upstream, status.is_success());
+        }
     }
 }
+
+/// The longest wait for an answer that shows whether the server stops streams: the first call waits
+/// for it, once for each upstream.
+const LONGEST_QUESTION: Duration = Duration::from_secs(2);
 
 /// Stops a stream when its answer is over, or its client has left.
 pub(super) struct StopOnDrop(pub(super) KeptStream);

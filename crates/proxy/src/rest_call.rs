@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use super::caller::Caller;
 use super::conversation::{is_invalid_request, is_transient, is_unavailable, retry_after};
@@ -144,6 +144,10 @@ impl<'c> RestCall<'c> {
             let Some(hint) = hint else {
                 return Err(if is_too_long(&refusal) {
                     CallEnd::TooLong(reason)
+                } else if retry.is_prefill() && retry.keeps_format() {
+                    // The delivered text does not follow the format, for example since prose
+                    // precedes the JSON. Without the format the server accepts it.
+                    CallEnd::FormRejected(reason)
                 } else {
                     rejected(reason, false)
                 });
@@ -238,7 +242,7 @@ impl<'c> RestCall<'c> {
             ));
         }
         let head = match caller.may_keep_stream() {
-            true => caller.request.head.of_kept_stream(Method::GET, query),
+            true => caller.request.head.of_kept_stream(query),
             false => caller.request.head.resuming(query),
         };
         let head =
@@ -320,6 +324,7 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
         CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
             .reasoning_off()
             .is_some_and(|switch| switch.key == *key),
+        CapabilityHint::PrefillDropsFormat | CapabilityHint::NoKeptStreams => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state that all routes and all threads of a proxy share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -46,6 +47,10 @@ struct CallHistory {
     cache: Arc<Mutex<CapabilityCache>>,
     /// The ends of recent calls, by upstream and model.
     breaker: Arc<Mutex<Breaker>>,
+    /// The software of upstreams that the capability table names, by upstream.
+    servers: Arc<RwLock<BTreeMap<String, Arc<str>>>>,
+    /// The upstreams that have stopped a kept stream.
+    stop_streams: Arc<RwLock<BTreeSet<String>>>,
     /// Moment zero for the times in the cache and the breaker.
     origin: Instant,
 }
@@ -56,6 +61,8 @@ impl CallHistory {
         Self {
             cache: Arc::new(Mutex::new(CapabilityCache::new(max_age))),
             breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
+            servers: Arc::default(),
+            stop_streams: Arc::default(),
             origin: Instant::now(),
         }
     }
@@ -102,6 +109,52 @@ impl Shared {
         self.history
             .cache()
             .correct(&key(upstream, model), capability, now)
+    }
+
+    /// Returns the software of an upstream, if the capability table names it.
+    pub(super) fn server(&self, upstream: &str) -> Option<Arc<str>> {
+        let servers = self.history.servers.read();
+        let servers = servers.unwrap_or_else(PoisonError::into_inner);
+        servers.get(upstream).cloned()
+    }
+
+    /// Notes the software of an upstream. `None`: the capability table does not name it. The
+    /// upstreams are the operator's, so the notes are bounded.
+    pub(super) fn note_server(&self, upstream: &str, server: Option<&str>) {
+        if self.server(upstream).as_deref() == server {
+            return;
+        }
+        let servers = self.history.servers.write();
+        let mut servers = servers.unwrap_or_else(PoisonError::into_inner);
+        match server {
+            Some(server) => {
+                tracing::info!(upstream, server, "recognised the software of an upstream");
+                servers.insert(upstream.to_owned(), server.into());
+            }
+            None => drop(servers.remove(upstream)),
+        }
+    }
+
+    /// Returns whether an upstream is known to stop kept streams.
+    pub(super) fn stops_streams(&self, upstream: &str) -> bool {
+        let known = self.history.stop_streams.read();
+        known
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(upstream)
+    }
+
+    /// Notes whether an upstream stops kept streams.
+    pub(super) fn note_stops_streams(&self, upstream: &str, stops: bool) {
+        if self.stops_streams(upstream) == stops {
+            return;
+        }
+        let known = self.history.stop_streams.write();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        if stops {
+            known.insert(upstream.to_owned());
+        } else {
+            known.remove(upstream);
+        }
     }
 
     /// Records a capability hint from a refusal of a model at an upstream.

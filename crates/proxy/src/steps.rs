@@ -55,6 +55,9 @@ fn log_event(event: &SessionEvent) {
         SessionEvent::Waiting { call, reason, .. } => {
             tracing::warn!(call, %reason, "waiting for the upstream");
         }
+        SessionEvent::Discarded { call, reason } => {
+            tracing::warn!(call, %reason, "discarded an answer");
+        }
         _ => {}
     }
 }

@@ -153,39 +153,51 @@ impl Head {
     pub(super) fn name_stream(&mut self) -> bool {
         let is_unnamed = !self.0.headers.contains_key(CONVERSATION);
         if is_unnamed {
-            let name = format!("{OWN_STREAMS}{}", random_name());
             self.0.headers.extend(
-                HeaderValue::try_from(name)
+                HeaderValue::try_from(own_stream_name())
                     .map(|name| (HeaderName::from_static(CONVERSATION), name)),
             );
         }
         is_unnamed
     }
 
-    /// Returns the name under which the server keeps the stream, if a path may contain it.
+    /// Returns the name under which the server keeps the stream, if a query may contain it.
     pub(super) fn stream_name(&self) -> Option<&str> {
         let name = self.0.headers.get(CONVERSATION)?.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         Some(name).filter(|name| !name.is_empty() && name.bytes().all(is_plain))
     }
 
-    /// Returns the head of a request for the server's kept stream; `query` follows its path.
-    pub(super) fn of_kept_stream(&self, method: Method, query: &str) -> Option<Self> {
-        let path = format!(
-            "{}/stream/{}{query}",
-            self.path().strip_suffix("/chat/completions")?,
-            self.stream_name()?
-        );
-        self.without_body(method, &path)
+    /// Returns the head of the request that reads the server's kept stream. `query` names the first
+    /// byte.
+    pub(super) fn of_kept_stream(&self, query: &str) -> Option<Self> {
+        let more = query.strip_prefix('?').map(|more| format!("&{more}"))?;
+        let path = self.path_of_stream(self.stream_name()?)? + &more;
+        self.without_body(Method::GET, &path)
     }
 
     /// Returns the head of the request that stops a kept stream. `None`: the client, not the proxy,
     /// has named the stream.
     pub(super) fn stopping(&self) -> Option<Self> {
         // A client that has named its stream may want to read it later.
-        self.stream_name()
+        let name = self
+            .stream_name()
             .filter(|name| name.starts_with(OWN_STREAMS))?;
-        self.of_kept_stream(Method::DELETE, "")
+        self.without_body(Method::DELETE, &self.path_of_stream(name)?)
+    }
+
+    /// Returns the head of a request that stops a stream which does not exist: the answer shows
+    /// whether the server stops streams.
+    pub(super) fn stopping_none(&self) -> Option<Self> {
+        let path = self.path_of_stream(&own_stream_name())?;
+        self.without_body(Method::DELETE, &path)
+    }
+
+    /// Returns the path and query of a kept stream: `/v1/stream?conv_id=NAME`.
+    fn path_of_stream(&self, name: &str) -> Option<String> {
+        let prefix = self.path().strip_suffix("/chat/completions")?;
+        let prefix = prefix.strip_suffix("/v1").unwrap_or(prefix);
+        Some(format!("{prefix}/v1/stream?conv_id={name}"))
     }
 
     fn without_body(&self, method: Method, path: &str) -> Option<Self> {
@@ -253,6 +265,10 @@ impl Head {
         }
         self
     }
+}
+
+fn own_stream_name() -> String {
+    format!("{OWN_STREAMS}{}", random_name())
 }
 
 /// Returns a unique name: 32 hexadecimal digits. It is not a secret.

@@ -65,6 +65,8 @@ pub(super) struct ParsedRequest {
     pub(super) continuation: Option<Continuation>,
     /// The continuation is that of a prefill.
     pub(super) is_prefill: bool,
+    /// The answer to a prefill begins again, since the format does not apply to the prefill.
+    pub(super) restarts: bool,
     /// The request turns reasoning off.
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
@@ -154,6 +156,7 @@ impl ParsedRequest {
             script: script(prompt)?,
             continuation,
             is_prefill,
+            restarts: is_prefill && profile.restarts_format(&body),
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
             include_usage: body

@@ -33,9 +33,10 @@ pub enum ProviderProfile {
     /// Continues it with `"partial": true`.
     Partial,
     /// Continues it with `"continue_final_message": true`, unless the request adds a generation
-    /// prompt, too.
+    /// prompt, too. Under a format of the request the answer is a new document.
     Vllm,
-    /// Continues it, and rejects it while reasoning is on.
+    /// Continues it under the format of the request, and rejects it while reasoning is on. A whole
+    /// body begins with the prefill. Keeps a stream under its `X-Conversation-Id`.
     LlamaCpp,
     /// Continues no prefill, and rejects a `response_format` of `json_object`.
     Perplexity,
@@ -71,8 +72,24 @@ impl ProviderProfile {
     }
 
     /// Returns whether the answer begins with the prefill.
-    pub(super) fn returns_prefill(self) -> bool {
-        self == Self::Mistral
+    pub(super) fn returns_prefill(self, stream: bool) -> bool {
+        self == Self::Mistral || self == Self::LlamaCpp && !stream
+    }
+
+    /// Returns whether a format of the request applies to the answer without the prefill, which is
+    /// then a new document.
+    pub(super) fn restarts_format(self, body: &Value) -> bool {
+        self == Self::Vllm && body.get("response_format").is_some()
+    }
+
+    /// Returns whether the server keeps a stream under its `X-Conversation-Id`.
+    pub(super) fn keeps_streams(self) -> bool {
+        self == Self::LlamaCpp
+    }
+
+    /// Returns the `Server` header of all responses.
+    pub(super) fn server(self) -> Option<&'static str> {
+        (self == Self::LlamaCpp).then_some("llama.cpp")
     }
 
     /// Returns whether a request's last message is a prefill to continue.
@@ -149,6 +166,9 @@ impl FromStr for ProviderProfile {
     }
 }
 
+/// llama.cpp's answer at an unknown path, and about a stream that it does not keep.
+pub(super) const NOT_FOUND: &str =
+    r#"{"error":{"message":"File Not Found","type":"not_found_error","code":404}}"#;
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
 const TRAILING_SPACE: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"}}"#;
 const MODEL_TURN: &str = r#"{"error":{"code":400,"message":"Requests ending with a model turn are not supported.","status":"INVALID_ARGUMENT"}}"#;

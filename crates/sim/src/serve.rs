@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, SERVER};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
@@ -29,7 +29,7 @@ use super::Sim;
 use super::answer::Answer;
 use super::call::{Call, CallKind, ParsedRequest, RequestError};
 use super::delivery::{Delivery, Ending};
-use super::profile::ProviderProfile;
+use super::profile::{NOT_FOUND, ProviderProfile};
 use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
@@ -212,7 +212,7 @@ async fn respond(
         delivered: 0,
         status: None,
     };
-    let reply = if too_large {
+    let mut reply = if too_large {
         let error = RequestError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is larger than 32 MiB",
@@ -221,6 +221,10 @@ async fn respond(
     } else {
         route(&shared, &cut, &parts, &body, &mut call)
     };
+    if let (Ok(reply), Some(server)) = (&mut reply, shared.sim.profile.server()) {
+        let server = HeaderValue::from_static(server);
+        reply.headers_mut().insert(SERVER, server);
+    }
     call.status = reply.as_ref().ok().map(Response::status);
     debug!(method = %call.method, path = parts.uri.path(), status = ?call.status, step = ?call.step, "request");
     shared.state().log.push(call);
@@ -241,7 +245,10 @@ fn route(
     {
         return match ParsedRequest::read(wire, body, &shared.sim.document, shared.sim.profile, path)
         {
-            Ok(parsed) => complete(shared, cut, wire, &parsed, call),
+            Ok(parsed) => {
+                let kept = kept_name(parts).filter(|_| shared.sim.profile.keeps_streams());
+                complete(shared, cut, wire, &parsed, call, kept)
+            }
             Err(error) => Ok(refuse(wire, &error)),
         };
     }
@@ -258,11 +265,51 @@ fn route(
             json!({"status": "ok"}).to_string(),
         ));
     }
+    if shared.sim.profile.keeps_streams() {
+        let answered = (path == "/v1/stream").then(|| kept_stream(shared, parts));
+        return Ok(answered
+            .flatten()
+            .unwrap_or_else(|| json_reply(StatusCode::NOT_FOUND, NOT_FOUND.to_owned())));
+    }
     let message = format!("nothing answers {} {path}", parts.method);
     Ok(refuse(
         &wire::Chat,
         &RequestError::new(StatusCode::NOT_FOUND, message),
     ))
+}
+
+/// Returns the name under which a request asks the server to keep its stream.
+fn kept_name(parts: &Parts) -> Option<String> {
+    let name = parts.headers.get("x-conversation-id")?;
+    Some(name.to_str().ok()?.to_owned())
+}
+
+/// Answers a request about a kept stream: `GET /v1/stream?conv_id=NAME&from=BYTE` sends the stream
+/// again from a byte on, and `DELETE /v1/stream?conv_id=NAME` stops it, with a 204 also for a
+/// stream that the server does not have.
+fn kept_stream(shared: &SharedState, parts: &Parts) -> Option<Reply> {
+    let query = parts.uri.query().unwrap_or_default();
+    let value = |key: &str| {
+        let member = |member: &str| Some(member.strip_prefix(key)?.strip_prefix('=')?.to_owned());
+        query.split('&').find_map(member)
+    };
+    let name = value("conv_id")?;
+    let mut state = shared.state();
+    match parts.method {
+        Method::DELETE => {
+            state.kept.retain(|(kept, _)| *kept != name);
+            let response = Response::builder().status(StatusCode::NO_CONTENT);
+            Some(built(response.body(Either::Left(Full::default()))))
+        }
+        Method::GET => {
+            let (_, stream) = state.kept.iter().find(|(kept, _)| *kept == name)?;
+            let from: usize = value("from").and_then(|from| from.parse().ok())?;
+            let rest = stream.slice(from.min(stream.len())..);
+            let response = Response::builder().header(CONTENT_TYPE, "text/event-stream");
+            Some(built(response.body(Either::Left(Full::new(rest)))))
+        }
+        _ => None,
+    }
 }
 
 /// Takes the conversation's next step.
@@ -272,6 +319,8 @@ fn complete(
     wire: &'static dyn Wire,
     parsed: &ParsedRequest,
     call: &mut Call,
+    // The name under which the server keeps the stream.
+    kept: Option<String>,
 ) -> Result<Reply, NoResponse> {
     let sim = &shared.sim;
     let continuation = parsed.continuation.as_ref();
@@ -308,7 +357,7 @@ fn complete(
         AnswerEnd::Reset(bytes) => Some(bytes),
         _ => None,
     };
-    let message = Message {
+    let message = |answer: Answer| Message {
         number,
         model: sim.model.clone(),
         finish: answer.finish,
@@ -317,12 +366,31 @@ fn complete(
         include_usage: parsed.include_usage,
         sent: 0,
     };
+    // A server that keeps the stream writes the whole answer, and the connection loses its end.
+    let unlimited = Step {
+        bytes: None,
+        end: None,
+        ..step
+    };
+    let whole = message(self::answer(sim, parsed, &unlimited));
+    let message = message(answer);
     let mut response = Response::builder();
     let frames = if parsed.stream {
         response = response
             .header(CONTENT_TYPE, wire.content_type())
             .header(CACHE_CONTROL, "no-cache");
-        Frames::Events(Box::new(Events::new(wire, message, end, sim.chunk)))
+        let lost = Events::new(wire, message, end, sim.chunk);
+        match kept.filter(|_| matches!(end, AnswerEnd::Drop | AnswerEnd::Reset(_))) {
+            Some(name) => {
+                let whole = Events::new(wire, whole, AnswerEnd::Stop, sim.chunk);
+                let whole = Bytes::from(whole.flatten().collect::<Vec<u8>>());
+                let sent = lost.flatten().zip(&whole).take_while(|(a, b)| a == *b);
+                let sent = whole.slice(..sent.count());
+                shared.state().keep(name, whole);
+                Frames::Body(Some(sent))
+            }
+            None => Frames::Events(Box::new(lost)),
+        }
     } else {
         let body = if end == AnswerEnd::Error {
             wire.failed(&message)
@@ -369,8 +437,19 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
         Behaviour::Tool if tool.is_none() => Behaviour::Answer,
         behaviour => behaviour,
     };
-    let mut answer = Answer::new(&Step { behaviour, ..*step }, &sim.document, continuation);
-    if let Some(c) = continuation.filter(|_| parsed.is_prefill && sim.profile.returns_prefill()) {
+    let (step, continuation) = match parsed.restarts {
+        true => (
+            Step {
+                behaviour: Behaviour::Answer,
+                ..*step
+            },
+            None,
+        ),
+        false => (Step { behaviour, ..*step }, continuation),
+    };
+    let mut answer = Answer::new(&step, &sim.document, continuation);
+    let returns = parsed.is_prefill && sim.profile.returns_prefill(parsed.stream);
+    if let Some(c) = continuation.filter(|_| returns) {
         answer.text.insert_str(0, &c.delivered);
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {

@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bytes::Bytes;
+
 use super::call::Call;
 use super::script::{Script, Step};
 
@@ -15,6 +17,18 @@ pub(super) struct State {
     pub(super) answers: u64,
     pub(super) conversations: Conversations,
     pub(super) log: Log,
+    /// The kept streams with their names, oldest first.
+    pub(super) kept: VecDeque<(String, Bytes)>,
+}
+
+impl State {
+    /// Keeps a stream.
+    pub(super) fn keep(&mut self, name: String, stream: Bytes) {
+        self.kept.push_back((name, stream));
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+    }
 }
 
 /// The progress of each conversation in its script.
@@ -91,6 +105,9 @@ impl Log {
 /// How many conversations are remembered: far more than run at the same time. A forgotten one
 /// starts its script again.
 const CONVERSATIONS: usize = 10_000;
+
+/// How many streams are kept.
+const KEPT: usize = 100;
 
 /// How many calls the log keeps.
 const CALLS: usize = 10_000;

@@ -73,6 +73,8 @@ impl CapabilityCache {
                 CapabilityHint::NoPrefill => capability.prefill = PrefillForm::None,
                 CapabilityHint::NoGrammar => capability.grammar = GrammarForm::None,
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
+                CapabilityHint::PrefillDropsFormat => capability.prefill_keeps_format = false,
+                CapabilityHint::NoKeptStreams => capability.keeps_streams = false,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
                 // The refused switch and value are the table's own, so either hint shows that the

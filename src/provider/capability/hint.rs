@@ -11,6 +11,11 @@ pub enum CapabilityHint {
     NoGrammar,
     /// A prefill must not end in white space.
     RejectsTrailingSpace,
+    /// With a prefill, the format of the request applies to the answer alone, which is then a new
+    /// document.
+    PrefillDropsFormat,
+    /// The server has no path under which it sends or stops a kept stream.
+    NoKeptStreams,
     /// This member of a request is unknown or unsupported, whatever its value is.
     NoMember(&'static str),
     /// A refusal names this member, and may be about its value: that is a hint about the model only
@@ -25,6 +30,8 @@ impl CapabilityHint {
             Self::NoPrefill => ("no_prefill", None),
             Self::NoGrammar => ("no_grammar", None),
             Self::RejectsTrailingSpace => ("rejects_trailing_space", None),
+            Self::PrefillDropsFormat => ("prefill_drops_format", None),
+            Self::NoKeptStreams => ("no_kept_streams", None),
             Self::NoMember(member) => ("no_member", Some(member)),
             Self::RefusedValue(member) => ("refused_value", Some(member)),
         }

@@ -1,8 +1,8 @@
 //! The capabilities of models: a table with a source for each row, and the hints that a process
 //! records.
 //!
-//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host,
-//! and has their known capabilities. For each member the first row that has a value counts, so a
+//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host or
+//! the software of a server, and has their known capabilities. For each member the first row that has a value counts, so a
 //! row in front corrects one member and leaves the others. A model that no row names is treated
 //! like OpenAI's models: it accepts `response_format` and tools, it continues no prefill, and a
 //! re-prompt asks it for the rest.
@@ -131,6 +131,12 @@ pub struct Capability {
     pub rejects_trailing_space: bool,
     /// The answer starts with the prefill, sent back.
     pub returns_prefill: bool,
+    /// An answer in one body starts with the prefill, and a stream does not, as with llama.cpp.
+    pub returns_prefill_whole: bool,
+    /// With a prefill, the format that the request asks for applies to the whole document, so a
+    /// request with a prefill keeps its format: llama.cpp feeds the prefill to the grammar. Servers
+    /// without this, such as vLLM and SGLang, begin the format anew at the cut.
+    pub prefill_keeps_format: bool,
     /// The replacement for `/v1` at the start of the path of a request with a prefill, for example
     /// `/beta`.
     pub prefill_path: Option<String>,
@@ -158,6 +164,8 @@ impl Default for Capability {
             prefill: PrefillForm::None,
             rejects_trailing_space: false,
             returns_prefill: false,
+            returns_prefill_whole: false,
+            prefill_keeps_format: false,
             prefill_path: None,
             grammar: GrammarForm::None,
             response_format: true,
@@ -177,6 +185,12 @@ impl Capability {
     pub fn keeps_json_mode(&self) -> bool {
         self.response_format && !self.drops_json_mode
     }
+
+    /// Returns whether an answer starts with the prefill. `is_stream`: it is a stream.
+    #[doc(hidden)]
+    pub fn returns_prefill_in(&self, is_stream: bool) -> bool {
+        self.returns_prefill || self.returns_prefill_whole && !is_stream
+    }
 }
 
 /// The known capabilities of the models that a pattern names. `None` means unknown: a later row may
@@ -192,12 +206,19 @@ pub struct Row {
     pub model: String,
     /// A pattern of hosts. `None` means every host.
     pub host: Option<String>,
+    /// A pattern of `Server` headers, by which the upstream's responses name its software. `None`
+    /// means any, and none.
+    pub server: Option<String>,
     /// See [`Capability::prefill`].
     pub prefill: Option<PrefillForm>,
     /// See [`Capability::rejects_trailing_space`].
     pub rejects_trailing_space: Option<bool>,
     /// See [`Capability::returns_prefill`].
     pub returns_prefill: Option<bool>,
+    /// See [`Capability::returns_prefill_whole`].
+    pub returns_prefill_whole: Option<bool>,
+    /// See [`Capability::prefill_keeps_format`].
+    pub prefill_keeps_format: Option<bool>,
     /// See [`Capability::prefill_path`]. Empty means none.
     pub prefill_path: Option<String>,
     /// See [`Capability::grammar`].
@@ -222,9 +243,12 @@ impl Row {
         Self {
             model: pattern.into(),
             host: None,
+            server: None,
             prefill: None,
             rejects_trailing_space: None,
             returns_prefill: None,
+            returns_prefill_whole: None,
+            prefill_keeps_format: None,
             prefill_path: None,
             grammar: None,
             response_format: None,
@@ -267,13 +291,13 @@ impl Row {
         self
     }
 
-    fn names(&self, model: &str, host: Option<&str>) -> bool {
-        let host_fits = match (&self.host, host) {
+    fn names(&self, model: &str, host: Option<&str>, server: Option<&str>) -> bool {
+        let fits = |pattern: &Option<String>, name: Option<&str>| match (pattern, name) {
             (None, _) => true,
-            (Some(pattern), Some(host)) => pattern::matches(pattern, host),
+            (Some(pattern), Some(name)) => pattern::matches(pattern, name),
             (Some(_), None) => false,
         };
-        host_fits && pattern::matches(&self.model, model)
+        fits(&self.host, host) && fits(&self.server, server) && pattern::matches(&self.model, model)
     }
 }
 
@@ -306,9 +330,24 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the capability of a model at a host (without a port). No row matches a name of more
+    /// Returns the capability of a model at a host (without a port), whose software is unknown. No row
+    /// matches a name of more
     /// than 256 bytes.
     pub fn of(&self, model: &str, host: Option<&str>) -> Capability {
+        self.of_server(model, host, None)
+    }
+
+    /// Returns whether a row is for upstreams with this `Server` header.
+    #[doc(hidden)]
+    pub fn knows_server(&self, server: &str) -> bool {
+        let patterns = self.rows.iter().filter_map(|row| row.server.as_deref());
+        server.len() <= NAME && { patterns }.any(|pattern| pattern::matches(pattern, server))
+    }
+
+    /// Returns the capability of a model at a host (without a port) whose responses have this
+    /// `Server` header.
+    #[doc(hidden)]
+    pub fn of_server(&self, model: &str, host: Option<&str>, server: Option<&str>) -> Capability {
         let mut found = Capability::default();
         if model.len() > NAME {
             return found;
@@ -316,7 +355,7 @@ impl Table {
         let named: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| row.names(model, host))
+            .filter(|row| row.names(model, host, server))
             .collect();
         let text = |of: fn(&Row) -> Option<&String>| {
             named
@@ -334,6 +373,10 @@ impl Table {
             found.rejects_trailing_space,
         );
         found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
+        found.returns_prefill_whole =
+            flag(|row| row.returns_prefill_whole, found.returns_prefill_whole);
+        found.prefill_keeps_format =
+            flag(|row| row.prefill_keeps_format, found.prefill_keeps_format);
         found.prefill_path = text(|row| row.prefill_path.as_ref());
         found.grammar = named.iter().find_map(|row| row.grammar).unwrap_or_default();
         found.response_format = flag(|row| row.response_format, found.response_format);
@@ -347,5 +390,5 @@ impl Table {
     }
 }
 
-/// The longest name that is looked up, in bytes. Names come from requests.
+/// The longest name that is looked up, in bytes. Names come from requests and responses.
 const NAME: usize = 256;

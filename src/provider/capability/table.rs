@@ -15,6 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
         perplexity(),
         openrouter(),
         openai(),
+        llama_cpp(),
     ]
     .concat()
 }
@@ -177,6 +178,19 @@ fn openai() -> Vec<Row> {
     let newer = ["gpt-5*", "openai/gpt-5*"];
     rows.extend(newer.map(|pattern| Row::of(pattern).grammar(GrammarForm::CustomTool)));
     rows
+}
+
+/// Read from a server of October 2026: it continues a last assistant message without reasoning, in
+/// the APIs of OpenAI and Anthropic, under the `response_format` of the request. Kept streams:
+/// <https://github.com/ggml-org/llama.cpp/pull/23226>.
+fn llama_cpp() -> Vec<Row> {
+    vec![Row {
+        server: Some("llama.cpp".to_owned()),
+        returns_prefill_whole: Some(true),
+        prefill_keeps_format: Some(true),
+        keeps_streams: Some(true),
+        ..Row::of("*").prefill(PrefillForm::Turn)
+    }]
 }
 
 const EFFORT: &str = "reasoning_effort";

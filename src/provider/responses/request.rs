@@ -210,7 +210,7 @@ fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut E
             ("assistant", "content"),
             replaces_prefill,
             edits,
-            message,
+            item,
         );
     }
     let (delivered, prompt) = match rest {
@@ -219,10 +219,22 @@ fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut E
     };
     let mut added = vec![format!(r#"{{"role":"user","content":{}}}"#, input.as_str())];
     if !delivered.trim().is_empty() {
-        added.push(message("assistant", delivered));
+        added.push(item("assistant", delivered));
     }
-    added.extend(prompt.map(|prompt| message("user", prompt)));
+    added.extend(prompt.map(|prompt| item("user", prompt)));
     edits.replace(input, &format!("[{}]", added.join(",")));
+}
+
+/// Returns a message as an item of the input. OpenAI takes an assistant's item without a type, and
+/// llama.cpp refuses it: "Cannot determine type of 'item'".
+fn item(role: &str, text: &str) -> String {
+    match role {
+        "assistant" => format!(
+            r#"{{"type":"message","role":"assistant","content":{}}}"#,
+            quoted(text)
+        ),
+        _ => message(role, text),
+    }
 }
 
 /// Returns the body as an object and its input, if it is a request.

@@ -871,7 +871,9 @@ fn the_rest_is_asked_for() {
         prompt: "go on",
     };
     let ask = |body: &str| wire().ask(body, Some(&rest), &Changes::default()).unwrap();
-    let added = r#"{"role":"assistant","content":"[1"},{"role":"user","content":"go on"}"#;
+    // llama.cpp needs the type of an assistant's item.
+    let added =
+        r#"{"type":"message","role":"assistant","content":"[1"},{"role":"user","content":"go on"}"#;
     assert_eq!(
         ask(
             r#"{"input":"G\u006f", "previous_response_id":"r","store":false,"background":true,"text":{"format":{},"verbosity":"low"},"tools":[{"type":"function","name":"f"}],"tool_choice":"auto","parallel_tool_calls":true}"#
@@ -888,7 +890,7 @@ fn the_rest_is_asked_for() {
         wire()
             .ask(r#"{"input":"Go"}"#, Some(&prefill), &Changes::default())
             .unwrap(),
-        r#"{"input":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1"}]}"#
+        r#"{"input":[{"role":"user","content":"Go"},{"type":"message","role":"assistant","content":"[1"}]}"#
     );
     let calls =
         r#"{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}"#;

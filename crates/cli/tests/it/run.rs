@@ -313,7 +313,13 @@ fn doctor_says_whether_a_prefill_is_continued() {
         (ProviderProfile::Anthropic, "turn"),
         (ProviderProfile::Anthropic46, "none"),
         (ProviderProfile::Mistral, "prefix"),
+        (ProviderProfile::LlamaCpp, "turn"),
     ] {
+        // The server's responses name its software.
+        let known = match profile {
+            ProviderProfile::LlamaCpp => "turn",
+            _ => "none",
+        };
         // A model that answers in place of continuing has white space of its own.
         let numbers = if form == "none" {
             &NUMBERS.replace(",3", ", 3")
@@ -342,7 +348,12 @@ fn doctor_says_whether_a_prefill_is_continued() {
         );
         assert_eq!(
             (&answer["prefill"]["form"], &answer["prefill"]["known"]),
-            (&json!(form), &json!("none")),
+            (&json!(form), &json!(known)),
+            "{answer}"
+        );
+        assert_eq!(
+            answer["prefill"]["returns_prefill_whole"],
+            json!(profile == ProviderProfile::LlamaCpp),
             "{answer}"
         );
         assert_eq!(
@@ -354,12 +365,40 @@ fn doctor_says_whether_a_prefill_is_continued() {
         assert!(ran.out.contains("reachable, answers 200"), "{}", ran.out);
         assert_eq!(
             ran.out.contains(&format!("\nprefill = \"{form}\"\n")),
-            form != "none",
+            form != known,
             "{}",
             ran.out
         );
+        let calls = server.calls();
+        let asked = calls.iter().filter(|call| !call.body.is_empty());
+        assert!(
+            { asked }.all(|call| call.body.contains("\"max_tokens\":32")
+                && call.body.contains("\"temperature\":0")),
+            "{calls:?}"
+        );
         runtime.block_on(server.shutdown());
     }
+}
+
+/// llama.cpp answers 503 while it loads the model, which says nothing about the model.
+#[test]
+fn doctor_does_not_judge_a_model_that_is_loading() {
+    let loading = || {
+        response(
+            "503 Service Unavailable",
+            "application/json",
+            r#"{"error":{"message":"Loading model","type":"unavailable_error","code":503}}"#,
+        )
+    };
+    let url = scripted(vec![loading(), loading()]);
+    let args = ["doctor", "--upstream", &url, "--model", "m"];
+    let ran = run(Path::new("."), &args, b"");
+    assert_eq!(ran.code, 4, "{}", ran.out);
+    assert!(
+        ran.out.contains("m is not loaded yet") && !ran.out.contains("[[capability]]"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

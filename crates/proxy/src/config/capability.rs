@@ -11,12 +11,18 @@ pub(super) struct Row {
     model: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prefill: Option<PrefillName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rejects_trailing_space: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     returns_prefill: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returns_prefill_whole: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefill_keeps_format: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill_path: Option<PrefillPath>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,9 +86,12 @@ impl From<Row> for capability::Row {
     fn from(file: Row) -> Self {
         let mut row = Self::of(file.model);
         row.host = file.host;
+        row.server = file.server;
         row.prefill = file.prefill.map(|way| way.0);
         row.rejects_trailing_space = file.rejects_trailing_space;
         row.returns_prefill = file.returns_prefill;
+        row.returns_prefill_whole = file.returns_prefill_whole;
+        row.prefill_keeps_format = file.prefill_keeps_format;
         row.prefill_path = file.prefill_path.map(|path| path.0);
         row.grammar = file.grammar.map(|form| form.0);
         row.response_format = file.response_format;
@@ -104,9 +113,12 @@ impl From<&capability::Row> for Row {
         Self {
             model: row.model,
             host: row.host,
+            server: row.server,
             prefill: row.prefill.map(PrefillName),
             rejects_trailing_space: row.rejects_trailing_space,
             returns_prefill: row.returns_prefill,
+            returns_prefill_whole: row.returns_prefill_whole,
+            prefill_keeps_format: row.prefill_keeps_format,
             prefill_path: row.prefill_path.map(PrefillPath),
             grammar: row.grammar.map(GrammarName),
             response_format: row.response_format,

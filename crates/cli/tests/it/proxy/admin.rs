@@ -315,7 +315,10 @@ async fn each_way_of_a_further_call_is_measured() {
         (prefill, lost(&chunk("[1, 2")), rest("]"), "prefill", "drop"),
         (kept, lost(&chunk("[1, 2")), rest("]"), "reattach", "lost"),
     ] {
-        let raw = Raw::new(vec![first, further]).await;
+        // The proxy asks first whether the server stops streams.
+        let stopped = vec![send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")];
+        let asked = (row.keeps_streams == Some(true)).then_some(stopped);
+        let raw = Raw::new(asked.into_iter().chain([first, further]).collect()).await;
         let proxy = in_front_of(&raw, |proxy| proxy.adapt(true).row(row)).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         assert!(body_of(&answer).1, "{way}: {answer}");

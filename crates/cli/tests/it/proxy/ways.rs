@@ -1015,7 +1015,10 @@ async fn each_provider_is_asked_in_its_way() {
             answer.assert_seamless(DOCUMENT, &format!("{profile} at {at}"));
             let calls = scene.sim.calls();
             assert!(
-                calls.iter().all(|call| call.status.unwrap() == 200),
+                calls
+                    .iter()
+                    .filter(|call| call.method == http::Method::POST)
+                    .all(|call| call.status.unwrap() == 200),
                 "{profile} at {at}"
             );
             words = scene.calls().1;
@@ -1130,25 +1133,30 @@ async fn a_kept_stream_is_attached_to_again() {
         send(format!("{STREAM_OF_LENGTH}{}", &whole[..cut])),
         Piece::Reset,
     ];
-    let raw = Raw::new(vec![first, stream(&whole[cut..]), refusal("200 OK", "{}")]).await;
+    let raw = Raw::new(vec![stopped(), first, stream(&whole[cut..]), stopped()]).await;
     let mut row = Row::of("*");
     row.keeps_streams = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     let (body, ended) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!((body, ended), (whole, true));
-    let head = raw.request(0).to_ascii_lowercase();
+    // The server must stop streams before it is asked to keep one.
+    assert!(seen_target(&raw, 0).starts_with("DELETE /v1/stream?conv_id=restitch-"));
+    let head = raw.request(1).to_ascii_lowercase();
     let name = head
         .lines()
         .find_map(|line| line.strip_prefix("x-conversation-id: "))
         .unwrap();
     assert!(name.len() > 32, "{name}");
     assert_eq!(
-        seen_target(&raw, 1),
-        format!("GET /v1/stream/{name}?from={cut}")
+        seen_target(&raw, 2),
+        format!("GET /v1/stream?conv_id={name}&from={cut}")
     );
     // The answer is over: its stream need not be kept.
-    raw.wait(|state| state.requests == 3).await;
-    assert_eq!(seen_target(&raw, 2), format!("DELETE /v1/stream/{name}"));
+    raw.wait(|state| state.requests == 4).await;
+    assert_eq!(
+        seen_target(&raw, 3),
+        format!("DELETE /v1/stream?conv_id={name}")
+    );
 }
 
 /// Where the stream is gone, it is stopped and the rest is asked for.
@@ -1159,7 +1167,15 @@ async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
         Piece::Reset,
     ];
     let gone = || refusal("404 Not Found", "{}");
-    let raw = Raw::new(vec![first, gone(), gone(), rest("[1, 2, 3]"), gone()]).await;
+    let raw = Raw::new(vec![
+        stopped(),
+        first,
+        gone(),
+        stopped(),
+        rest("[1, 2, 3]"),
+        stopped(),
+    ])
+    .await;
     let mut row = Row::of("*");
     row.keeps_streams = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
@@ -1168,15 +1184,160 @@ async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
         (text.as_str(), &report["status"]),
         ("[1, 2, 3]", &json!("complete"))
     );
-    let methods: Vec<_> = (1..4)
+    let methods: Vec<_> = (2..5)
         .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
         .collect();
     assert_eq!(methods, ["GET", "DELETE", "POST"]);
     assert!(
-        !raw.request(3)
+        !raw.request(4)
             .to_ascii_lowercase()
             .contains("x-conversation-id")
     );
+}
+
+/// A stream that the server can't stop would run on without a reader, so the proxy asks for none.
+#[tokio::test]
+async fn a_server_that_stops_no_streams_is_not_asked_to_keep_one() {
+    let whole = || stream(&(chunk("[1]") + &finish("stop")));
+    let gone = refusal("404 Not Found", "{}");
+    let busy = refusal("503 Service Unavailable", "{}");
+    let raw = Raw::new(vec![busy, whole(), gone, whole(), whole()]).await;
+    let mut row = Row::of("*");
+    row.keeps_streams = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    for _ in 0..3 {
+        told(&exchange(proxy.addr(), &post(ASK)).await);
+    }
+    // A 503 shows nothing, so the next answer asks again; a 404 ends that.
+    let methods: Vec<_> = (0..5)
+        .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(methods, ["DELETE", "POST", "DELETE", "POST", "POST"]);
+    for n in [1, 3, 4] {
+        let request = raw.request(n).to_ascii_lowercase();
+        assert!(!request.contains("x-conversation-id"), "{request}");
+    }
+}
+
+/// llama.cpp is recognised by the head of its first answer. With its row, a lost connection is
+/// attached to again from the second answer on.
+#[tokio::test]
+async fn a_kept_stream_of_llama_cpp_is_attached_to_again() {
+    let scene = Scene::new(ProviderProfile::LlamaCpp, Row::of("other"), "answer").await;
+    let whole = scene.ask("one").await;
+    whole.assert_seamless(DOCUMENT, "one");
+    for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
+        let answer = scene.ask(&format!("[[script: answer@{at}!drop]]")).await;
+        answer.assert_seamless(DOCUMENT, &format!("at {at}"));
+        let drops = scene
+            .ask(&format!("[[script: answer!drop={}]]", at * 9))
+            .await;
+        drops.assert_seamless(DOCUMENT, &format!("dropped after {} bytes", at * 9));
+    }
+    let calls = scene.sim.calls();
+    assert_eq!(scene.calls().1, 0, "no words");
+    let posts = calls
+        .iter()
+        .filter(|call| call.method == http::Method::POST);
+    assert!({ posts }.all(|call| call.kind == restitch_sim::CallKind::First));
+}
+
+/// Without kept streams, a dropped connection to llama.cpp is continued by a prefill under the
+/// format of the request.
+#[tokio::test]
+async fn llama_cpp_continues_a_prefill_under_the_format() {
+    let mut row = Row::of("*");
+    row.keeps_streams = Some(false);
+    let scene = Scene::new(ProviderProfile::LlamaCpp, row, "answer | exact").await;
+    for stream in [true, false] {
+        for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
+            let end = if stream { "drop" } else { "length" };
+            let prompt = format!("[[script: answer@{at}!{end} | exact]]");
+            if stream {
+                let answer = scene.ask(&prompt).await;
+                answer.assert_seamless(DOCUMENT, &format!("at {at}"));
+                continue;
+            }
+            let asked = post(&request(false, &prompt).to_string());
+            let (body, _) = body_of(&exchange(scene.proxy.addr(), &asked).await);
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(
+                body["choices"][0]["message"]["content"], DOCUMENT,
+                "at {at}"
+            );
+        }
+    }
+    let calls = scene.sim.calls();
+    assert_eq!(scene.calls().1, 0, "no words");
+    let (firsts, rests): (Vec<_>, Vec<_>) = calls
+        .iter()
+        .partition(|call| call.kind == restitch_sim::CallKind::First);
+    assert_eq!(firsts.len(), rests.len());
+    for call in rests {
+        let body: Value = serde_json::from_str(&call.body).unwrap();
+        assert_eq!(body["response_format"]["type"], "json_object");
+        assert_eq!(last_message(&body)["role"], "assistant");
+    }
+}
+
+/// A server that begins the format anew at the cut, although its row says otherwise: that is noted,
+/// and the next prefill has no format.
+#[tokio::test]
+async fn a_wrong_row_about_the_format_of_a_prefill_is_corrected() {
+    let lists = || cut("{\"list\": [1, 2");
+    let raw = Raw::new(vec![
+        lists(),
+        rest("{\"other\": 7}"),
+        rest(", 3]}"),
+        lists(),
+        rest(", 3]}"),
+    ])
+    .await;
+    let mut row = Row::of("*").prefill(PrefillForm::Turn);
+    row.prefill_keeps_format = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let format = r#""stream":true,"response_format":{"type":"json_object"}"#;
+    let asked = post(&ASK.replace(r#""stream":true"#, format));
+    for continuations in [2, 1] {
+        let (text, report) = told(&exchange(proxy.addr(), &asked).await);
+        assert_eq!(text, "{\"list\": [1, 2, 3]}");
+        let expected = json!({"status": "complete", "continuations": continuations, "failures": 0});
+        assert_eq!(report, expected);
+    }
+    let keeps: Vec<bool> = (0..5)
+        .map(|n| seen(&raw, n).1.get("response_format").is_some())
+        .collect();
+    assert_eq!(keeps, [true, true, false, true, false]);
+    for n in [1, 2, 4] {
+        assert_eq!(last_message(&seen(&raw, n).1)["role"], "assistant");
+    }
+}
+
+/// A prefill that does not follow the format is refused, and then sent without the format.
+#[tokio::test]
+async fn a_prefill_that_violates_the_format_is_sent_without_it() {
+    let message = r#"{"error":{"code":400,"message":"Failed to initialize samplers: std::exception","type":"invalid_request_error"}}"#;
+    let raw = Raw::new(vec![
+        cut("{\"list\": [1, 2"),
+        refusal("400 Bad Request", message),
+        rest(", 3]}"),
+    ])
+    .await;
+    let mut row = Row::of("*").prefill(PrefillForm::Turn);
+    row.prefill_keeps_format = Some(true);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let format = r#""stream":true,"response_format":{"type":"json_object"}"#;
+    let asked = post(&ASK.replace(r#""stream":true"#, format));
+    let (text, report) = told(&exchange(proxy.addr(), &asked).await);
+    assert_eq!(text, "{\"list\": [1, 2, 3]}");
+    let expected = json!({"status": "complete", "continuations": 1, "failures": 0});
+    assert_eq!(report, expected);
+    assert!(seen(&raw, 2).1.get("response_format").is_none());
+}
+
+/// A request that stops a stream was accepted, as llama.cpp does for every name.
+fn stopped() -> Vec<Piece> {
+    vec![send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")]
 }
 
 /// A name that the client has given is its own: it is used, and its stream is not stopped.
@@ -1196,7 +1357,7 @@ async fn a_stream_that_its_client_has_named_stays() {
         body_of(&exchange(proxy.addr(), &asked).await),
         (whole.clone(), true)
     );
-    assert_eq!(seen_target(&raw, 1), "GET /v1/stream/mine?from=120");
+    assert_eq!(seen_target(&raw, 1), "GET /v1/stream?conv_id=mine&from=120");
     // The next request is the next one that comes.
     assert_eq!(
         body_of(&exchange(proxy.addr(), &post(ASK)).await),
