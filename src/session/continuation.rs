@@ -46,6 +46,8 @@ pub(super) enum RequestKind {
     /// By the original request again.
     Original,
     Reprompt,
+    /// By a re-prompt for the whole document.
+    Again,
     Prefill {
         /// Delivered text that the provider sends back before new text.
         returned: Option<ReturnedPrefill>,
@@ -91,6 +93,7 @@ impl RequestKind {
         match self {
             Self::Prefill { .. } | Self::OtherText(_) => ContinuationMode::Prefill,
             Self::Grammar { .. } => ContinuationMode::Grammar,
+            Self::Again => ContinuationMode::Again,
             Self::Original | Self::Reprompt => ContinuationMode::Reprompt,
         }
     }
@@ -233,7 +236,9 @@ impl DocumentContinuation {
                 return self.join(channel, now, &new);
             }
             RequestKind::OtherText(_) => return,
-            RequestKind::Original | RequestKind::Reprompt => return self.join(channel, now, text),
+            RequestKind::Original | RequestKind::Reprompt | RequestKind::Again => {
+                return self.join(channel, now, text);
+            }
         };
         let believes_early_end = *believes_early_end;
         let Some(mut returned) = waits.take() else {
@@ -583,16 +588,17 @@ const MOST_AFTER_ROOT: usize = 256;
 fn leave_rung(channel: &mut AnswerChannel, mode: ContinuationMode) {
     let strategy = &mut channel.settings.strategy;
     match mode {
-        ContinuationMode::Reprompt => {}
+        ContinuationMode::Reprompt | ContinuationMode::Again => {}
         ContinuationMode::Grammar => strategy.grammar = GrammarForm::None,
         ContinuationMode::Prefill => {
-            strategy.prefill = strategy
-                .prefill
-                .filter(|prefill| prefill.keeps_format)
-                .map(|prefill| PrefillOptions {
-                    keeps_format: false,
-                    ..prefill
-                });
+            strategy.prefill =
+                strategy
+                    .prefill
+                    .filter(|prefill| prefill.keeps_format)
+                    .map(|prefill| PrefillOptions {
+                        keeps_format: false,
+                        ..prefill
+                    });
         }
     }
 }

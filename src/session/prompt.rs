@@ -34,6 +34,8 @@ pub enum Part {
     JsonRetryInstruction,
     /// The instruction where a grammar forces the rest: to call a tool with it.
     ToolInstruction,
+    /// The instruction to write the whole document once more.
+    AgainInstruction,
     /// The instruction for prose.
     TextInstruction,
     /// The instruction for prose, after an answer that was not joined.
@@ -48,7 +50,7 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
@@ -61,6 +63,7 @@ impl Part {
         Self::JsonInstruction,
         Self::JsonRetryInstruction,
         Self::ToolInstruction,
+        Self::AgainInstruction,
         Self::TextInstruction,
         Self::TextRetryInstruction,
         Self::Progress,
@@ -83,6 +86,7 @@ impl Part {
             Self::JsonInstruction => "json_instruction",
             Self::JsonRetryInstruction => "json_retry_instruction",
             Self::ToolInstruction => "tool_instruction",
+            Self::AgainInstruction => "again_instruction",
             Self::TextInstruction => "text_instruction",
             Self::TextRetryInstruction => "text_retry_instruction",
             Self::Progress => "progress",
@@ -155,6 +159,12 @@ impl Part {
                  stops in the middle of the JSON document. Please call the tool with the rest: begin with the text \
                  between the two tags below, with which the message ends, then go straight on to the end of the \
                  document. Leave out nothing that is still due."
+            }
+            Self::AgainInstruction => {
+                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+                 stops in the middle of the JSON document. Please write the document once more, from its beginning: \
+                 everything that reached me unchanged, and then all that is still due, to the end. Please write nothing \
+                 else."
             }
             Self::TextInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
@@ -243,12 +253,13 @@ impl<'a> Parts<'a> {
             Part::JsonInstruction => self.instruction(QuestionForm::Rerooted),
             Part::JsonRetryInstruction => self.instruction(QuestionForm::RerootedAgain),
             Part::ToolInstruction => self.instruction(QuestionForm::ToolInput),
+            Part::AgainInstruction => self.instruction(QuestionForm::Again),
             Part::TextInstruction => self.instruction(QuestionForm::Text),
             Part::TextRetryInstruction => self.instruction(QuestionForm::TextAgain),
             // JSON mode and a grammar allow no line in front of the document, and the answers about
             // prose are not read for one.
             Part::Progress => self.form.allows_remark().then_some(""),
-            Part::Anchor => Some(self.anchor),
+            Part::Anchor => (self.form != QuestionForm::Again).then_some(self.anchor),
             Part::Mark => self.mark,
         }
     }

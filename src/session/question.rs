@@ -6,10 +6,11 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, Parts, PrefillOptions, Prompt, Turn};
+use super::{CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::context;
+use crate::provider::Finish;
 use crate::provider::capability::GrammarForm;
 use crate::schema::Shortfall;
 use crate::splice::{Expect, SpliceError, SpliceRequest};
@@ -23,6 +24,8 @@ pub(super) struct Question<'a> {
     /// The cut may be inside a token, since no finish reason ended the delivered text, and a model
     /// can write the token again.
     may_rewrite_word: bool,
+    /// The token limit did not end the delivered text, so a short document fits into one answer.
+    fits_whole: bool,
 }
 
 impl<'a> Question<'a> {
@@ -32,6 +35,7 @@ impl<'a> Question<'a> {
             channel,
             attempts: decisions.counters.attempts,
             shortfall: decisions.counters.shortfall.as_ref(),
+            fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
             // A repair reads the answer from the cut on.
             may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
                 && !repairs_next(channel, decisions),
@@ -53,7 +57,7 @@ impl<'a> Question<'a> {
             .filter(|_| self.shortfall.is_none())
         {
             Some(prefill) => self.prefill(prefill),
-            None => self.reprompt(),
+            None => self.again().unwrap_or_else(|| self.reprompt()),
         }
     }
 
@@ -144,6 +148,31 @@ impl<'a> Question<'a> {
         Some((turn, Expect::Exact.into(), kind))
     }
 
+    /// Returns the turns that ask for the whole document once more. `None`: the request has no
+    /// schema, under which the answer is as complete as the first one would have been, or the
+    /// document is not short, or was asked for so before.
+    fn again(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+        let settings = &self.channel.settings;
+        let text = self.channel.document().text();
+        let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
+        let is_due = settings.text_schema.is_some()
+            && !settings.is_tool_call()
+            && settings
+                .strategy
+                .prompt
+                .template(Part::AgainInstruction)
+                .is_some();
+        if !(is_due && is_short && self.fits_whole && self.attempts.unjoined == 0) {
+            return None;
+        }
+        let turn = Turn {
+            keeps_json_mode: true,
+            mode: ContinuationMode::Again,
+            ..self.reprompt_of(QuestionForm::Again, "", None)
+        };
+        Some((turn, Expect::Any.into(), RequestKind::Again))
+    }
+
     fn reprompt(self) -> (Turn, SpliceRequest, RequestKind) {
         let settings = &self.channel.settings;
         let (strategy, limits) = (&settings.strategy, &settings.limits.continuation);
@@ -194,8 +223,8 @@ impl<'a> Question<'a> {
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = text.sections.summary(document);
-        // A provider that enforces a grammar shows the model where the rest begins.
-        let is_shown = form != QuestionForm::ToolInput;
+        // A grammar shows the model where the rest begins, and a whole document needs no place.
+        let is_shown = !matches!(form, QuestionForm::ToolInput | QuestionForm::Again);
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element would not help, since the anchor is its end; nor would a longer path,
         // since the rendering shows its keys.
@@ -266,6 +295,11 @@ fn start_of_cut_word(text: &str) -> Option<usize> {
 /// The most characters of a word that the model writes again.
 const LONGEST_WORD: usize = 32;
 
+// The answer is paid for from the document's beginning: some 500 tokens, as much as the
+// instructions and contexts of a question for the rest.
+/// The most bytes of delivered text with which the whole document is asked for again.
+const MOST_AGAIN: usize = 2 << 10;
+
 /// Returns the last `most` bytes of a text, from the start of a word on.
 fn end_of(text: &str, most: usize) -> String {
     let from = text.len() - most.min(text.len());
@@ -294,6 +328,8 @@ pub enum QuestionForm {
     RerootedAgain,
     /// Asks for the input of a tool, which begins with the anchor.
     ToolInput,
+    /// Asks for the whole document once more.
+    Again,
     /// Asks to repeat the anchor of a text that is not JSON.
     Text,
     /// Asks for the same in other words, with a longer anchor.
@@ -310,13 +346,18 @@ impl QuestionForm {
     pub(super) fn has_path(self) -> bool {
         !matches!(
             self,
-            Self::Anchor | Self::LongerAnchor | Self::ToolInput | Self::Text | Self::TextAgain
+            Self::Anchor
+                | Self::LongerAnchor
+                | Self::ToolInput
+                | Self::Again
+                | Self::Text
+                | Self::TextAgain
         )
     }
 
     /// Whether the answer may begin with a line of its own.
     pub(super) fn allows_remark(self) -> bool {
-        !self.is_rerooted() && !self.is_text() && self != Self::ToolInput
+        !self.is_rerooted() && !self.is_text() && !matches!(self, Self::ToolInput | Self::Again)
     }
 
     /// Whether the prompt asks for the rest of a text that is not JSON.

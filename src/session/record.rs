@@ -95,6 +95,8 @@ pub enum CallKind {
     Reprompt,
     /// A call for the rest that a grammar forces.
     Grammar,
+    /// A call for the whole document once more.
+    Again,
     /// A lost connection, made again to the same answer.
     Reattach,
 }
@@ -190,6 +192,7 @@ impl CallKind {
                 ContinuationMode::Prefill => Self::Prefill,
                 ContinuationMode::Reprompt => Self::Reprompt,
                 ContinuationMode::Grammar => Self::Grammar,
+                ContinuationMode::Again => Self::Again,
             },
         }
     }
@@ -202,7 +205,10 @@ impl CallKind {
 
     /// Returns whether the call asks for the rest of an answer.
     pub fn is_for_rest(self) -> bool {
-        matches!(self, Self::Prefill | Self::Reprompt | Self::Grammar)
+        matches!(
+            self,
+            Self::Prefill | Self::Reprompt | Self::Grammar | Self::Again
+        )
     }
 
     /// Returns the name in reports.
@@ -213,6 +219,7 @@ impl CallKind {
             Self::Prefill => ContinuationMode::Prefill.as_str(),
             Self::Reprompt => ContinuationMode::Reprompt.as_str(),
             Self::Grammar => ContinuationMode::Grammar.as_str(),
+            Self::Again => ContinuationMode::Again.as_str(),
             Self::Reattach => "reattach",
         }
     }

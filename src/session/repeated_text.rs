@@ -21,6 +21,7 @@ pub(super) fn anchor(
     let first = Anchor::of(text, limits.max_anchor_chars)?.range;
     let start = match form {
         QuestionForm::Anchor
+        | QuestionForm::Again
         | QuestionForm::ToolInput
         | QuestionForm::Rerooted
         | QuestionForm::Text => return Some(first),

@@ -70,6 +70,8 @@ pub enum ContinuationMode {
     /// The provider makes the model follow a grammar of the rest: as the continuation of a prefill,
     /// or as the input of a tool, for which a re-prompt asks.
     Grammar,
+    /// A re-prompt asks for the whole document once more, under the format that the request has.
+    Again,
 }
 
 impl ContinuationMode {
@@ -79,6 +81,7 @@ impl ContinuationMode {
             Self::Reprompt => "reprompt",
             Self::Prefill => "prefill",
             Self::Grammar => "grammar",
+            Self::Again => "again",
         }
     }
 }

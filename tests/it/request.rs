@@ -56,6 +56,7 @@ fn every_part_can_be_replaced_and_switched_off() {
             Part::JsonInstruction => QuestionForm::Rerooted,
             Part::JsonRetryInstruction => QuestionForm::RerootedAgain,
             Part::ToolInstruction => QuestionForm::ToolInput,
+            Part::AgainInstruction => QuestionForm::Again,
             Part::TextInstruction => QuestionForm::Text,
             Part::TextRetryInstruction => QuestionForm::TextAgain,
             _ => QuestionForm::Anchor,

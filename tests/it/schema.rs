@@ -64,13 +64,18 @@ impl Asked {
         }
     }
 
-    fn anchor(&self) -> &str {
-        &self.requests.last().unwrap().turn.as_ref().unwrap().anchor
+    /// The delivered text that the answer is asked to begin with.
+    fn repeated(&self) -> &str {
+        let turn = self.requests.last().unwrap().turn.as_ref().unwrap();
+        match turn.mode {
+            ContinuationMode::Again => &self.client,
+            _ => &turn.anchor,
+        }
     }
 
-    /// A call that repeats the anchor and goes on with this text.
+    /// A call that repeats what it was asked to and goes on with this text.
     fn continued(&mut self, rest: &str) -> &mut Self {
-        let text = format!("{}{rest}", self.anchor());
+        let text = format!("{}{rest}", self.repeated());
         self.call(&text, 7, Finish::Stop)
     }
 
@@ -238,9 +243,59 @@ fn a_prefill_is_followed_by_words() {
         .iter()
         .map(|request| request.turn.as_ref().unwrap().mode)
         .collect();
+    assert_eq!(modes, [ContinuationMode::Prefill, ContinuationMode::Again]);
+}
+
+/// A short document with a schema that a lost connection has cut is asked for as a whole, under its
+/// format.
+#[test]
+fn a_short_document_is_asked_for_again_under_its_format() {
+    let whole = r#"{"rows": [{"name": "Aurora", "count": 11}, {"name": "Borealis", "count": 12}, {"name": "C", "count": 1}, {"name": "D", "count": 2}], "total": 26}"#;
+    for at in (20..whole.len() - 4).step_by(7) {
+        for size in [1, 13, 1000] {
+            let mut asked = Asked::new(&rows());
+            asked.client.push_str(&whole[..at]);
+            asked.session.handle_input(NOW, Input::Text(&whole[..at]));
+            asked
+                .session
+                .handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+            asked.drain();
+            let turn = asked.requests[0].turn.as_ref().unwrap();
+            assert_eq!(
+                (turn.mode, turn.keeps_json_mode),
+                (ContinuationMode::Again, true)
+            );
+            assert_eq!(turn.delivered, whole[..at]);
+            assert!(!turn.prompt.contains("overlap_context"), "{}", turn.prompt);
+            asked.call(whole, size, Finish::Stop);
+            assert_eq!(
+                (asked.client.as_str(), asked.status()),
+                (whole, Some((Status::Complete, None))),
+                "{at}"
+            );
+        }
+    }
+    // Another document is not joined, and the next question asks in words.
+    let mut asked = Asked::new(&rows());
+    asked.client.push_str(&whole[..90]);
+    asked.session.handle_input(NOW, Input::Text(&whole[..90]));
+    asked
+        .session
+        .handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    asked.drain();
+    let other = whole.replace("Aurora", "Norway").replace("11", "7");
+    asked.call(&other, 9, Finish::Stop);
+    let turn = asked.requests[1].turn.as_ref().unwrap();
     assert_eq!(
-        modes,
-        [ContinuationMode::Prefill, ContinuationMode::Reprompt]
+        (asked.client.as_str(), turn.mode),
+        (&whole[..90], ContinuationMode::Reprompt)
+    );
+    // A token limit would cut it again, and without a schema nothing shows that it is whole.
+    let mut asked = Asked::new(&rows());
+    asked.call(&whole[..90], 9, Finish::Length);
+    assert_eq!(
+        asked.requests[0].turn.as_ref().unwrap().mode,
+        ContinuationMode::Reprompt
     );
 }
 
@@ -274,7 +329,7 @@ fn complete_is_never_said_of_a_document_that_falls_short() {
                 (3, Some(_)) => format!("{}]}}", &rest[..=rest.find('}').unwrap()]),
                 _ => rest.to_owned(),
             };
-            let answer = format!("{}{answer}", asked.anchor());
+            let answer = format!("{}{answer}", asked.repeated());
             asked.call(&answer, 1 + rng.below(30), Finish::Stop);
         }
         let value: Option<Value> = serde_json::from_str(&asked.client).ok();

@@ -46,6 +46,7 @@ table! {
     json_instruction: JsonInstruction,
     json_retry_instruction: JsonRetryInstruction,
     tool_instruction: ToolInstruction,
+    again_instruction: AgainInstruction,
     text_instruction: TextInstruction,
     text_retry_instruction: TextRetryInstruction,
     progress: Progress,
