@@ -36,8 +36,17 @@ pub(super) fn schema_of(root: Raw<'_>, format: Option<Raw<'_>>) -> Option<String
         .or_else(|| within(format, "schema"))
         .or_else(|| within(Some(root), "json_schema"))
         .or_else(|| within(within(Some(root), "structured_outputs"), "json"))
-        .or_else(|| within(Some(root), "guided_json"))?;
-    Some(schema.as_str().to_owned())
+        .or_else(|| within(Some(root), "guided_json"));
+    let form = text(format.and_then(|format| format.member("type")));
+    match schema {
+        Some(schema) => Some(schema.as_str().to_owned()),
+        None => (form.as_deref() == Some("json_schema")).then(any_schema),
+    }
+}
+
+/// Returns the schema of a format that comes without one: every document is legal.
+pub(super) fn any_schema() -> String {
+    "{}".to_owned()
 }
 
 /// Returns a message that has only text.

@@ -232,7 +232,10 @@ impl<'a> Question<'a> {
         let tool_call = self.channel.settings.tool_description();
         let shortfall = self.shortfall.map(Shortfall::to_string);
         let parts = Parts {
-            tool_call: tool_call.as_deref(),
+            // It asks for text, and no call of a tool.
+            tool_call: tool_call
+                .as_deref()
+                .filter(|_| form != QuestionForm::ToolInput),
             hierarchy_context: rendering.as_deref(),
             delivered_summary: Some(summary.as_str())
                 .filter(|summary| is_shown && !summary.is_empty()),

@@ -5,7 +5,7 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{is_true, members_of, object_with, present, word};
 use crate::provider::prefill;
-use crate::provider::request::{message, remove_format, turn_reasoning_off};
+use crate::provider::request::{any_schema, message, remove_format, turn_reasoning_off};
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
 };
@@ -35,7 +35,10 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         n: 1,
         has_stop: stop.is_some_and(|stop| stop.elements().next().is_some()),
         has_json_mode: format.is_some(),
-        schema: present(schema).map(|schema| schema.as_str().to_owned()),
+        schema: format.map(|_| match present(schema) {
+            Some(schema) => schema.as_str().to_owned(),
+            None => any_schema(),
+        }),
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),

@@ -6,7 +6,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, Switch};
 use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::prefill;
-use crate::provider::request::{REST_TOOL, message, remove_format, turn_reasoning_off};
+use crate::provider::request::{REST_TOOL, any_schema, message, remove_format, turn_reasoning_off};
 use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
@@ -34,7 +34,10 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         n: 1,
         has_stop: false,
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
-        schema: schema.map(|schema| schema.as_str().to_owned()),
+        schema: match schema {
+            Some(schema) => Some(schema.as_str().to_owned()),
+            None => (form.as_deref() == Some("json_schema")).then(any_schema),
+        },
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: effort.is_some_and(|effort| effort != "none"),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
