@@ -357,7 +357,7 @@ impl DocumentContinuation {
         if mode == ContinuationMode::Prefill && !rewrites && merged.as_ref().is_err_and(fails) {
             *prefill = None;
         }
-        let known = decisions.counters.shortfall.take();
+        let known = decisions.counters.schema.shortfall.take();
         let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
             Ok(checked) => checked,
             Err(reason) => {
@@ -414,7 +414,7 @@ impl DocumentContinuation {
         if let Some(found) = shortfall {
             return decisions.fell_short(channel, now, (known, found), end, mode);
         }
-        decisions.counters.shortfall = known.filter(|_| added == 0);
+        decisions.counters.schema.shortfall = known.filter(|_| added == 0);
         let is_unenforced = match &self.kind {
             RequestKind::Grammar { answer, .. } => answer.is_unenforced(&merged, end),
             _ => false,
@@ -480,9 +480,9 @@ impl DocumentContinuation {
         let violation = channel.text.violation();
         if let Some(rollback) = rollback
             && let Some(path) = &violation
-            && decisions.counters.is_new_violation(path)
+            && decisions.counters.schema.is_new_violation(path)
         {
-            decisions.counters.shortfall = channel.text.new_shortfall().cloned();
+            decisions.counters.schema.shortfall = channel.text.new_shortfall().cloned();
             channel.text.roll_back(*rollback);
             decisions.counters.attempts.count(None);
             return Err(FailureReason::Schema(path.clone()));

@@ -63,13 +63,19 @@ pub(super) struct RetryCounters {
     pub(super) reduces_reasoning: bool,
     /// At this cut a call was asked to reason less.
     pub(super) has_reduced: bool,
+    pub(super) schema: SchemaFaults,
+    /// Set while the upstream is in trouble that the model did not cause.
+    trouble: Option<Trouble>,
+}
+
+/// How the last answers departed from the schema of their request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SchemaFaults {
     /// The JSON Pointer at which the arguments that an answer completed violated their tool's
     /// schema.
     violation: Option<String>,
     /// At this cut: the container that the last answer closed too early.
     pub(super) shortfall: Option<Shortfall>,
-    /// Set while the upstream is in trouble that the model did not cause.
-    trouble: Option<Trouble>,
 }
 
 /// Calls in a row that an upstream in trouble did not answer.
@@ -262,7 +268,7 @@ impl Decisions {
             path: found.path.clone(),
             missing: found.to_string(),
         };
-        self.counters.shortfall = Some(found);
+        self.counters.schema.shortfall = Some(found);
         self.failed(channel, now, reason, end, mode)
     }
 
@@ -467,8 +473,7 @@ impl RetryCounters {
             has_mistake: false,
             reduces_reasoning: false,
             has_reduced: false,
-            violation: None,
-            shortfall: None,
+            schema: SchemaFaults::default(),
             trouble: None,
         }
     }
@@ -477,19 +482,11 @@ impl RetryCounters {
     /// the text up to the new one.
     fn at_new_cut(&mut self, early_ends: u32) {
         (self.has_reduced, self.has_mistake) = (false, false);
-        self.shortfall = None;
+        self.schema.shortfall = None;
         self.attempts = Attempts {
             early_ends,
             ..Attempts::default()
         };
-    }
-
-    /// Returns whether an answer's arguments violate their tool's schema at another path than those
-    /// of the answer before. At the same path the model itself wrote the violation, and the join is
-    /// right.
-    pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
-        let known = self.violation.replace(path.to_owned());
-        known.as_deref() != Some(path)
     }
 
     /// Counts a call that an upstream in trouble did not answer.
@@ -500,6 +497,16 @@ impl RetryCounters {
         });
         trouble.calls = trouble.calls.saturating_add(1);
         *trouble
+    }
+}
+
+impl SchemaFaults {
+    /// Returns whether an answer's arguments violate their tool's schema at another path than those
+    /// of the answer before. At the same path the model itself wrote the violation, and the join is
+    /// right.
+    pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
+        let known = self.violation.replace(path.to_owned());
+        known.as_deref() != Some(path)
     }
 }
 

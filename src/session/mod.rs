@@ -70,6 +70,7 @@ pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Reques
 #[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};
+use settings::Content;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
@@ -231,7 +232,9 @@ impl Session {
     /// assert!(prompt.contains("the array at `/rows` has 2 of at least 3 elements"), "{prompt}");
     /// ```
     pub fn set_schema(&mut self, schema: &str) {
-        self.channel.settings.text_schema = Some(schema.into());
+        self.channel.settings.content = Content::Text {
+            schema: Some(schema.into()),
+        };
     }
 
     /// Believes a `stop`: the request names stop sequences, so an answer that ends so is not

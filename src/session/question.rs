@@ -34,7 +34,7 @@ impl<'a> Question<'a> {
         Self {
             channel,
             attempts: decisions.counters.attempts,
-            shortfall: decisions.counters.shortfall.as_ref(),
+            shortfall: decisions.counters.schema.shortfall.as_ref(),
             fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
             // A repair reads the answer from the cut on.
             may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
@@ -155,7 +155,7 @@ impl<'a> Question<'a> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
         let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
-        let is_due = settings.text_schema.is_some()
+        let is_due = settings.schema().is_some()
             && !settings.is_tool_call()
             && settings
                 .strategy

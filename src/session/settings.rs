@@ -21,10 +21,8 @@ pub(super) struct SessionSettings {
     pub(super) roots: AllowedRoots,
     /// How much of the answer's text may be changed.
     pub(super) repair: RepairOptions,
-    /// The text is the arguments of a call of this tool.
-    pub(super) tool: Option<Tool>,
-    /// The schema that the request has for the answer's text, as JSON.
-    pub(super) text_schema: Option<Arc<str>>,
+    /// What the text is.
+    pub(super) content: Content,
     /// The request names stop sequences: `stop` is final.
     pub(super) trusts_stop: bool,
     /// The caller sends nothing before the answer is whole, so a continuation can be taken back
@@ -32,6 +30,18 @@ pub(super) struct SessionSettings {
     pub(super) sends_at_end: bool,
     /// How an answer in prose is handled.
     pub(super) prose: Prose,
+}
+
+/// What the text of a channel is.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// Text of the answer.
+    Text {
+        /// The schema that the request has for it, as JSON.
+        schema: Option<Arc<str>>,
+    },
+    /// The arguments of a call of this tool.
+    Arguments(Tool),
 }
 
 impl SessionSettings {
@@ -43,8 +53,7 @@ impl SessionSettings {
             expect,
             roots,
             repair: RepairLevel::Strict.into(),
-            tool: None,
-            text_schema: None,
+            content: Content::Text { schema: None },
             trusts_stop: false,
             sends_at_end: false,
             prose: Prose::default(),
@@ -83,27 +92,34 @@ impl SessionSettings {
         if strategy.prompt.mark_use() != MarkUse::Never {
             strategy.prompt = Arc::new(strategy.prompt.as_ref().clone().with_mark(MarkUse::Always));
         }
-        self.tool = Some(tool);
+        self.content = Content::Arguments(tool);
+    }
+
+    fn tool(&self) -> Option<&Tool> {
+        match &self.content {
+            Content::Arguments(tool) => Some(tool),
+            Content::Text { .. } => None,
+        }
     }
 
     /// Returns whether the text is the arguments of a tool call.
     pub(super) fn is_tool_call(&self) -> bool {
-        self.tool.is_some()
+        self.tool().is_some()
     }
 
     /// Returns the name of the called tool.
     pub(super) fn tool_name(&self) -> Option<&str> {
-        self.tool.as_ref().map(|tool| tool.name.as_str())
+        self.tool().map(|tool| tool.name.as_str())
     }
 
     /// Returns whether the text is the arguments of a tool whose parameters are declared.
     pub(super) fn has_tool_schema(&self) -> bool {
-        self.tool.as_ref().is_some_and(|tool| tool.schema.is_some())
+        self.tool().is_some_and(|tool| tool.schema.is_some())
     }
 
     /// Returns the tool's description for the prompt: its name and its schema, as JSON.
     pub(super) fn tool_description(&self) -> Option<String> {
-        let tool = self.tool.as_ref()?;
+        let tool = self.tool()?;
         let name = crate::json::string::quoted(&tool.name);
         // A schema longer than the limit for sent-back text is left out: the text shows the
         // structure.
@@ -118,9 +134,9 @@ impl SessionSettings {
 
     /// Returns the schema of the document, as JSON: the tool's, or that of the answer's text.
     pub(super) fn schema(&self) -> Option<&str> {
-        match &self.tool {
-            Some(tool) => tool.schema.as_deref(),
-            None => self.text_schema.as_deref(),
+        match &self.content {
+            Content::Arguments(tool) => tool.schema.as_deref(),
+            Content::Text { schema } => schema.as_deref(),
         }
     }
 

@@ -177,7 +177,7 @@ impl Caller {
             .head
             .stopping()
             .filter(|_| self.upstreams.fallback().is_none() && self.may_keep_stream())?;
-        Some(self.kept_under(head))
+        Some(KeptStream::new(self, head))
     }
 
     /// Asks the server to keep the stream, if the server keeps streams and stops them, and the
@@ -190,18 +190,8 @@ impl Caller {
         let Some(head) = self.request.head.stopping_none() else {
             return;
         };
-        if self.kept_under(head).can_be_stopped().await {
+        if KeptStream::new(self, head).can_be_stopped().await {
             self.request.name_stream();
-        }
-    }
-
-    /// Returns a kept stream that `head` stops.
-    fn kept_under(&self, head: Head) -> KeptStream {
-        KeptStream {
-            proxy: Arc::clone(&self.proxy),
-            route: Arc::clone(&self.route),
-            model: self.model().to_owned(),
-            head,
         }
     }
 

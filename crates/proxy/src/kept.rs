@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::Proxy;
+use super::caller::Caller;
 use super::route::Route;
 use super::upstream::{self, Head};
 use restitch::internal::capability::CapabilityHint;
@@ -16,14 +17,24 @@ use restitch_http::Body;
 /// reader.
 #[derive(Clone)]
 pub(super) struct KeptStream {
-    pub(super) proxy: Arc<Proxy>,
-    pub(super) route: Arc<Route>,
-    pub(super) model: String,
+    proxy: Arc<Proxy>,
+    route: Arc<Route>,
+    model: String,
     /// The request that stops it.
-    pub(super) head: Head,
+    head: Head,
 }
 
 impl KeptStream {
+    /// Returns a stream of this caller's upstream that `head` stops.
+    pub(super) fn new(caller: &Caller, head: Head) -> Self {
+        Self {
+            proxy: Arc::clone(&caller.proxy),
+            route: Arc::clone(&caller.route),
+            model: caller.model().to_owned(),
+            head,
+        }
+    }
+
     /// Stops the stream, if it is still running.
     pub(super) async fn stop(&self) {
         self.ask(self.route.limits.transport.idle()).await;
