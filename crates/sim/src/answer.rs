@@ -146,22 +146,24 @@ impl Answer {
         self.tool = Some(tool.clone());
     }
 
-    /// Returns the answer to a request for the rest that has a custom tool with a grammar: exactly
-    /// the rest, whatever the step's style is.
+    /// Returns the answer to a request for the rest that has a grammar, that of a custom tool or
+    /// beside a prefill: exactly the rest, whatever the step's style is.
     pub(super) fn forced(
         step: &Step,
         document: &str,
         continuation: &Continuation,
-        tool: &Tool,
+        tool: Option<&Tool>,
     ) -> Self {
         let step = Step {
             behaviour: Behaviour::Anchor,
             ..*step
         };
         let mut answer = Self::new(&step, document, Some(continuation));
-        answer.call(tool);
-        if answer.finish == Some(Finish::Stop) {
-            answer.finish = Some(Finish::Tool);
+        if let Some(tool) = tool {
+            answer.call(tool);
+            if answer.finish == Some(Finish::Stop) {
+                answer.finish = Some(Finish::Tool);
+            }
         }
         answer
     }

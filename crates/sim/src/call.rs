@@ -67,6 +67,8 @@ pub(super) struct ParsedRequest {
     pub(super) is_prefill: bool,
     /// The answer to a prefill begins again, since the format does not apply to the prefill.
     pub(super) restarts: bool,
+    /// The request has a grammar, which the answer follows: llama.cpp's, vLLM's or SGLang's.
+    pub(super) has_grammar: bool,
     /// The request turns reasoning off.
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
@@ -157,6 +159,9 @@ impl ParsedRequest {
             continuation,
             is_prefill,
             restarts: is_prefill && profile.restarts_format(&body),
+            has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
+                .iter()
+                .any(|member| body.pointer(member).is_some_and(Value::is_string)),
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
             include_usage: body

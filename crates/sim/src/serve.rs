@@ -427,7 +427,10 @@ fn complete(
 fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let continuation = parsed.continuation.as_ref();
     let tool = parsed.tool.as_ref();
-    if let (Some(continuation), Some(tool)) = (continuation, tool.filter(|tool| tool.is_custom)) {
+    let custom = tool.filter(|tool| tool.is_custom);
+    let is_forced = custom.is_some() || parsed.is_prefill && parsed.has_grammar;
+    if let Some(continuation) = continuation.filter(|_| is_forced) {
+        let tool = custom;
         return Answer::forced(step, &sim.document, continuation, tool);
     }
     let behaviour = match step.behaviour {

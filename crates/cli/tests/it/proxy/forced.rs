@@ -2,6 +2,7 @@
 
 use restitch::provider::capability::{GrammarForm, PrefillForm, Row};
 use restitch_http::Upstream;
+use restitch_sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
@@ -134,4 +135,124 @@ async fn a_prefill_goes_with_the_grammar() {
         report,
         json!({"status": "complete", "continuations": 1, "failures": 0})
     );
+}
+
+/// Sends a request, and returns the text that the client has of the answer and its report.
+async fn asked(proxy: &restitch_proxy::Server, path: &str, body: Value) -> (String, Value) {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    );
+    let body = body.to_string();
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    let (body, whole) = body_of(&exchange(proxy.addr(), &request).await);
+    assert!(whole, "{body}");
+    let (mut text, mut report) = (String::new(), Value::Null);
+    for data in body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter(|data| *data != "[DONE]")
+    {
+        let event: Value = serde_json::from_str(data).unwrap();
+        let delta = &event["choices"][0]["delta"];
+        let pieces = match event["type"].as_str() {
+            Some("response.output_text.delta" | "response.function_call_arguments.delta") => {
+                event["delta"].as_str()
+            }
+            Some(_) => None,
+            None => delta["content"]
+                .as_str()
+                .or(delta["tool_calls"][0]["function"]["arguments"].as_str()),
+        };
+        text += pieces.unwrap_or_default();
+        let told = event
+            .get("restitch")
+            .or(event.pointer("/response/restitch"));
+        report = told.cloned().unwrap_or(report);
+    }
+    (text, report)
+}
+
+/// At every seventh byte, in the forms of four servers that enforce what a request asks for, text
+/// and arguments come back whole, with one call for each cut.
+#[tokio::test]
+async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
+    let document = r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "rows": [[1, -2.5e3, true], [2, 0.125, false], [3, 17, null]], "items": ["один", "два", "三"], "done": true}"#;
+    let tool = Row::of("*").grammar(GrammarForm::CustomTool);
+    let vllm = Row::of("*")
+        .prefill(PrefillForm::Final)
+        .grammar(GrammarForm::StructuredOutputs);
+    let llama = Row::of("*")
+        .prefill(PrefillForm::Turn)
+        .grammar(GrammarForm::Member);
+    let chat = |prompt: &str| json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": prompt}]});
+    let responses = |prompt: &str| json!({"model": "m", "stream": true, "input": prompt});
+    let call = |prompt: &str| {
+        let mut body = chat(prompt);
+        body["tools"] = json!([{"type": "function", "function": {"name": "save"}}]);
+        body["tool_choice"] = json!("required");
+        body
+    };
+    let shapes: [(&str, ProviderProfile, &Row, &str, &dyn Fn(&str) -> Value); 5] = [
+        (
+            "chat",
+            ProviderProfile::OpenAi,
+            &tool,
+            "/v1/chat/completions",
+            &chat,
+        ),
+        (
+            "arguments",
+            ProviderProfile::OpenAi,
+            &tool,
+            "/v1/chat/completions",
+            &call,
+        ),
+        (
+            "responses",
+            ProviderProfile::OpenAi,
+            &tool,
+            "/v1/responses",
+            &responses,
+        ),
+        (
+            "vllm",
+            ProviderProfile::Vllm,
+            &vllm,
+            "/v1/chat/completions",
+            &chat,
+        ),
+        (
+            "llama.cpp",
+            ProviderProfile::LlamaCpp,
+            &llama,
+            "/v1/chat/completions",
+            &chat,
+        ),
+    ];
+    for (name, profile, row, path, body) in shapes {
+        let sim = Sim::new(document, "answer".parse().unwrap()).profile(profile);
+        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = TestProxy::new(sim.url()).row(row.clone());
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let cuts = (1..document.len() - 1)
+            .step_by(7)
+            .filter(|at| document.is_char_boundary(*at));
+        let (mut count, mut calls) = (0, 0);
+        for at in cuts {
+            // The steps of the script are styles of models that answer in words: a server that
+            // enforces a grammar writes the rest instead.
+            let prompt = format!("[[script: answer@{at}!length | element anchor]]");
+            let (text, report) = asked(&proxy, path, body(&prompt)).await;
+            assert_eq!(text, document, "{name} at {at}");
+            assert_eq!(
+                (&report["status"], &report["failures"]),
+                (&json!("complete"), &json!(0)),
+                "{name} at {at}"
+            );
+            count += 1;
+            calls += report["continuations"].as_u64().unwrap();
+        }
+        assert!(count >= 20, "{name}: {count}");
+        assert_eq!(calls, count, "{name}");
+    }
 }
