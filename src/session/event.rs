@@ -140,7 +140,7 @@ impl SessionEvent {
                 anchor,
                 at,
             } => json!({
-                "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
+                "event": "requested", "call": call, "rung": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
                 "at_ms": millis(*at),
             }),
             Self::Joined {

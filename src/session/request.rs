@@ -78,7 +78,7 @@ impl ContinuationMode {
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Reprompt => "reprompt",
+            Self::Reprompt => "words",
             Self::Prefill => "prefill",
             Self::Grammar => "grammar",
             Self::Again => "again",

@@ -291,7 +291,7 @@ impl Measured {
             .observe(&labels, call.began.elapsed().as_secs_f64());
         if ended.kind != CallKind::First {
             let labels = FurtherCall {
-                way: ended.kind.as_str(),
+                rung: ended.kind.as_str(),
                 outcome: outcome_of(ended),
             };
             self.metrics.calls.further.add(&labels, 1);

@@ -218,7 +218,7 @@ impl<'c> RestCall<'c> {
         match &request.turn {
             Some(turn) => tracing::debug!(
                 call = request.number,
-                mode = turn.mode.as_str(),
+                rung = turn.mode.as_str(),
                 "asking for the rest"
             ),
             None => tracing::debug!(call = request.number, "sending the request again"),

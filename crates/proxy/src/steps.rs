@@ -124,7 +124,7 @@ pub(super) fn json_of(event: &SessionEvent, call: u32, next: u32, shows: bool) -
             "offset": offset, "added": added, "path": shows.then(|| shortened(path)),
         }),
         SessionEvent::Requested { mode, anchor, .. } => json!({
-            "step": "requested", "call": next, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
+            "step": "requested", "call": next, "rung": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
         }),
         SessionEvent::Joined {
             seam,

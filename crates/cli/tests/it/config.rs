@@ -715,7 +715,7 @@ const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt =
     [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
     repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\nkeep = 90\n\
     first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
-    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = \"reprompt\"\n";
+    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = \"words\"\n";
 
 /// Only a route that takes no request of its own is refused.
 #[test]

@@ -115,7 +115,7 @@ impl ListedAnswer {
         let call = self.newest_call();
         state.add(
             at,
-            json!({"step": "call", "call": call, "way": kind.as_str()}),
+            json!({"step": "call", "call": call, "rung": kind.as_str()}),
         );
     }
 

@@ -127,13 +127,13 @@ impl Labels for Usage {
 /// The strategy and the outcome of a further call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct FurtherCall {
-    pub(in super::super) way: &'static str,
+    pub(in super::super) rung: &'static str,
     pub(in super::super) outcome: &'static str,
 }
 
 impl Labels for FurtherCall {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
-        on("way", self.way);
+        on("rung", self.rung);
         on("outcome", self.outcome);
     }
 }

@@ -67,11 +67,11 @@ impl AnswerSpan {
     pub(in super::super) fn begin_call(
         &self,
         operation: &Operation,
-        way: &'static str,
+        rung: &'static str,
         upstream: &Upstream,
     ) -> CallSpan {
         let address = KeyValue::new("server.address", upstream.host().to_owned());
-        let attributes = of(operation).chain([address, KeyValue::new("restitch.way", way)]);
+        let attributes = of(operation).chain([address, KeyValue::new("restitch.rung", rung)]);
         let span = name(operation)
             .with_kind(SpanKind::Client)
             .with_attributes(attributes);

@@ -351,7 +351,7 @@ function drawFacts(answer, facts) {
 function calls(facts) {
   const list = [];
   for (const step of facts.steps) {
-    if (step.step === "call") list.push({ way: step.way, from: step.at_ms, answered: null, to: null, steps: [] });
+    if (step.step === "call") list.push({ rung: step.rung, from: step.at_ms, answered: null, to: null, steps: [] });
     const call = list[step.call] || list[list.length - 1];
     if (!call) continue;
     if (step.step === "answered") call.answered = step.at_ms;
@@ -371,7 +371,7 @@ function drawCalls(facts, duration) {
 
 function drawCall(call, number, end, facts, open) {
   const element = make("div", "call");
-  element.append(make("span", "way", number + " · " + call.way));
+  element.append(make("span", "rung", number + " · " + call.rung));
   const track = make("div", "track");
   const to = call.to ?? end;
   const add = (className, from, until) => {

@@ -227,7 +227,7 @@ impl ContinueBy {
             Self::Auto => "auto",
             Self::Off => "off",
             Self::Prefill => "prefill",
-            Self::Reprompt => "reprompt",
+            Self::Reprompt => "words",
         }
     }
 

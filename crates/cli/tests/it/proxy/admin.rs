@@ -267,7 +267,7 @@ async fn a_continued_answer_is_measured() {
         let calls = |outcome: &str| {
             seen.sum(
                 "restitch_calls_total",
-                &[("way", "reprompt"), ("outcome", outcome)],
+                &[("rung", "words"), ("outcome", outcome)],
             )
         };
         assert_eq!((calls("ok"), calls("failed")), (ok, failed));
@@ -324,7 +324,7 @@ async fn each_way_of_a_further_call_is_measured() {
         assert!(body_of(&answer).1, "{way}: {answer}");
         let seen = metrics(&proxy, 1).await;
         assert_eq!(
-            seen.sum("restitch_calls_total", &[("way", way), ("outcome", "ok")]),
+            seen.sum("restitch_calls_total", &[("rung", way), ("outcome", "ok")]),
             1.0,
             "{way}: {seen:?}"
         );
@@ -438,7 +438,7 @@ async fn an_answer_that_is_given_up_is_measured() {
     assert_eq!(
         seen.sum(
             "restitch_calls_total",
-            &[("way", "reprompt"), ("outcome", "refused")]
+            &[("rung", "words"), ("outcome", "refused")]
         ),
         3.0
     );
@@ -632,7 +632,7 @@ async fn a_continuation_that_only_repeats_is_no_success() {
     let calls = |outcome: &str| {
         seen.sum(
             "restitch_calls_total",
-            &[("way", "reprompt"), ("outcome", outcome)],
+            &[("rung", "words"), ("outcome", outcome)],
         )
     };
     assert_eq!(

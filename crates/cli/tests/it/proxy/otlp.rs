@@ -190,11 +190,11 @@ async fn an_answer_and_its_calls_are_spans() {
     }
     let mut calls: Vec<_> = spans.iter().filter(|span| span["kind"] == 3).collect();
     calls.sort_by_key(|span| span["startTimeUnixNano"].as_str().unwrap().to_owned());
-    for (number, (call, way)) in calls.iter().zip(["first", "reprompt"]).enumerate() {
+    for (number, (call, way)) in calls.iter().zip(["first", "words"]).enumerate() {
         assert_eq!(call["parentSpanId"], server["spanId"], "{call}");
         assert_eq!(
             (
-                attribute(call, "restitch.way"),
+                attribute(call, "restitch.rung"),
                 attribute(call, "server.address")
             ),
             (&way.into(), &"127.0.0.1".into())

@@ -503,9 +503,9 @@ async fn a_route_says_how_the_rest_is_asked_for() {
     for (model, way, is_prefill) in [
         ("m", "auto", false),
         ("m", "prefill", true),
-        ("m", "reprompt", false),
+        ("m", "words", false),
         ("claude-sonnet-4-5", "auto", true),
-        ("claude-sonnet-4-5", "reprompt", false),
+        ("claude-sonnet-4-5", "words", false),
     ] {
         let base = Raw::new(vec![
             stream(&chunk("[1, 2")),
