@@ -388,7 +388,7 @@ mod tests {
                 -SKIPPED
             ),
             format!("At the end of the fragment {} bits less", -ENDS_IN_REPEAT),
-            format!("what it compared, less {} |", -DIFFERS),
+            format!("the compared text, less {} |", -DIFFERS),
             format!("| {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
             format!(
                 "up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"

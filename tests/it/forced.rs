@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, Output as RelayOutput, Relay, TransportEnd};
+use restitch::internal::relay::{
+    AnswerOptions, BodyRelay, Output as RelayOutput, Relay, TransportEnd,
+};
 use restitch::internal::wire::Tool;
 use restitch::provider::capability::{GrammarForm, PrefillForm, Row, Table};
 use restitch::provider::{Dialect, Finish};
@@ -506,4 +508,72 @@ fn the_input_of_the_tool_is_read_in_responses() {
     assert_eq!(text, "{\"name\": \"Aurora Borealis\"}");
     assert_eq!(outcome.status(), Status::Complete);
     assert!(!body.contains("write_rest"), "{body}");
+}
+
+/// A whole body with one choice.
+fn whole(message: &Value, reason: &str) -> String {
+    json!({"id": "a", "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}).to_string()
+}
+
+#[test]
+fn whole_bodies_are_continued_by_the_input_of_the_tool() {
+    let cut = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora Bo";
+    let strategy = ContinuationStrategy::default().grammar(GrammarForm::CustomTool);
+    let chat = |request: &Request| {
+        let input = format!("{}realis\"}}", request.turn.as_ref().unwrap().anchor);
+        let call =
+            json!({"id": "c", "type": "custom", "custom": {"name": "write_rest", "input": input}});
+        whole(
+            &json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            "tool_calls",
+        )
+    };
+    let responses = |request: &Request| {
+        let input = format!("{}realis\"}}", request.turn.as_ref().unwrap().anchor);
+        let item = json!({"type": "custom_tool_call", "id": "i", "call_id": "c", "name": "write_rest", "input": input});
+        json!({"id": "s", "object": "response", "status": "completed", "output": [item]})
+            .to_string()
+    };
+    let text = json!({"type": "output_text", "text": cut, "annotations": []});
+    let message = json!({"type": "message", "id": "m", "role": "assistant", "status": "incomplete", "content": [text]});
+    let first = json!({
+        "id": "r", "object": "response", "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"}, "output": [message],
+    });
+    let cases: [(Dialect, String, &dyn Fn(&Request) -> String, &str); 2] = [
+        (
+            Dialect::Chat,
+            whole(&json!({"role": "assistant", "content": cut}), "length"),
+            &chat,
+            "/choices/0/message/content",
+        ),
+        (
+            Dialect::Responses,
+            first.to_string(),
+            &responses,
+            "/output/0/content/0/text",
+        ),
+    ];
+    for (dialect, first, rest, place) in cases {
+        let mut relay = BodyRelay::new(Limits::default())
+            .dialect(dialect)
+            .strategy(strategy.clone());
+        relay.handle_body(NOW, &first);
+        let (mut body, mut outcome) = (Value::Null, None);
+        while let Some(output) = relay.poll_output() {
+            match output {
+                RelayOutput::Call { request, .. } => relay.handle_body(NOW, rest(&request)),
+                RelayOutput::Bytes(bytes) => body = serde_json::from_slice(&bytes).unwrap(),
+                RelayOutput::Done { outcome: done, .. } => outcome = Some(done),
+                _ => {}
+            }
+        }
+        assert_eq!(
+            body.pointer(place),
+            Some(&json!(format!("{cut}realis\"}}"))),
+            "{body}"
+        );
+        assert_eq!(outcome.unwrap().status(), Status::Complete);
+        assert!(!body.to_string().contains("write_rest"), "{body}");
+    }
 }
