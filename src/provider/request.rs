@@ -156,6 +156,14 @@ pub(super) fn remove_format<'a>(
     }
 }
 
+/// The members that have the schema of the answer; see [`schema_of`].
+pub(super) const SCHEMA_MEMBERS: [&str; 4] = [
+    RESPONSE_FORMAT,
+    "json_schema",
+    "structured_outputs",
+    "guided_json",
+];
+
 /// The name of the custom tool whose input is the rest of an answer.
 pub(super) const REST_TOOL: &str = "write_rest";
 

@@ -58,18 +58,25 @@ impl SchemaRules {
         document.is_object().then(|| {
             let mut reader = RuleReader {
                 document: &document,
-                rules: vec![Rule::default()],
-                shared: HashMap::new(),
-                unread: vec![(RuleId::ROOT, &document)],
+                rules: Vec::new(),
+                known: HashMap::new(),
+                unread: Vec::new(),
             };
-            while let Some((id, schema)) = reader.unread.pop() {
-                let rule = reader.rule(schema);
+            // Where nothing of the root is judged, a rule is missing, and so is every other.
+            reader.name(&document);
+            while let Some((id, schema, is_nullable)) = reader.unread.pop() {
+                let rule = reader.rule(schema, is_nullable);
                 if let Some(slot) = reader.rules.get_mut(id.0) {
                     *slot = rule;
                 }
             }
             Self(reader.rules.into())
         })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(super) fn get(&self, id: RuleId) -> Option<&Rule> {
@@ -234,34 +241,31 @@ impl Choices {
 struct RuleReader<'a> {
     document: &'a Value,
     rules: Vec<Rule>,
-    /// The rules of references, so that a recursive schema has an end.
-    shared: HashMap<&'a str, RuleId>,
-    unread: Vec<(RuleId, &'a Value)>,
+    /// The rule of each schema that was read or is to be: by its address, and whether `null` is legal
+    /// beside it. So a schema has one rule however often it is referred to.
+    known: HashMap<(usize, bool), RuleId>,
+    unread: Vec<(RuleId, &'a Map<String, Value>, bool)>,
 }
 
 impl<'a> RuleReader<'a> {
     /// Names the rule of a schema. `None`: everything is legal.
     fn name(&mut self, schema: &'a Value) -> Option<RuleId> {
-        let reference = reference_of(schema);
-        if let Some(known) = reference.and_then(|reference| self.shared.get(reference)) {
+        let (schema, is_nullable) = self.resolved(schema)?;
+        let key = (std::ptr::from_ref(schema).addr(), is_nullable);
+        if let Some(known) = self.known.get(&key) {
             return Some(*known);
         }
-        if !schema.is_object() || self.rules.len() >= MOST_RULES {
+        if self.rules.len() >= MOST_RULES {
             return None;
         }
         let id = RuleId(self.rules.len());
         self.rules.push(Rule::default());
-        self.unread.push((id, schema));
-        if let Some(reference) = reference {
-            self.shared.insert(reference, id);
-        }
+        self.known.insert(key, id);
+        self.unread.push((id, schema, is_nullable));
         Some(id)
     }
 
-    fn rule(&mut self, schema: &'a Value) -> Rule {
-        let Some((schema, is_nullable)) = self.resolved(schema) else {
-            return Rule::default();
-        };
+    fn rule(&mut self, schema: &'a Map<String, Value>, is_nullable: bool) -> Rule {
         let types = schema.get("type").and_then(TypeSet::read);
         let choices = match (schema.get("const"), schema.get("enum")) {
             (Some(one), _) => Choices::read(std::slice::from_ref(one)),
@@ -269,7 +273,7 @@ impl<'a> RuleReader<'a> {
             _ => None,
         };
         let list = |key: &str| schema.get(key).and_then(Value::as_array);
-        // Which schemas a member has that a pattern matches is not judged.
+        // Members that match a pattern are not judged.
         let has_patterns = schema.contains_key("patternProperties");
         let mut members = BTreeMap::<String, Member>::new();
         let named = schema.get("properties").and_then(Value::as_object);
@@ -351,12 +355,6 @@ impl<'a> RuleReader<'a> {
     }
 }
 
-/// Returns the reference of a schema that is nothing else.
-fn reference_of(schema: &Value) -> Option<&str> {
-    let schema = schema.as_object().filter(|schema| schema.len() == 1)?;
-    schema.get("$ref")?.as_str()
-}
-
 /// Returns whether a schema allows `null` only.
 fn is_null(schema: &Value) -> bool {
     let types = schema.get("type").and_then(TypeSet::read);
@@ -370,7 +368,7 @@ fn count(value: &Value) -> Option<u64> {
 
 // A request's schema has some hundred; OpenAI allows 5,000 properties
 // (platform.openai.com/docs/guides/structured-outputs).
-/// The rules of one schema. What would have a later one is not judged.
+/// The rules of one schema. Schemas beyond this number are not judged.
 const MOST_RULES: usize = 20_000;
 
 // A reference to a reference is rare; a circle of them is legal text.

@@ -145,6 +145,17 @@ fn references_and_nullable_types_are_followed() {
 fn a_hostile_schema_takes_bounded_work() {
     let circle = json!({"$ref": "#/a", "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}});
     assert_eq!(said(&circle, "{}"), None);
+    // Each schema has one rule, although references with siblings name it again and again.
+    let again: serde_json::Map<_, _> = (0..1_000)
+        .map(|at| (format!("k{at}"), json!({"$ref": "#", "description": ""})))
+        .collect();
+    let again = json!({"properties": again, "required": ["k0"]});
+    assert_eq!(SchemaRules::read(&again.to_string()).unwrap().len(), 1);
+    let tree = json!({"$ref": "#/$defs/n", "$defs": {"n": {"properties": {
+        "left": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
+        "right": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/n"}]},
+    }}}});
+    assert_eq!(SchemaRules::read(&tree.to_string()).unwrap().len(), 2);
     let wide: serde_json::Map<_, _> = (0..30_000)
         .map(|at| (format!("k{at}"), json!({"type": "string"})))
         .collect();

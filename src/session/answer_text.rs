@@ -380,6 +380,14 @@ impl AnswerText {
         self.check.as_ref()?.new_shortfall()
     }
 
+    /// Returns the document's text without a bracket that the open call has written too early, and
+    /// without the text after it.
+    pub(super) fn given_out(&self) -> &str {
+        let text = self.document().text();
+        let end = self.new_shortfall().map_or(text.len(), |short| short.end);
+        text.get(..end).unwrap_or_default()
+    }
+
     /// Returns whether the document lacks anything that its schema requires.
     pub(super) fn lacks_required(&self) -> bool {
         self.check

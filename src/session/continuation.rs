@@ -136,10 +136,18 @@ impl DocumentContinuation {
         matches!(self.kind, RequestKind::Original)
     }
 
-    /// Returns whether the answer is over although its call goes on: small models write white space
-    /// without end where a grammar allows nothing else.
-    pub(super) fn is_idling(&self) -> bool {
-        self.after_root > MOST_AFTER_ROOT
+    /// Returns whether the call goes on although nothing of it is used any more: small models write
+    /// white space without end where a grammar allows nothing else, and an answer that does not
+    /// follow its grammar is not joined.
+    pub(super) fn is_useless(&self) -> bool {
+        let is_other = matches!(
+            self.kind,
+            RequestKind::Grammar {
+                answer: ForcedAnswer::Other,
+                ..
+            }
+        );
+        is_other || self.after_root > MOST_AFTER_ROOT
     }
 
     pub(super) fn is_tool_input(&self) -> bool {
@@ -315,7 +323,9 @@ impl DocumentContinuation {
         let mode = self.kind.mode();
         // The capability table was wrong about the provider, or the delivered text does not follow
         // the format. Neither the model nor the network has failed, so nothing is counted.
-        if matches!(end, CallEnd::FormRejected(_)) && mode != ContinuationMode::Reprompt {
+        if matches!(end, CallEnd::FormRejected(_))
+            && matches!(mode, ContinuationMode::Prefill | ContinuationMode::Grammar)
+        {
             leave_rung(channel, mode);
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
@@ -327,6 +337,13 @@ impl DocumentContinuation {
             end => end,
         };
         if let Some(reason) = end.refusal() {
+            // What the refusal is about is unknown: perhaps the form. Words are understood everywhere.
+            match (mode, end) {
+                (_, CallEnd::Unavailable { .. }) => {}
+                (ContinuationMode::Again, _) => decisions.counters.attempts.count(None),
+                (ContinuationMode::Grammar, CallEnd::Rejected { .. }) => leave_rung(channel, mode),
+                _ => {}
+            }
             let reason = FailureReason::Rejected(reason.to_owned());
             return decisions.failed(channel, now, reason, end, mode);
         }
@@ -397,6 +414,10 @@ impl DocumentContinuation {
                 tally: stats.clone(),
             }));
         }
+        let is_unenforced = match &self.kind {
+            RequestKind::Grammar { answer, .. } => answer.is_unenforced(&merged, end),
+            _ => false,
+        };
         // A call with new text makes a new cut, whose questions begin at the first one. A call
         // without any leads to another question at the same cut.
         decisions.cut(channel, now, end, added);
@@ -405,7 +426,7 @@ impl DocumentContinuation {
             let cause = is_malformed.then_some(CutCause::Malformed);
             let early_ends = u32::from(merged == Err(SpliceError::EarlyEnd));
             decisions.note_growth(end, cause.or_else(|| end.cause()), early_ends);
-        } else if is_answer(&merged, end) {
+        } else if is_answer(&merged, end) && !is_unenforced {
             let counters = &mut decisions.counters;
             counters.attempts.count(merged.as_ref().err());
             let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
@@ -415,10 +436,6 @@ impl DocumentContinuation {
             return decisions.fell_short(channel, now, (known, found), end, mode);
         }
         decisions.counters.schema.shortfall = known.filter(|_| added == 0);
-        let is_unenforced = match &self.kind {
-            RequestKind::Grammar { answer, .. } => answer.is_unenforced(&merged, end),
-            _ => false,
-        };
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
             leave_rung(channel, mode);
@@ -550,11 +567,14 @@ impl ForcedAnswer {
     /// Returns whether an answer shows that the provider does not enforce the grammar: it has other
     /// text, or it has ended before its head was whole.
     fn is_unenforced(&self, merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
-        let is_refused = left_the_document(merged) || matches!(merged, Err(SpliceError::EarlyEnd));
         match self {
             Self::Other => true,
-            Self::Head(_) => *end == CallEnd::Finished(Finish::Stop),
-            Self::Rest => is_refused,
+            Self::Head(_) => matches!(end, CallEnd::Finished(_) | CallEnd::Error(_)),
+            // A key that comes twice follows the grammar.
+            Self::Rest => matches!(
+                merged,
+                Err(SpliceError::Malformed(_) | SpliceError::EarlyEnd)
+            ),
         }
     }
 }

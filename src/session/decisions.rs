@@ -259,7 +259,7 @@ impl Decisions {
         end: &CallEnd,
         mode: ContinuationMode,
     ) -> NextStep {
-        // A model that adds nothing although it was asked by name does not mean to.
+        // A model that still leaves out the same although it was asked by name does not mean to write it.
         if known.is_some_and(|known| known.is_same(&found)) {
             channel.journal.stats.schema_violation = Some(found.path);
             return NextStep::GiveUp(StopReason::Schema, None);
@@ -564,7 +564,7 @@ pub(super) fn finish_of_whole(reason: Finish) -> Finish {
 fn can_ask_for_less(channel: &mut AnswerChannel, mode: ContinuationMode) -> bool {
     let is_shorter =
         channel.document().text().len() > channel.settings.limits.continuation.max_verbatim_context;
-    mode == ContinuationMode::Prefill
+    matches!(mode, ContinuationMode::Prefill | ContinuationMode::Grammar)
         && is_shorter
         && channel.settings.strategy.prefill.take().is_some()
 }

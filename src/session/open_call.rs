@@ -82,9 +82,9 @@ impl OpenCall {
             && matches!(&self.phase, CallPhase::Continuing(open) if open.repeats_original())
     }
 
-    /// Returns whether the rest is whole, and its call writes only white space.
-    pub(super) fn is_idling(&self) -> bool {
-        matches!(&self.phase, CallPhase::Continuing(open) if open.is_idling())
+    /// Returns whether the call for the rest can be ended: nothing of its text is used any more.
+    pub(super) fn is_useless(&self) -> bool {
+        matches!(&self.phase, CallPhase::Continuing(open) if open.is_useless())
     }
 
     /// Returns whether the rest is the input of a custom tool.

@@ -848,9 +848,10 @@ fn limit_of(error: &DecodeError) -> LimitReached {
 /// Returns how a call for the rest ends whose text has reached a limit.
 fn end_at_limit(session: &Session) -> Option<CallEnd> {
     let (channel, decisions) = (&session.channel, &session.decisions);
-    if session.document().is_complete() {
-        let is_idling = session.call.is_idling();
-        is_idling.then_some(CallEnd::Finished(Finish::Stop))
+    if session.call.is_useless() {
+        Some(CallEnd::Finished(Finish::Stop))
+    } else if session.document().is_complete() {
+        None
     } else if channel.is_full() {
         let most = channel.settings.limits.parser.max_text_bytes;
         let most = LimitReached::new("max_text_bytes", most);

@@ -10,6 +10,7 @@ use super::decisions::{NextStep, RetryCounters};
 use super::first_answer::{FirstAnswer, FirstReading};
 use super::open_call::CallPhase;
 use super::question::Attempts;
+use super::settings::Content;
 use super::{CallEnd, CallStats, ContinuationStrategy, Prose, Session};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
@@ -72,6 +73,9 @@ pub struct Snapshot {
     is_passing: bool,
     /// The request has stop sequences, so a finish of the model is believed.
     trusts_stop: bool,
+    /// The schema that the request has for the text, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
     /// A continuation was joined.
     is_continued: bool,
     #[serde(flatten)]
@@ -176,7 +180,7 @@ impl Session {
         let spent = self.decisions.clock.spent_until_heard();
         Snapshot {
             version: VERSION,
-            text: text.document().text().to_owned(),
+            text: text.given_out().to_owned(),
             roots: roots.to_owned(),
             expect: expect.to_owned(),
             give_up: settings.give_up.as_str().to_owned(),
@@ -192,6 +196,7 @@ impl Session {
             is_done: self.is_done(),
             is_passing: self.is_passing(),
             trusts_stop: settings.trusts_stop,
+            schema: settings.schema().map(str::to_owned),
             is_continued: self.channel.is_continued,
             tally: self.channel.journal.stats.clone(),
             failures_in_a_row: counters.failures,
@@ -254,6 +259,11 @@ impl Session {
         settings.repair = snapshot.repair_options()?.within(&settings.limits);
         settings.strategy = strategy;
         settings.trusts_stop = snapshot.trusts_stop;
+        if let Some(schema) = &snapshot.schema {
+            settings.content = Content::Text {
+                schema: Some(schema.as_str().into()),
+            };
+        }
         settings.prose = snapshot.prose;
         session.decisions.counters = snapshot.counters(&settings.limits);
         session.decisions.clock = CallClock::resumed(now, Duration::from_millis(snapshot.spent_ms));

@@ -83,7 +83,7 @@ struct CallMaker<'a, C, E> {
     dialect: Dialect,
     reopen: Reopen<'a, C, E>,
     /// Whether the call that was made last has a prefill.
-    is_prefill: bool,
+    has_special_form: bool,
 }
 
 /// The errors of calls, for the reader.
@@ -138,7 +138,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 capability,
                 dialect,
                 reopen,
-                is_prefill: false,
+                has_special_form: false,
             },
             call: DriverCall::Open {
                 upstream: first,
@@ -318,9 +318,9 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         let reason = || "the call failed".to_owned();
         let end = match &self.rejection {
             Some(rejection) => rejection(&error),
-            // The cause of the failure is unknown, so the next call is a re-prompt, which every
-            // provider understands.
-            None if self.maker.is_prefill => CallEnd::FormRejected(reason()),
+            // The cause of the failure is unknown, so the next call has another form: in the end
+            // words, which every provider understands.
+            None if self.maker.has_special_form => CallEnd::FormRejected(reason()),
             None => CallEnd::Rejected {
                 reason: reason(),
                 transient: true,
@@ -355,7 +355,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
 impl<'a, C, E> CallMaker<'a, C, E> {
     fn make(&mut self, request: Request) -> Opening<'a, C, E> {
         let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
-        self.is_prefill = retry.is_prefill();
+        self.has_special_form = retry.is_prefill() || retry.is_forced();
         (self.reopen)(retry)
     }
 }

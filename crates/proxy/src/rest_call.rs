@@ -134,16 +134,14 @@ impl<'c> RestCall<'c> {
                 });
             }
             let refusal = caller.refusal(response).await;
-            // Only the grammar distinguishes the request from one that was taken, so whatever the
-            // refusal says, it is about the grammar.
-            let is_grammar = retry.is_forced() && !is_too_long(&refusal);
-            let hint = match is_grammar {
-                true => Some(CapabilityHint::NoGrammar),
-                false => CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry)),
-            };
+            let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
+            let hint = hint.or_else(|| names_grammar(&refusal, &retry));
             let Some(hint) = hint else {
                 return Err(if is_too_long(&refusal) {
                     CallEnd::TooLong(reason)
+                } else if retry.is_forced() {
+                    // Whatever it is about: without the grammar the request is like the first one.
+                    CallEnd::FormRejected(reason)
                 } else if retry.is_prefill() && retry.keeps_format() {
                     // The delivered text does not follow the format, for example since prose
                     // precedes the JSON. Without the format the server accepts it.
@@ -313,6 +311,15 @@ fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
         }
     }
     own.saturating_add(extra)
+}
+
+/// Returns the hint of a refusal that names the grammar, or the member that has it.
+fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
+    let refusal = refusal.to_ascii_lowercase();
+    let is_named = ["grammar", "ebnf", "structured_outputs", "tool", "custom"]
+        .iter()
+        .any(|name| refusal.contains(name));
+    (retry.is_forced() && is_named && !is_too_long(&refusal)).then_some(CapabilityHint::NoGrammar)
 }
 
 /// Returns whether a refusal is about an addition of the proxy: the prefill, or the switch that

@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::calls::Calls;
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{message, no_object, object, says_error};
+use crate::provider::fields::{message, no_object, object, present, says_error};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
@@ -290,8 +290,12 @@ impl ChatReader {
             let index = self.calls.place(choice, written, id.as_deref(), at);
             // Which call a number belongs to may have changed.
             self.form.forget();
-            let function = call.member("function").or_else(|| call.member("custom"));
-            self.call(choice, index, call.member("id"), function, on);
+            let function = present(call.member("function"));
+            // The input of a custom tool is text of any kind, so a first answer with one passes: like
+            // a call that has no id. In a call for the rest it is the rest.
+            let id = call.member("id").filter(|_| function.is_some());
+            let function = function.or_else(|| call.member("custom"));
+            self.call(choice, index, id, function, on);
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
             self.call(choice, 0, None, Some(call), on);

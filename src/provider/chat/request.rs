@@ -7,8 +7,8 @@ use crate::provider::capability::{GrammarForm, PrefillForm};
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::prefill;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, REST_TOOL, functions, message, schema_of, tool, turn_reasoning_off,
-    with_messages,
+    FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, tool,
+    turn_reasoning_off, with_messages,
 };
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -127,7 +127,7 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
         remove_forms(root, messages, &mut remove, &mut set);
-        remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
+        remove.retain(|key| !(changes.keeps_json_mode && SCHEMA_MEMBERS.contains(key)));
         append(messages, rest, changes.replaces_prefill, &mut edits);
         match rest {
             // vLLM continues the last message only without a generation prompt after it.
