@@ -496,7 +496,8 @@ impl Conversation {
     pub(super) fn body_relay(&self) -> BodyRelay {
         let relay = BodyRelay::new(self.caller.limits.clone())
             .dialect(self.caller.request.dialect)
-            .strategy(self.caller.strategy());
+            .strategy(self.caller.strategy())
+            .continuing_by_token();
         let relay = relay.tools(self.caller.request.parsed.tools.clone());
         let relay = relay
             .give_up(self.policy.give_up)

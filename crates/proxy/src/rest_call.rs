@@ -14,7 +14,7 @@ use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
-use restitch::session::{CallEnd, Request, Retry};
+use restitch::session::{CallEnd, Request, Resume, Retry};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -32,9 +32,13 @@ impl<'c> RestCall<'c> {
     /// one.
     pub(super) async fn make(&self) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
-        if let Some(query) = &request.resume {
-            tracing::debug!(call = request.number, "attaching to the answer again");
-            return self.resume(query).await;
+        match &request.resume {
+            Some(Resume::Stream(query)) => {
+                tracing::debug!(call = request.number, "attaching to the answer again");
+                return self.resume(query).await;
+            }
+            Some(Resume::Token { .. }) => return self.continue_by_token().await,
+            None => {}
         }
         let part = if request.turn.is_some() {
             Part::Rest
@@ -221,6 +225,9 @@ impl<'c> RestCall<'c> {
                 mode = turn.mode.as_str(),
                 "asking for the rest"
             ),
+            None if request.resume.is_some() => {
+                tracing::debug!(call = request.number, "continuing from a token");
+            }
             None => tracing::debug!(call = request.number, "sending the request again"),
         }
         let response = caller
@@ -251,6 +258,38 @@ impl<'c> RestCall<'c> {
             .make_call(CallKind::Reattach, &head, Body::full(""))
             .await;
         let response = response.map_err(|error| refused(error.to_string()))?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(format!(
+                "the upstream answered {}",
+                response.status()
+            )));
+        }
+        caller.exchange.note_answer(caller.upstreams.address());
+        encoding::decoded(response)
+            .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
+    /// Asks the provider to continue its own answer, with the original request and a token. If the
+    /// provider refuses, the answer ends as the call before it did.
+    async fn continue_by_token(&self) -> Result<Response<DecodedBody>, CallEnd> {
+        let (caller, request) = (self.caller, self.request);
+        let refused = |reason: String| rejected(reason, false);
+        if caller.asked_by() != caller.request.dialect {
+            return Err(refused(
+                "a token is not sent to a fallback with another API".to_owned(),
+            ));
+        }
+        let capability = caller.capability();
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
+            .with_dialect(caller.asked_by());
+        let response = self
+            .send(&retry, &capability)
+            .await
+            .map_err(|end| match end {
+                // A connection that fails may be made again with the same token.
+                CallEnd::Unavailable { .. } => CallEnd::Dropped,
+                end => end,
+            })?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!(
                 "the upstream answered {}",
