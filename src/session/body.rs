@@ -225,7 +225,7 @@ impl BodyRelay {
             reduce_reasoning: false,
             most_tokens: None,
             resume: Some(Resume::Token {
-                token,
+                token: token.into(),
                 is_lost: false,
             }),
         };

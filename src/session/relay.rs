@@ -635,7 +635,7 @@ impl Relay {
             turn: None,
             reduce_reasoning: false,
             most_tokens: None,
-            resume: Some(Resume::Stream(query)),
+            resume: Some(Resume::Stream(query.into())),
         };
         client.outputs.push_back(Output::Call { request, at: now });
         true

@@ -31,11 +31,11 @@ pub struct Request {
 pub enum Resume {
     /// The connection was lost: this follows the path of the original request or of the stream that
     /// the provider keeps. The call is a GET.
-    Stream(String),
+    Stream(Box<str>),
     /// The original request again, with this token, raw JSON.
     Token {
         /// The token.
-        token: String,
+        token: Box<str>,
         /// The connection was lost before the provider asked for this call.
         is_lost: bool,
     },

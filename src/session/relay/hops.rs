@@ -89,7 +89,7 @@ impl Relay {
             return false;
         };
         checkpoints.begin_hop();
-        let token = checkpoints.token().unwrap_or_default().to_owned();
+        let token = checkpoints.token().unwrap_or_default().into();
         let is_lost = !matches!(end, CallEnd::Finished(_));
         let session = slots.session_mut();
         session.decisions.clock.restart(now);

@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         if let Some(resume) = &request.resume {
             assert_eq!(
                 *resume,
-                Resume::Stream(format!("?from={}", self.call.sent)),
+                Resume::Stream(format!("?from={}", self.call.sent).into()),
                 "{}",
                 self.context()
             );

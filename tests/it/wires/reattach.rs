@@ -192,7 +192,10 @@ fn a_kept_stream_goes_on_at_every_byte() {
                 );
                 continue;
             };
-            assert_eq!(request.resume, Some(Resume::Stream(format!("?from={at}"))));
+            assert_eq!(
+                request.resume,
+                Some(Resume::Stream(format!("?from={at}").into()))
+            );
             attached += 1;
             relay.handle_open(NOW);
             relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());
@@ -233,7 +236,7 @@ fn dropped_prose_is_attached_to_again() {
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         assert_eq!(
             take(&mut relay, &mut body).0.unwrap().resume,
-            Some(Resume::Stream(format!("?from={at}")))
+            Some(Resume::Stream(format!("?from={at}").into()))
         );
         if comes {
             relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());
