@@ -16,6 +16,8 @@ pub struct Checkpoints {
     is_incomparable: bool,
     /// The open hop has ended with the finish that asks for a continuation.
     is_asked: bool,
+    /// A hop has had a higher limit on its tokens.
+    has_raised: bool,
     /// The open hop has brought text.
     has_text: bool,
     /// How many hops in a row have brought neither text nor a token.
@@ -75,6 +77,19 @@ impl Checkpoints {
                         && (has_progress || self.stalled + 1 < MAX_STALLED)
                 }
             }
+    }
+
+    /// Returns whether the open hop, which reached the limit on its tokens, can be continued with a
+    /// higher one.
+    pub fn can_raise(&self) -> bool {
+        // More raises would add up to more tokens than the operator allows.
+        let is_new = self.token.is_some() && self.token != self.start;
+        is_new && !self.has_raised && self.hops < MAX_HOPS
+    }
+
+    /// Takes note that the open hop has a higher limit on its tokens.
+    pub fn note_raised(&mut self) {
+        self.has_raised = true;
     }
 
     /// Begins a hop from the newest token.

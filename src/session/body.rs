@@ -12,7 +12,7 @@ use super::event_summary::EventSummary;
 use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, Outcome, Request, Resume, Session};
+use super::{CallEnd, HopEnd, Input, Outcome, Request, Resume, Session};
 use super::{LimitReached, NextStep, StopReason};
 use crate::json::repair::RepairLevel;
 use crate::json::walk;
@@ -200,7 +200,9 @@ impl BodyRelay {
 
     /// Asks the provider to continue an answer from its token. Returns whether it did.
     fn continue_by_token(&mut self, now: Duration, body: &str) -> bool {
+        let limits = &self.slots.session().channel.settings.limits;
         let is_possible = self.continues_by_token
+            && limits.continuation.max_continuations > 0
             && self.hops < MAX_HOPS
             && self.slots.session().is_first()
             && !self.slots.session().is_done();
@@ -226,7 +228,7 @@ impl BodyRelay {
             most_tokens: None,
             resume: Some(Resume::Token {
                 token: token.into(),
-                is_lost: false,
+                after: HopEnd::Asked,
             }),
         };
         self.outputs.push_back(Output::Call { request, at: now });

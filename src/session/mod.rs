@@ -66,9 +66,9 @@ pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
 pub use prose::Prose;
-#[doc(hidden)]
-pub use request::Resume;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
+#[doc(hidden)]
+pub use request::{HopEnd, Resume};
 #[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::relay::{Output, TransportEnd};
 use super::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, Resume, SessionEvent,
-    Status,
+    CallEnd, ContinuationMode, CutCause, FailureReason, HopEnd, Outcome, Request, Resume,
+    SessionEvent, Status,
 };
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
@@ -427,7 +427,7 @@ impl AnswerRecord {
     fn request_call(&mut self, request: &Request) {
         // Reattaching reports no cut, so the lost connection is noted here.
         let is_lost = match &request.resume {
-            Some(Resume::Token { is_lost, .. }) => *is_lost,
+            Some(Resume::Token { after, .. }) => *after == HopEnd::Lost,
             resume => resume.is_some(),
         };
         if is_lost && let Some(call) = self.open_call() {

@@ -131,6 +131,7 @@ impl Relay {
                 summary: EventSummary::default(),
                 totals: UpstreamTotals::default(),
                 reattach: Reattach::Never,
+                raises_limit: false,
             },
             limits,
             further_framing: None,
@@ -168,6 +169,14 @@ impl Relay {
     #[must_use]
     pub fn reattaching(mut self, reattach: Reattach) -> Self {
         self.answer.reattach = reattach;
+        self
+    }
+
+    /// Continues an answer from its token after the limit on its tokens, too, which the caller then
+    /// raises.
+    #[must_use]
+    pub fn raising_limit(mut self, raises_limit: bool) -> Self {
+        self.answer.raises_limit = raises_limit;
         self
     }
 

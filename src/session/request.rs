@@ -25,6 +25,18 @@ pub struct Request {
     pub resume: Option<Resume>,
 }
 
+/// How a call ended that another one with a token follows.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopEnd {
+    /// The provider asked for the next call.
+    Asked,
+    /// The connection was lost, or the stream had no end.
+    Lost,
+    /// The limit on its tokens: the next call needs a higher one.
+    Limit,
+}
+
 /// How a provider sends the rest of the same answer.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +48,8 @@ pub enum Resume {
     Token {
         /// The token.
         token: Box<str>,
-        /// The connection was lost before the provider asked for this call.
-        is_lost: bool,
+        /// How the call before it ended.
+        after: HopEnd,
     },
 }
 

@@ -14,7 +14,7 @@ use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
-use restitch::session::{CallEnd, Request, Resume, Retry};
+use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -37,7 +37,7 @@ impl<'c> RestCall<'c> {
                 tracing::debug!(call = request.number, "attaching to the answer again");
                 return self.resume(query).await;
             }
-            Some(Resume::Token { .. }) => return self.continue_by_token().await,
+            Some(Resume::Token { after, .. }) => return self.continue_by_token(*after).await,
             None => {}
         }
         let part = if request.turn.is_some() {
@@ -271,7 +271,7 @@ impl<'c> RestCall<'c> {
 
     /// Asks the provider to continue its own answer, with the original request and a token. If the
     /// provider refuses, the answer ends as the call before it did.
-    async fn continue_by_token(&self) -> Result<Response<DecodedBody>, CallEnd> {
+    async fn continue_by_token(&self, after: HopEnd) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
         let refused = |reason: String| rejected(reason, false);
         if caller.asked_by() != caller.request.dialect {
@@ -282,6 +282,8 @@ impl<'c> RestCall<'c> {
         let capability = caller.capability();
         let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
             .with_dialect(caller.asked_by());
+        let limit = raised_limit(caller).filter(|_| after == HopEnd::Limit);
+        let retry = limit.into_iter().fold(retry, Retry::with_max_tokens);
         let response = self
             .send(&retry, &capability)
             .await
@@ -329,6 +331,15 @@ impl<'c> RestCall<'c> {
             retry.with_max_tokens(limit)
         }
     }
+}
+
+/// Returns the limit on the tokens of a call that continues an answer from its token after the limit
+/// of the request. `None`: the request has no limit, or the operator allows no higher one.
+pub(super) fn raised_limit(caller: &Caller) -> Option<u64> {
+    let own = caller.request.parsed.max_tokens?;
+    let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
+    let limit = raised(own, caller.proxy.policy.token_factor, 1, most);
+    (limit > own).then_some(limit)
 }
 
 /// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a

@@ -28,6 +28,8 @@ pub(super) struct RelayedAnswer {
     pub(super) totals: UpstreamTotals,
     /// How the relay reconnects a lost connection.
     pub(super) reattach: Reattach,
+    /// A call with a token may have more tokens than the request.
+    pub(super) raises_limit: bool,
 }
 
 impl RelayedAnswer {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::answer::RelayedAnswer;
 use super::upstream_call::{LostConnection, UpstreamCall};
 use super::{Output, Reattach, Relay};
-use crate::session::{CallEnd, Request, Resume};
+use crate::provider::Finish;
+use crate::session::{CallEnd, HopEnd, Request, Resume};
 
 impl RelayedAnswer {
     /// Returns whether the provider may continue the answer from a token, so that all its events
@@ -18,7 +19,9 @@ impl RelayedAnswer {
     /// Returns whether the answer can be continued from tokens.
     fn takes_tokens(&mut self) -> bool {
         // The tokens are of the first choice.
+        let limits = &self.session().channel.settings.limits.continuation;
         self.reattach == Reattach::NextEvent
+            && limits.max_continuations > 0
             && self.slots.list.expected_choices == 1
             && self.session().is_first()
             && self.call.reader.checkpoints().is_some()
@@ -26,21 +29,38 @@ impl RelayedAnswer {
 
     /// Returns whether a call with a token may continue an answer that ends like this.
     pub(super) fn may_hop_after(&mut self, end: &CallEnd) -> bool {
-        let is_finished = match end {
-            CallEnd::Finished(_) => true,
+        self.hop_after(end).is_some()
+    }
+
+    /// Returns how the open call has ended for a call with a token that may follow it.
+    fn hop_after(&mut self, end: &CallEnd) -> Option<HopEnd> {
+        let hop_end = match end {
+            // Prose ends where the client wanted it to end.
+            CallEnd::Finished(Finish::Length) if self.raises_limit => {
+                let continues = self.call.ends.continue_after(&self.slots, end);
+                return (continues && self.can_hop(HopEnd::Limit)).then_some(HopEnd::Limit);
+            }
+            CallEnd::Finished(_) => HopEnd::Asked,
             // The client has all of a whole document.
-            _ if self.is_forwarding() && self.is_whole() => return false,
-            CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Closed => false,
+            _ if self.is_forwarding() && self.is_whole() => return None,
+            CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Closed => HopEnd::Lost,
             // An error that ends prose passes.
-            CallEnd::Error(_) if self.call.ends.continue_after(&self.slots, end) => false,
-            _ => return false,
+            CallEnd::Error(_) if self.call.ends.continue_after(&self.slots, end) => HopEnd::Lost,
+            _ => return None,
         };
-        self.takes_tokens()
-            && self
-                .call
-                .reader
-                .checkpoints()
-                .is_some_and(|checkpoints| checkpoints.can_hop(is_finished))
+        self.can_hop(hop_end).then_some(hop_end)
+    }
+
+    fn can_hop(&mut self, end: HopEnd) -> bool {
+        let mut checkpoints = match self.takes_tokens() {
+            true => self.call.reader.checkpoints(),
+            false => None,
+        };
+        checkpoints.as_mut().is_some_and(|checkpoints| match end {
+            HopEnd::Asked => checkpoints.can_hop(true),
+            HopEnd::Lost => checkpoints.can_hop(false),
+            HopEnd::Limit => checkpoints.can_raise(),
+        })
     }
 }
 
@@ -58,9 +78,9 @@ impl Relay {
         }
         let is_refused = answer.call.is_reattach_unanswered()
             && !matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_));
-        if is_refused || !answer.may_hop_after(end) {
+        let Some(after) = answer.hop_after(end).filter(|_| !is_refused) else {
             return false;
-        }
+        };
         if answer.is_forwarding() {
             answer.call.drop_unsent(&mut answer.client, now);
         }
@@ -89,8 +109,10 @@ impl Relay {
             return false;
         };
         checkpoints.begin_hop();
+        if after == HopEnd::Limit {
+            checkpoints.note_raised();
+        }
         let token = checkpoints.token().unwrap_or_default().into();
-        let is_lost = !matches!(end, CallEnd::Finished(_));
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
         let request = Request {
@@ -98,7 +120,7 @@ impl Relay {
             turn: None,
             reduce_reasoning: false,
             most_tokens: None,
-            resume: Some(Resume::Token { token, is_lost }),
+            resume: Some(Resume::Token { token, after }),
         };
         client.outputs.push_back(Output::Call { request, at: now });
         true

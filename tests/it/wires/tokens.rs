@@ -3,7 +3,7 @@
 use restitch::Limits;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Dialect, Framing};
-use restitch::session::{Request, Resume, Status};
+use restitch::session::{HopEnd, Request, Resume, Status};
 use serde_json::{Value, json};
 
 use super::continued::{Fault, Received, Relayed, events_of, refusal, through_body, through_with};
@@ -643,4 +643,76 @@ fn joined_bodies_keep_every_part() {
             through_body(relay, &body(first, end), |_, _| Some(body(next, stop)));
         assert_eq!((joined, asked.len()), (body(parts, stop), 1));
     }
+}
+
+/// The limit is raised once. After that the rest is asked for in words.
+#[test]
+fn a_limit_on_tokens_is_raised_with_the_token() {
+    for (raises, hops) in [(true, 1), (false, 0)] {
+        let provider = Provider::of(DOCUMENT, 3, usize::MAX);
+        let events = |from| {
+            let events = provider.events(from).concat();
+            events.replace("CONTINUATION", "MAX_TOKENS")
+        };
+        let (mut tokens, mut words) = (0, 0);
+        let received = through_with(
+            provider.relay().raising_limit(raises),
+            events(0).as_bytes(),
+            Fault::Clean,
+            9,
+            |request, delivered| {
+                if let Some(Resume::Token { after, .. }) = &request.resume {
+                    tokens += 1;
+                    assert_eq!((*after, piece_of(request)), (HopEnd::Limit, 3));
+                    return (events(3), Fault::Clean);
+                }
+                words += 1;
+                let rest = provider.text().split_off(delivered.len());
+                let anchor = &request.turn.as_ref().unwrap().anchor;
+                let answer = json!({"candidates": [{"content": {"parts": [{"text": format!("{anchor}{rest}")}]}, "finishReason": "STOP"}]});
+                (format!("data: {answer}\r\n\r\n"), Fault::Clean)
+            },
+        );
+        assert_eq!((tokens, words), (hops, 1));
+        let got = responses(Framing::Events, &received.body);
+        assert_eq!(
+            (text_of(&got), finishes(&got)),
+            (provider.text(), vec!["STOP"])
+        );
+    }
+    // The client has limited its prose.
+    let provider = Provider::of(PROSE, 3, usize::MAX);
+    let first = provider
+        .events(0)
+        .concat()
+        .replace("CONTINUATION", "MAX_TOKENS");
+    let relay = provider.relay().raising_limit(true);
+    let received = through_with(relay, first.as_bytes(), Fault::Clean, 64, |_, _| {
+        panic!("{first}")
+    });
+    assert_eq!(received.body, first);
+}
+
+#[test]
+fn no_call_with_a_token_is_made_where_no_further_call_is_allowed() {
+    let limits = || Limits::default().with_max_continuations(0);
+    let provider = Provider::of(PROSE, 2, 1);
+    let relay = || {
+        Relay::new(limits())
+            .dialect(Dialect::Gemini)
+            .reattaching(Reattach::NextEvent)
+    };
+    for fault in [Fault::Clean, Fault::Dropped] {
+        let first = provider.events(0).concat();
+        let received = through_with(relay(), first.as_bytes(), fault, 64, |_, _| {
+            panic!("{first}")
+        });
+        assert_eq!(received.body, first);
+    }
+    let whole = BodyRelay::new(limits())
+        .dialect(Dialect::Gemini)
+        .continuing_by_token();
+    let first = body_of(provider, 0);
+    let (body, asked, _) = through_body(whole, &first, |_, _| None);
+    assert_eq!((body, asked.len()), (first, 0));
 }
