@@ -162,6 +162,7 @@ pub mod internal {
         pub use crate::splice::text::TextSplice;
     }
     pub mod wire {
+        pub use crate::provider::checkpoints::{Checkpoints, Differs};
         pub use crate::provider::wire::{
             Base, Dialect, Ending, Kept, NewRequest, PlainPrompt, Reader, Slot, SlotKind, SlotText,
             Tool, Wire, Writer,

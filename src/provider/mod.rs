@@ -9,6 +9,7 @@ use std::fmt;
 pub(crate) mod allowed;
 pub mod capability;
 pub(crate) mod chat;
+pub(crate) mod checkpoints;
 mod chunks;
 mod cohere;
 mod completions;

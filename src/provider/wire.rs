@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::allowed::Members;
+use super::checkpoints::{Checkpoints, Differs};
 use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
@@ -124,6 +125,20 @@ pub trait Wire: fmt::Debug + Send + Sync {
         )
     }
 
+    /// Returns the token with which the provider continues a whole answer, raw JSON, if the answer
+    /// ends with the finish that asks for it.
+    fn token_of_body(&self, body: &str) -> Option<String> {
+        let _ = body;
+        None
+    }
+
+    /// Returns the body of an answer and of its continuation from a token. `None`: one of them is
+    /// not a whole answer.
+    fn join_bodies(&self, first: &str, next: &str) -> Option<String> {
+        let _ = (first, next);
+        None
+    }
+
     /// Writes the first answer's body with other texts and another end. Every other byte is kept.
     /// `None`: the body is not an answer.
     fn write_body(
@@ -221,6 +236,18 @@ pub trait Reader: fmt::Debug + Send {
     /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     /// `event_type` is the event's name (`message` if it has none).
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;
+
+    /// Returns the tokens with which the provider continues the answer, if the API has such tokens.
+    fn checkpoints(&mut self) -> Option<&mut Checkpoints> {
+        None
+    }
+
+    /// Returns the data of an event without the text that the open hop repeats, or `None` if
+    /// nothing changes. Call this before [`read`](Self::read).
+    fn without_repeated(&mut self, data: &str) -> Result<Option<String>, Differs> {
+        let _ = data;
+        Ok(None)
+    }
 }
 
 /// A writer of events that continue a response, so that the client sees one response. Each method
@@ -246,6 +273,12 @@ pub trait Writer: fmt::Debug + Send {
     /// answer, if the provider keeps the answer.
     fn resume(&self) -> Option<String> {
         None
+    }
+
+    /// Takes note of the token with which the provider continues the answer, raw JSON: the client
+    /// gets it where the answer ends with the finish that asks for it.
+    fn note_token(&mut self, token: &str) {
+        let _ = token;
     }
 
     /// Writes more text of a slot. The slot may be new to the client.
@@ -495,6 +528,8 @@ pub struct Changes<'a> {
     pub reasoning_off: Option<&'a Switch>,
     /// Another limit on the answer's tokens, in the member that had one.
     pub max_tokens: Option<u64>,
+    /// The token of the answer that is continued, raw JSON.
+    pub token: Option<&'a str>,
     /// The grammar that the answer must follow, and how the request has it.
     pub grammar: Option<(GrammarForm, &'a str)>,
     /// Keeps JSON mode unchanged in the request for the rest.

@@ -12,11 +12,12 @@ use super::event_summary::EventSummary;
 use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, Outcome, Session};
+use super::{CallEnd, HopEnd, Input, Outcome, Request, Resume, Session};
 use super::{LimitReached, NextStep, StopReason};
 use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
+use crate::provider::checkpoints::MAX_HOPS;
 use crate::provider::wire::{Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
@@ -32,6 +33,14 @@ pub struct BodyRelay {
     /// The upstream's last error message.
     last_error: Option<String>,
     outputs: VecDeque<Output>,
+    /// The relay continues an answer from its token.
+    continues_by_token: bool,
+    /// The answer that the open call continues from its token.
+    hop: Option<String>,
+    /// How many calls continued the answer from a token.
+    hops: u32,
+    /// The token of the last one.
+    last_token: Option<String>,
 }
 
 impl AnswerOptions for BodyRelay {
@@ -53,7 +62,19 @@ impl BodyRelay {
             usages: None,
             last_error: None,
             outputs: VecDeque::new(),
+            continues_by_token: false,
+            hop: None,
+            hops: 0,
+            last_token: None,
         }
+    }
+
+    /// Continues an answer from its token, where the provider can send the rest of the same answer:
+    /// [`Request::resume`](super::Request).
+    #[must_use]
+    pub fn continuing_by_token(mut self) -> Self {
+        self.continues_by_token = true;
+        self
     }
 
     /// Sets the API of the body.
@@ -86,7 +107,23 @@ impl BodyRelay {
 
     /// A call has answered with this body.
     pub fn handle_body(&mut self, now: Duration, body: impl Into<String>) {
-        let body = body.into();
+        let mut body = body.into();
+        if let Some(first) = self.hop.take() {
+            match self.joined(now, &first, &body) {
+                Some(joined) => body = joined,
+                // The client gets the answer that the provider has sent, with its token.
+                None => (body, self.continues_by_token) = (first, false),
+            }
+        }
+        if self.continue_by_token(now, &body) {
+            self.hop = Some(body);
+            return;
+        }
+        self.read_body(now, body);
+    }
+
+    /// Reads the body of a call.
+    fn read_body(&mut self, now: Duration, body: String) {
         let mut answer = EventSummary::default();
         let wire = if self.slots.session().is_first() {
             self.slots.list.wire
@@ -98,13 +135,10 @@ impl BodyRelay {
             self.last_error.clone_from(&answer.error);
         }
         if let Some(usage) = &answer.usage {
-            if let Some(tokens) = answer_tokens(usage) {
-                self.slots
-                    .session_mut()
-                    .handle_input(now, Input::Tokens(tokens));
-            }
             add_usage(&mut self.usages, usage);
-            self.outputs.push_back(Output::Usage(usage.clone()));
+            if self.hops == 0 || !self.slots.session().is_first() {
+                self.count_usage(now, usage);
+            }
         }
         if answer.is.reasoning {
             self.slots.session_mut().handle_input(now, Input::Reasoning);
@@ -120,6 +154,85 @@ impl BodyRelay {
         }
         self.slots.rest(now, &answer);
         self.end_call(now, end);
+    }
+
+    /// Counts the usage of a call.
+    fn count_usage(&mut self, now: Duration, usage: &str) {
+        if let Some(tokens) = answer_tokens(usage) {
+            self.slots
+                .session_mut()
+                .handle_input(now, Input::Tokens(tokens));
+        }
+        self.outputs.push_back(Output::Usage(usage.to_owned()));
+    }
+
+    /// Counts the usage of one of several bodies that become one.
+    fn count_part(&mut self, now: Duration, body: &str) {
+        let mut part = EventSummary::default();
+        self.slots
+            .list
+            .wire
+            .read_body(body, &mut |delta| part.add(delta));
+        if let Some(usage) = &part.usage {
+            self.count_usage(now, usage);
+        }
+    }
+
+    /// Joins the body of a call that continues an answer from its token. `None`: the body is not
+    /// the rest of the answer.
+    fn joined(&mut self, now: Duration, first: &str, next: &str) -> Option<String> {
+        let joined = self.slots.list.wire.join_bodies(first, next)?;
+        let is_larger = joined.len()
+            > self
+                .slots
+                .session()
+                .channel
+                .settings
+                .limits
+                .parser
+                .max_event_bytes;
+        if is_larger {
+            return None;
+        }
+        self.count_part(now, next);
+        Some(joined)
+    }
+
+    /// Asks the provider to continue an answer from its token. Returns whether it did.
+    fn continue_by_token(&mut self, now: Duration, body: &str) -> bool {
+        let limits = &self.slots.session().channel.settings.limits;
+        let is_possible = self.continues_by_token
+            && limits.continuation.max_continuations > 0
+            && self.hops < MAX_HOPS
+            && self.slots.session().is_first()
+            && !self.slots.session().is_done();
+        let Some(token) = is_possible
+            .then(|| self.slots.list.wire.token_of_body(body))
+            .flatten()
+        else {
+            return false;
+        };
+        if self.last_token.as_ref() == Some(&token) {
+            // The same token would only repeat the call.
+            return false;
+        }
+        if self.hops == 0 {
+            self.count_part(now, body);
+        }
+        self.hops += 1;
+        self.last_token = Some(token.clone());
+        let request = Request {
+            number: self.slots.session().tally().continuations,
+            turn: None,
+            reduce_reasoning: false,
+            most_tokens: None,
+            resume: Some(Resume::Token {
+                token: token.into(),
+                after: HopEnd::Asked,
+            }),
+        };
+        self.outputs.push_back(Output::Call { request, at: now });
+        true
     }
 
     fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {
@@ -159,6 +272,10 @@ impl BodyRelay {
         if let CallEnd::Redirected(redirect) = &end {
             self.slots.redirect(redirect);
             return self.end_call(now, end);
+        }
+        if let Some(first) = self.hop.take() {
+            // The client gets the answer that the provider has sent, with its token.
+            return self.read_body(now, first);
         }
         if self.slots.session().is_first() {
             return self.end_of_first(now, &ChoiceEnds::default(), &end);

@@ -1,5 +1,7 @@
 //! A relay's view of one event of a stream.
 
+use std::borrow::Cow;
+
 use super::CallEnd;
 use crate::document::Document;
 use crate::json::walk;
@@ -42,6 +44,8 @@ pub(super) struct Flags {
     pub(super) malformed: bool,
     /// The beginning of the answer, once more.
     pub(super) restart: bool,
+    /// Other text than the text that had to come again.
+    pub(super) different: bool,
 }
 
 /// Text of one slot.
@@ -75,25 +79,30 @@ impl EventSummary {
         wanted: bool,
     ) -> Option<String> {
         self.clear();
-        let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
+        let is_replaced = event.is_replaced();
+        let Ok(new) = reader.without_repeated(&event.data) else {
+            self.is.different = true;
+            return None;
+        };
+        let data = new.map_or(event.data, Cow::Owned);
+        let kind = reader.read(&event.event, &data, &mut |delta| self.add(delta));
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
-        self.is.malformed =
-            kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
+        self.is.malformed = kind == Kind::Other && !data.is_empty() && !walk::is_valid(&data);
         // The intended text is unknown. Delivering U+FFFD instead would invent a document.
-        self.is.malformed |= event.is_replaced();
-        if self.is.malformed && breaks_off(&event.data) {
+        self.is.malformed |= is_replaced;
+        if self.is.malformed && breaks_off(&data) {
             self.error = Some("an event of the stream breaks off".to_owned());
         } else if self.is.malformed {
             // Some servers write `NaN`, which several clients read: a piece of the text may be in
             // it.
-            self.is.opaque |= event.data.trim_start().starts_with('{') || event.is_replaced();
+            self.is.opaque |= data.trim_start().starts_with('{') || is_replaced;
         }
         // The relay may have to write the event without the finish reason in it.
         let wanted = wanted || !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
-            event.data.into_owned()
+            data.into_owned()
         })
     }
 
@@ -168,8 +177,9 @@ impl EventSummary {
             chunk: _,
             malformed,
             restart,
+            different,
         } = *is;
-        let is_marked = done || opaque || other || reasoning || malformed || restart;
+        let is_marked = done || opaque || other || reasoning || malformed || restart || different;
         !is_marked && finishes.is_empty() && ended.is_empty() && usage.is_none() && error.is_none()
     }
 

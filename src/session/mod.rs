@@ -68,6 +68,8 @@ pub use prompt::{MarkUse, Part, Prompt};
 pub use prose::Prose;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[doc(hidden)]
+pub use request::{HopEnd, Resume};
+#[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};
 use settings::Content;

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use super::relay::{Output, TransportEnd};
 use super::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status,
+    CallEnd, ContinuationMode, CutCause, FailureReason, HopEnd, Outcome, Request, Resume,
+    SessionEvent, Status,
 };
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
@@ -99,6 +100,8 @@ pub enum CallKind {
     Again,
     /// A lost connection, made again to the same answer.
     Reattach,
+    /// The original request with the token with which the provider continues its answer.
+    Token,
 }
 
 /// The cut at the end of a call.
@@ -186,6 +189,7 @@ impl CallKind {
     /// Returns how the session has a call made.
     pub fn of(request: &Request) -> Self {
         match &request.turn {
+            _ if matches!(request.resume, Some(Resume::Token { .. })) => Self::Token,
             _ if request.resume.is_some() => Self::Reattach,
             None => Self::Original,
             Some(turn) => match turn.mode {
@@ -198,9 +202,9 @@ impl CallKind {
     }
 
     /// Returns whether the call's tokens are those of the first call: reattaching generates no new
-    /// ones.
+    /// ones, and a token continues where the first call has ended.
     pub fn keeps_tokens(self) -> bool {
-        matches!(self, Self::First | Self::Reattach)
+        matches!(self, Self::First | Self::Reattach | Self::Token)
     }
 
     /// Returns whether the call asks for the rest of an answer.
@@ -221,6 +225,7 @@ impl CallKind {
             Self::Grammar => ContinuationMode::Grammar.as_str(),
             Self::Again => ContinuationMode::Again.as_str(),
             Self::Reattach => "reattach",
+            Self::Token => "token",
         }
     }
 }
@@ -428,9 +433,11 @@ impl AnswerRecord {
     /// Adds the call that the session requests.
     fn request_call(&mut self, request: &Request) {
         // Reattaching reports no cut, so the lost connection is noted here.
-        if request.resume.is_some()
-            && let Some(call) = self.open_call()
-        {
+        let is_lost = match &request.resume {
+            Some(Resume::Token { after, .. }) => *after == HopEnd::Lost,
+            resume => resume.is_some(),
+        };
+        if is_lost && let Some(call) = self.open_call() {
             call.error = Some("lost");
         }
         self.end_call(None);

@@ -19,6 +19,7 @@
 mod answer;
 mod call_ends;
 mod client_stream;
+mod hops;
 mod line_position;
 mod raw_bytes;
 mod stream_ending;
@@ -40,7 +41,7 @@ use super::clock::SilenceDeadline;
 use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, LimitReached, Outcome, Request, Session};
+use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Session};
 use crate::limits::{Limits, TimeLimit};
 use crate::provider::wire::{Framing, Tool};
 use crate::provider::{Dialect, Finish, add_usage, answer_tokens};
@@ -75,8 +76,6 @@ pub struct Relay {
     limits: Limits,
     /// The framing of the calls for the rest, if it differs from the response's.
     further_framing: Option<Framing>,
-    /// How the relay reconnects a lost connection.
-    reattach: Reattach,
 }
 
 /// Data from the upstream other than its answers.
@@ -96,7 +95,8 @@ struct UpstreamTotals {
 pub enum Reattach {
     /// The relay never reconnects.
     Never,
-    /// With the events after the last one, if the response says that its provider keeps it.
+    /// With the events after the last one, if the response says that its provider keeps it, or from
+    /// the last token of the response.
     NextEvent,
     /// With the next byte: the provider keeps the bytes of the stream.
     NextByte,
@@ -130,10 +130,11 @@ impl Relay {
                 call: UpstreamCall::answered(wire, framing, &limits),
                 summary: EventSummary::default(),
                 totals: UpstreamTotals::default(),
+                reattach: Reattach::Never,
+                raises_limit: false,
             },
             limits,
             further_framing: None,
-            reattach: Reattach::Never,
         }
     }
 
@@ -163,11 +164,19 @@ impl Relay {
         self
     }
 
-    /// Makes a connection again that was lost, where the provider can send the rest of the same
-    /// answer: [`Request::resume`](super::Request).
+    /// Makes a connection again that was lost, or continues from a token, where the provider can
+    /// send the rest of the same answer: [`Request::resume`](super::Request).
     #[must_use]
     pub fn reattaching(mut self, reattach: Reattach) -> Self {
-        self.reattach = reattach;
+        self.answer.reattach = reattach;
+        self
+    }
+
+    /// Continues an answer from its token after the limit on its tokens, too, which the caller then
+    /// raises.
+    #[must_use]
+    pub fn raising_limit(mut self, raises_limit: bool) -> Self {
+        self.answer.raises_limit = raises_limit;
         self
     }
 
@@ -180,7 +189,7 @@ impl Relay {
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended.
     pub fn stop(&mut self) {
-        self.reattach = Reattach::Never;
+        self.answer.reattach = Reattach::Never;
         let slots = &mut self.answer.slots;
         slots.configure(|session| session.decisions.stop());
     }
@@ -319,6 +328,10 @@ impl Relay {
         if summary.is.reasoning {
             slots.session_mut().handle_input(now, Input::Reasoning);
         }
+        if summary.is.different {
+            self.end_differing(now);
+            return ControlFlow::Break(());
+        }
         let flow = match &call.phase {
             StreamPhase::Open if slots.session().is_first() => {
                 self.answer.first_event(now, end, data)
@@ -395,43 +408,31 @@ impl Relay {
     /// Takes the end of the open or requested call: a refusal, a failure, or the end that its
     /// events gave. The session decides the next step.
     pub fn handle_call_end(&mut self, now: Duration, end: CallEnd) {
-        let RelayedAnswer {
-            slots,
-            client,
-            call,
-            totals,
-            ..
-        } = &mut self.answer;
+        let RelayedAnswer { client, call, .. } = &mut self.answer;
         // The call is over, so no event can refute its end any more.
         call.confirm_end(client, now);
-        if let Some(usage) = call.usage.reported.take() {
-            if let Some(tokens) = answer_tokens(&usage) {
-                slots.session_mut().handle_input(now, Input::Tokens(tokens));
-            }
-            // Usages of two APIs have no common sum.
-            if slots.session().is_first() || !slots.is_foreign() {
-                add_usage(&mut totals.usages, &usage);
-            }
-            client.outputs.push_back(Output::Usage(usage));
-        }
         call.ends.last = None;
+        self.count_usage(now);
+        let slots = &mut self.answer.slots;
         if let CallEnd::Redirected(redirect) = &end {
             self.further_framing = redirect.foreign.map(|(_, framing)| framing);
             slots.redirect(redirect);
         }
         let is_redirected = matches!(end, CallEnd::Redirected(_));
-        let was_dropped = !matches!(
-            end,
-            CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_)
-        );
-        let mut end = match call.end_of_lost() {
+        if self.reattach(now, &end) {
+            return;
+        }
+        let mut end = match self.answer.call.end_of_lost() {
             Some(lost) if self.answer.is_first_open() && self.answer.passes(&lost) => {
                 return self.passed(now, lost);
             }
             Some(lost) => lost,
-            None if self.reattach(now, &end) => return,
             None => end,
         };
+        let was_dropped = !matches!(
+            end,
+            CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_)
+        );
         let answer = &mut self.answer;
         if answer.session().is_first() && !is_redirected {
             // What was not sent ends the first answer, and the answer continues.
@@ -454,6 +455,28 @@ impl Relay {
                 None => return StreamEnding::write(&mut self.answer, now, was_dropped),
             }
         }
+    }
+
+    /// Counts the usage of the open call, which is over.
+    fn count_usage(&mut self, now: Duration) {
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            totals,
+            ..
+        } = &mut self.answer;
+        let Some(usage) = call.usage.reported.take() else {
+            return;
+        };
+        if let Some(tokens) = answer_tokens(&usage) {
+            slots.session_mut().handle_input(now, Input::Tokens(tokens));
+        }
+        // Usages of two APIs have no common sum.
+        if slots.session().is_first() || !slots.is_foreign() {
+            add_usage(&mut totals.usages, &usage);
+        }
+        client.outputs.push_back(Output::Usage(usage));
     }
 
     /// Handles the session's outputs. Returns the outcome if the session is done.
@@ -571,6 +594,9 @@ impl Relay {
     /// Asks for the rest of the same answer, if the first call was lost and its provider can send
     /// it. Returns whether it did.
     fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
+        if self.continue_by_token(now, end) {
+            return true;
+        }
         let is_lost =
             matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.answer.is_forwarding();
         let RelayedAnswer {
@@ -578,12 +604,13 @@ impl Relay {
             client,
             call,
             totals,
+            reattach,
             ..
         } = &mut self.answer;
         if !is_lost || call.is_reattach_unanswered() || totals.reattached >= MAX_ATTACHED {
             return false;
         }
-        let query = match self.reattach {
+        let query = match reattach {
             Reattach::NextEvent if call.raw.held.is_none() => client.writer.resume(),
             // Without a byte of the response the stream may not exist, so the whole request is made
             // again.
@@ -594,7 +621,7 @@ impl Relay {
         };
         let Some(query) = query else { return false };
         totals.reattached += 1;
-        if self.reattach == Reattach::NextEvent {
+        if *reattach == Reattach::NextEvent {
             let fresh = UpstreamCall::new(slots.list.wire, client.framing, &self.limits);
             let before = std::mem::replace(call, fresh);
             // The same answer continues: half a character and the ends of its choices carry over.
@@ -617,7 +644,7 @@ impl Relay {
             turn: None,
             reduce_reasoning: false,
             most_tokens: None,
-            resume: Some(query),
+            resume: Some(Resume::Stream(query.into())),
         };
         client.outputs.push_back(Output::Call { request, at: now });
         true

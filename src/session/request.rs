@@ -20,10 +20,37 @@ pub struct Request {
     /// The most tokens that the answer may have, where
     /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) limits them.
     pub most_tokens: Option<u64>,
-    /// The connection was lost, and the provider can send the rest of the same answer: this follows
-    /// the path of the original request or of the stream that the provider keeps. The call is then
-    /// a GET. Only the proxy makes such calls.
-    pub resume: Option<String>,
+    /// The provider can send the rest of the same answer. Only the proxy makes such calls.
+    #[doc(hidden)]
+    pub resume: Option<Resume>,
+}
+
+/// How a call ended that another one with a token follows.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopEnd {
+    /// The provider asked for the next call.
+    Asked,
+    /// The connection was lost, or the stream had no end.
+    Lost,
+    /// The limit on its tokens: the next call needs a higher one.
+    Limit,
+}
+
+/// How a provider sends the rest of the same answer.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// The connection was lost: this follows the path of the original request or of the stream that
+    /// the provider keeps. The call is a GET.
+    Stream(Box<str>),
+    /// The original request again, with this token, raw JSON.
+    Token {
+        /// The token.
+        token: Box<str>,
+        /// How the call before it ended.
+        after: HopEnd,
+    },
 }
 
 /// The turns that ask a model to continue.

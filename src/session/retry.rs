@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Request, Turn};
+use super::{Request, Resume, Turn};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, PrefillForm, Switch};
 use crate::provider::wire::{Changes, Rest};
@@ -139,6 +139,10 @@ impl Retry {
         let changes = Changes {
             reasoning_off: self.reasoning_off(),
             max_tokens: self.max_tokens,
+            token: match &self.request.resume {
+                Some(Resume::Token { token, .. }) => Some(token),
+                Some(Resume::Stream(_)) | None => None,
+            },
             grammar: turn
                 .and_then(|turn| turn.grammar.as_deref())
                 .map(|grammar| (self.capability.grammar, grammar)),

@@ -17,6 +17,7 @@ mod ollama;
 mod reattach;
 mod recorded;
 mod responses;
+mod tokens;
 
 use restitch::internal::chat::{Changes, Rest};
 use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};

@@ -30,7 +30,7 @@ use super::fallback::without_foreign_headers;
 use super::frames::{Frames, Source};
 use super::kept::StopOnDrop;
 use super::refusal::{RetryAdvice, unreachable};
-use super::rest_call::{RestCall, lost, rejected};
+use super::rest_call::{RestCall, lost, raised_limit, rejected};
 use super::resume::Retention;
 use restitch::TransportLimits;
 use restitch::internal::capability::CapabilityHint;
@@ -456,7 +456,8 @@ impl Conversation {
             framing,
             self.caller.limits.clone(),
         )
-        .reattaching(reattach);
+        .reattaching(reattach)
+        .raising_limit(raised_limit(&self.caller).is_some());
         let relay = relay.request(
             self.caller.request.parsed.tools.clone(),
             self.caller.request.parsed.n,
@@ -496,7 +497,8 @@ impl Conversation {
     pub(super) fn body_relay(&self) -> BodyRelay {
         let relay = BodyRelay::new(self.caller.limits.clone())
             .dialect(self.caller.request.dialect)
-            .strategy(self.caller.strategy());
+            .strategy(self.caller.strategy())
+            .continuing_by_token();
         let relay = relay.tools(self.caller.request.parsed.tools.clone());
         let relay = relay
             .give_up(self.policy.give_up)

@@ -14,7 +14,7 @@ use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
-use restitch::session::{CallEnd, Request, Retry};
+use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -32,9 +32,13 @@ impl<'c> RestCall<'c> {
     /// one.
     pub(super) async fn make(&self) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
-        if let Some(query) = &request.resume {
-            tracing::debug!(call = request.number, "attaching to the answer again");
-            return self.resume(query).await;
+        match &request.resume {
+            Some(Resume::Stream(query)) => {
+                tracing::debug!(call = request.number, "attaching to the answer again");
+                return self.resume(query).await;
+            }
+            Some(Resume::Token { after, .. }) => return self.continue_by_token(*after).await,
+            None => {}
         }
         let part = if request.turn.is_some() {
             Part::Rest
@@ -219,6 +223,9 @@ impl<'c> RestCall<'c> {
                 rung = turn.mode.as_str(),
                 "asking for the rest"
             ),
+            None if request.resume.is_some() => {
+                tracing::debug!(call = request.number, "continuing from a token");
+            }
             None => tracing::debug!(call = request.number, "sending the request again"),
         }
         let response = caller
@@ -260,6 +267,40 @@ impl<'c> RestCall<'c> {
             .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
+    /// Asks the provider to continue its own answer, with the original request and a token. If the
+    /// provider refuses, the answer ends as the call before it did.
+    async fn continue_by_token(&self, after: HopEnd) -> Result<Response<DecodedBody>, CallEnd> {
+        let (caller, request) = (self.caller, self.request);
+        let refused = |reason: String| rejected(reason, false);
+        if caller.asked_by() != caller.request.dialect {
+            return Err(refused(
+                "a token is not sent to a fallback with another API".to_owned(),
+            ));
+        }
+        let capability = caller.capability();
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
+            .with_dialect(caller.asked_by());
+        let limit = raised_limit(caller).filter(|_| after == HopEnd::Limit);
+        let retry = limit.into_iter().fold(retry, Retry::with_max_tokens);
+        let response = self
+            .send(&retry, &capability)
+            .await
+            .map_err(|end| match end {
+                // A connection that fails may be made again with the same token.
+                CallEnd::Unavailable { .. } => CallEnd::Dropped,
+                end => end,
+            })?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(format!(
+                "the upstream answered {}",
+                response.status()
+            )));
+        }
+        caller.exchange.note_answer(caller.upstreams.address());
+        encoding::decoded(response)
+            .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+    }
+
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
     /// factor, and lowers it to the remaining share of extra tokens.
     fn retry(&self, capability: &Capability) -> Retry {
@@ -288,6 +329,15 @@ impl<'c> RestCall<'c> {
             retry.with_max_tokens(limit)
         }
     }
+}
+
+/// Returns the limit on the tokens of a call that continues an answer from its token after the limit
+/// of the request. `None`: the request has no limit, or the operator allows no higher one.
+pub(super) fn raised_limit(caller: &Caller) -> Option<u64> {
+    let own = caller.request.parsed.max_tokens?;
+    let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
+    let limit = raised(own, caller.proxy.policy.token_factor, 1, most);
+    (limit > own).then_some(limit)
 }
 
 /// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a

@@ -71,6 +71,14 @@ impl Wire for Gemini {
         body::write(first_body, texts, ending)
     }
 
+    fn token_of_body(&self, body: &str) -> Option<String> {
+        body::token(body)
+    }
+
+    fn join_bodies(&self, first: &str, next: &str) -> Option<String> {
+        body::join(first, next)
+    }
+
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {
         request::parse(path, std::str::from_utf8(body).ok()?)
     }
@@ -139,6 +147,9 @@ impl Wire for Gemini {
         request::adapt(body, adaptation)
     }
 }
+
+/// The finish reason of an answer that a call with the answer's token continues.
+const CONTINUATION: &str = "CONTINUATION";
 
 /// Returns why an answer ended, by the API's word.
 fn finish(word: &str) -> Finish {

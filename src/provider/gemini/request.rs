@@ -238,6 +238,12 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             }
         }
     }
+    if let Some(token) = changes.token {
+        remove.push(CONTINUED[1]);
+        remove.retain(|key| *key != CONTINUED[0]);
+        set.retain(|(key, _)| !CONTINUED.contains(key));
+        set.push((CONTINUED[0], token.to_owned()));
+    }
     config.limit = changes.max_tokens;
     set.extend(config.apply(root, &mut edits));
     let set: Vec<_> = set

@@ -1,7 +1,7 @@
 //! Writes events that continue a Gemini stream.
 
-use super::Gemini;
 use super::body::put_text;
+use super::{CONTINUATION, Gemini};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
@@ -18,6 +18,8 @@ pub(super) struct GeminiWriter {
     is_settled: bool,
     /// The chunks are the elements of an array.
     is_array: bool,
+    /// The token with which the answer can be continued, raw JSON.
+    token: Option<String>,
 }
 
 impl GeminiWriter {
@@ -64,16 +66,13 @@ impl GeminiWriter {
     }
 }
 
-/// Returns a candidate, raw JSON.
-fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
+/// Returns a candidate, raw JSON. `end`: members that end it, each with a comma after it.
+fn candidate(index: u32, text: &str, end: &str) -> String {
     let content = format!(
         r#"{{"parts":[{{"text":{}}}],"role":"model"}}"#,
         quoted(text)
     );
-    let reason = reason
-        .map(|reason| format!("\"finishReason\":{},", quoted(reason)))
-        .unwrap_or_default();
-    format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
+    format!(r#"{{"content":{content},{end}"index":{index}}}"#)
 }
 
 impl wire::Writer for GeminiWriter {
@@ -96,12 +95,18 @@ impl wire::Writer for GeminiWriter {
         self.is_settled
     }
 
+    fn note_token(&mut self, token: &str) {
+        self.token = Some(fields::one_line(token));
+    }
+
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
+        // The token does not continue this text.
+        self.token = None;
         // Arguments are objects, which arrive whole.
         if slot.kind == SlotKind::Text {
             self.chunk(
                 out,
-                &format!("\"candidates\":[{}]", candidate(slot.id.item, text, None)),
+                &format!("\"candidates\":[{}]", candidate(slot.id.item, text, "")),
                 None,
             );
         }
@@ -114,7 +119,12 @@ impl wire::Writer for GeminiWriter {
             let usage = usage
                 .map(|usage| format!(",\"usageMetadata\":{usage}"))
                 .unwrap_or_default();
-            let candidate = candidate(*number, "", Some(super::word(reason)));
+            let word = super::word(reason);
+            let mut end = format!("\"finishReason\":{},", quoted(word));
+            if let Some(token) = self.token.as_ref().filter(|_| word == CONTINUATION) {
+                end.push_str(&format!("\"continuationToken\":{token},"));
+            }
+            let candidate = candidate(*number, "", &end);
             let report = ending.report.filter(|_| at == last);
             self.chunk(out, &format!("\"candidates\":[{candidate}]{usage}"), report);
         }
@@ -135,7 +145,12 @@ impl wire::Writer for GeminiWriter {
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
-        self.event(out, &self.head.adopt(data, &[]));
+        let mut edits = Edits::default();
+        if let Some(root) = fields::object(data) {
+            // Each call counts its own tokens. The last chunk has the sum.
+            edits.object(root, &["usageMetadata"], &[]);
+        }
+        self.event(out, &self.head.adopt(&edits.apply(data), &[]));
     }
 
     fn rewrite(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
@@ -181,7 +196,7 @@ impl wire::Writer for GeminiWriter {
         }
         self.chunk(
             out,
-            &format!("\"candidates\":[{}]", candidate(0, "", None)),
+            &format!("\"candidates\":[{}]", candidate(0, "", "")),
             None,
         );
     }

@@ -9,7 +9,7 @@ use super::raw_bytes::HeldBlocks;
 use super::stream_ending::write_ends;
 use super::upstream_call::{StreamPhase, UpstreamCall};
 use super::withheld::{EndEvent, SETTLE, WithheldEnd};
-use super::{MAX_ATTACHED, UpstreamTotals};
+use super::{MAX_ATTACHED, Reattach, UpstreamTotals};
 use crate::provider::{Finish, SlotId};
 use crate::session::event_summary::{EventSummary, LastEvent};
 use crate::session::first_answer::FirstReading;
@@ -26,6 +26,10 @@ pub(super) struct RelayedAnswer {
     /// The contents of the event being read.
     pub(super) summary: EventSummary,
     pub(super) totals: UpstreamTotals,
+    /// How the relay reconnects a lost connection.
+    pub(super) reattach: Reattach,
+    /// A call with a token may have more tokens than the request.
+    pub(super) raises_limit: bool,
 }
 
 impl RelayedAnswer {
@@ -112,11 +116,13 @@ impl RelayedAnswer {
         };
         let continues = self.call.ends.continue_after(&self.slots, &end);
         // The report of the repairs is written with the finish of a repaired document.
+        let hops = self.may_hop_after(&end);
         let is_known = !adopts && self.call.ends.is_known_as_early(&self.summary);
         let is_reported =
             matches!(end, CallEnd::Finished(_)) && self.slots.list.entry().is_repaired();
+        let is_final = !continues && !hops;
         match data {
-            data if !adopts && !continues && !is_reported => {
+            data if !adopts && !continues && !is_reported && !hops => {
                 self.release_before(now, at, data.filter(|_| is_changed));
                 // The answer ends as the upstream ends it, so nothing is held back any more.
                 self.call.raw.held = None;
@@ -131,11 +137,11 @@ impl RelayedAnswer {
             }
             Some(data) if adopts => {
                 self.adopt_last_event(now, &data, &end, continues);
-                self.call.phase = StreamPhase::Withheld(WithheldEnd::written(!continues));
+                self.call.phase = StreamPhase::Withheld(WithheldEnd::written(is_final));
             }
             data => {
                 let data = data.filter(|_| matches!(end, CallEnd::Finished(_)) || is_changed);
-                self.withhold_end(now, at, data, is_changed, !continues);
+                self.withhold_end(now, at, data, is_changed, is_final);
             }
         }
         let is_done = self.summary.is.done;
@@ -154,7 +160,7 @@ impl RelayedAnswer {
             // The event may have added an item: a call of a server tool, an image.
             self.slots.note_kept(self.client.writer.kept());
         }
-        if self.is_forwarding() && self.slots.is_unread() {
+        if self.is_forwarding() && self.slots.is_unread() && !self.reads_tokens() {
             self.pass_unread(now);
             return ControlFlow::Break(None);
         }

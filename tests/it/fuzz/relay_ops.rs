@@ -16,7 +16,7 @@ mod verdict;
 use std::time::Duration;
 
 use restitch::internal::relay::{Output, Relay, TransportEnd};
-use restitch::session::{CallEnd, Request};
+use restitch::session::{CallEnd, Request, Resume};
 
 use client::Reading;
 use setup::Setup;
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         if let Some(resume) = &request.resume {
             assert_eq!(
                 *resume,
-                format!("?from={}", self.call.sent),
+                Resume::Stream(format!("?from={}", self.call.sent).into()),
                 "{}",
                 self.context()
             );

@@ -439,6 +439,7 @@ fn the_rest_is_asked_for() {
         value: r#"{"type":"disabled"}"#.to_owned(),
     };
     let changes = Changes {
+        token: None,
         grammar: None,
         reasoning_off: Some(&switch),
         max_tokens: Some(7),

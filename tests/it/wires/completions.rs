@@ -203,6 +203,7 @@ fn the_prompt_is_continued() {
         value: "false".to_owned(),
     };
     let changes = Changes {
+        token: None,
         grammar: None,
         reasoning_off: Some(&switch),
         max_tokens: Some(7),

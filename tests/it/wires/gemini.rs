@@ -130,7 +130,10 @@ fn events_are_written() {
         written(|out| writer.adopt(out, "message", other)),
         format!(
             "data: {},\"modelVersion\":\"m\"}}\r\n\r\n",
-            other.replace("r2", "r1").trim_end_matches('}')
+            other
+                .replace("r2", "r1")
+                .replace("\"usageMetadata\":{},", "")
+                .trim_end_matches('}')
         )
     );
     assert_eq!(
@@ -267,6 +270,7 @@ fn the_rest_is_asked_for() {
         value: r#"{"thinkingBudget":0}"#.to_owned(),
     };
     let changes = Changes {
+        token: None,
         grammar: None,
         reasoning_off: Some(&switch),
         max_tokens: Some(7),
@@ -393,4 +397,28 @@ fn a_call_without_arguments_passes() {
         .request(vec![tool], 1);
     let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
     assert_eq!((received.body, received.calls), (first, 0));
+}
+
+#[test]
+fn a_token_is_put_into_the_original_request() {
+    for (body, expected) in [
+        (
+            r#"{"contents":[{"parts":[]}],"tools":[],"generationConfig":{"maxOutputTokens":5}}"#,
+            r#"{"contents":[{"parts":[]}],"tools":[],"generationConfig":{"maxOutputTokens":5},"continuationToken":"t\n"}"#,
+        ),
+        (
+            r#"{"continuationToken":"a","contents":[]}"#,
+            r#"{"continuationToken":"t\n","contents":[]}"#,
+        ),
+        (
+            r#"{"contents":[],"continuation_token":"a"}"#,
+            r#"{"contents":[],"continuationToken":"t\n"}"#,
+        ),
+    ] {
+        let changes = Changes {
+            token: Some(r#""t\n""#),
+            ..Changes::default()
+        };
+        assert_eq!(WIRE.wire().ask(body, None, &changes).unwrap(), expected);
+    }
 }

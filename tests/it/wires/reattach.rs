@@ -5,7 +5,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
-use restitch::session::{CallEnd, Request, Status};
+use restitch::session::{CallEnd, Request, Resume, Status};
 
 use super::continued::{check_form, read};
 use restitch_testing::answers::answer;
@@ -39,10 +39,9 @@ fn take(relay: &mut Relay, body: &mut String) -> (Option<Request>, Option<Status
 
 /// Returns the number of the last event that the request says was received.
 fn after(request: &Request) -> usize {
-    let query = request
-        .resume
-        .as_deref()
-        .expect("a connection is made again");
+    let Some(Resume::Stream(query)) = &request.resume else {
+        panic!("a connection is made again: {request:?}");
+    };
     query
         .strip_prefix("/resp_1?stream=true&starting_after=")
         .unwrap()
@@ -193,7 +192,10 @@ fn a_kept_stream_goes_on_at_every_byte() {
                 );
                 continue;
             };
-            assert_eq!(request.resume, Some(format!("?from={at}")));
+            assert_eq!(
+                request.resume,
+                Some(Resume::Stream(format!("?from={at}").into()))
+            );
             attached += 1;
             relay.handle_open(NOW);
             relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());
@@ -234,7 +236,7 @@ fn dropped_prose_is_attached_to_again() {
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         assert_eq!(
             take(&mut relay, &mut body).0.unwrap().resume,
-            Some(format!("?from={at}"))
+            Some(Resume::Stream(format!("?from={at}").into()))
         );
         if comes {
             relay.handle_bytes(NOW, stream.as_bytes()[at..].to_vec().into());

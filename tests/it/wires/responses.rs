@@ -909,6 +909,7 @@ fn other_members_change_on_request() {
         value: r#""none""#.to_owned(),
     };
     let changes = Changes {
+        token: None,
         grammar: None,
         max_tokens: Some(9),
         reasoning_off: Some(&switch),

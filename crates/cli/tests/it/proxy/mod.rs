@@ -28,6 +28,7 @@ mod routes;
 mod sdks;
 mod seams;
 mod seen;
+mod tokens;
 mod ways;
 
 use std::time::Duration;

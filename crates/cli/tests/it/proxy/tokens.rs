@@ -1,0 +1,219 @@
+//! Answers that Gemini continues from its own tokens.
+
+use restitch::Limits;
+use serde_json::{Value, json};
+
+use super::raw::*;
+
+const ASK: &str = r#"{"contents":[{"role":"user","parts":[{"text":"x"}]}],"generationConfig":{"maxOutputTokens":9,"responseMimeType":"application/json"}}"#;
+const DOCUMENT: [&str; 6] = ["{\"a\": [1, ", "2", "2, \"x", "\\\"y\", 3", "3", "]}"];
+const PROSE: [&str; 6] = ["It ", "rained ", "all ", "day ", "and ", "night."];
+
+/// Returns the responses from a piece on. Every second one has a token.
+fn responses(pieces: &[&str], from: usize, to: usize, end: &str) -> Vec<String> {
+    let response = |at: usize| {
+        let mut candidate =
+            json!({"content": {"parts": [{"text": pieces[at]}], "role": "model"}, "index": 0});
+        if (at + 1).is_multiple_of(2) || at + 1 == to && end == "CONTINUATION" {
+            candidate["continuationToken"] = json!(format!("t{}", at + 1));
+        }
+        if at + 1 == to {
+            candidate["finishReason"] = json!(end);
+        }
+        let usage = json!({"promptTokenCount": 5, "candidatesTokenCount": at + 1 - from});
+        json!({"candidates": [candidate], "usageMetadata": usage, "responseId": format!("r{from}")})
+            .to_string()
+    };
+    (from..to).map(response).collect()
+}
+
+fn events(pieces: &[&str], from: usize, to: usize, end: &str) -> Vec<String> {
+    responses(pieces, from, to, end)
+        .into_iter()
+        .map(|response| format!("data: {response}\r\n\r\n"))
+        .collect()
+}
+
+fn body(pieces: &[&str], from: usize, to: usize, end: &str) -> String {
+    let last = responses(pieces, from, to, end).pop().unwrap();
+    let mut last: Value = serde_json::from_str(&last).unwrap();
+    last["candidates"][0]["content"]["parts"][0]["text"] = json!(pieces[from..to].concat());
+    last.to_string()
+}
+
+fn whole(status: &str, body: &str) -> Vec<Piece> {
+    let length = body.len();
+    vec![send(format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    ))]
+}
+
+fn lost(bytes: &[u8]) -> Vec<Piece> {
+    let head = STREAM.replace("\r\n\r\n", "\r\ncontent-length: 100000\r\n\r\n");
+    let body = String::from_utf8_lossy(bytes);
+    vec![send(format!("{head}{body}")), Piece::Reset]
+}
+
+/// Sends a request through a proxy. Returns the client's response.
+async fn run(raw: &Raw, method: &str) -> String {
+    let proxy = raw.proxy(Limits::default()).await;
+    let path = format!("/v1beta/models/gemini-4:{method}");
+    exchange(
+        proxy.addr(),
+        &post(ASK).replace("/v1/chat/completions", &path),
+    )
+    .await
+}
+
+/// Returns the text of a stream, its finish reasons, and its last usage.
+fn read(body: &str) -> (String, Vec<String>, Value) {
+    let (mut text, mut finishes, mut usage) = (String::new(), Vec::new(), Value::Null);
+    for data in body.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        let response: Value = serde_json::from_str(data).unwrap();
+        let candidate = &response["candidates"][0];
+        text += candidate["content"]["parts"][0]["text"]
+            .as_str()
+            .unwrap_or_default();
+        finishes.extend(candidate["finishReason"].as_str().map(str::to_owned));
+        usage = response.get("usageMetadata").cloned().unwrap_or(usage);
+        assert_eq!(response["responseId"], "r0", "{body}");
+    }
+    (text, finishes, usage)
+}
+
+/// Checks that a request is the original one with a token.
+fn check_request(raw: &Raw, number: usize, token: &str) {
+    let request = raw.request(number);
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("POST "), "{head}");
+    let first = raw.request(0);
+    assert_eq!(head.lines().next(), first.lines().next());
+    let mut expected: Value = serde_json::from_str(ASK).unwrap();
+    expected["continuationToken"] = json!(token);
+    assert_eq!(serde_json::from_str::<Value>(body).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn hops_of_a_stream_reach_the_client_as_one() {
+    for pieces in [DOCUMENT, PROSE] {
+        let raw = Raw::new(vec![
+            stream(&events(&pieces, 0, 3, "CONTINUATION").concat()),
+            stream(&events(&pieces, 3, 5, "CONTINUATION").concat()),
+            stream(&events(&pieces, 5, 6, "STOP").concat()),
+        ])
+        .await;
+        let (body, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
+        let usage = json!({"promptTokenCount": 15, "candidatesTokenCount": 6});
+        assert!(is_whole && !body.contains("CONTINUATION"), "{body}");
+        assert_eq!(
+            read(&body),
+            (pieces.concat(), vec!["STOP".to_owned()], usage)
+        );
+        check_request(&raw, 1, "t3");
+        check_request(&raw, 2, "t5");
+    }
+}
+
+#[tokio::test]
+async fn hops_of_whole_bodies_reach_the_client_as_one() {
+    for pieces in [DOCUMENT, PROSE] {
+        let raw = Raw::new(vec![
+            whole("200 OK", &body(&pieces, 0, 3, "CONTINUATION")),
+            whole("200 OK", &body(&pieces, 3, 5, "CONTINUATION")),
+            whole("200 OK", &body(&pieces, 5, 6, "STOP")),
+        ])
+        .await;
+        let (got, is_whole) = body_of(&run(&raw, "generateContent").await);
+        let got: Value = serde_json::from_str(&got).unwrap();
+        let candidate = json!({"content": {"parts": [{"text": pieces.concat()}], "role": "model"}, "index": 0, "finishReason": "STOP", "continuationToken": "t6"});
+        assert!(is_whole);
+        assert_eq!(got["candidates"], json!([candidate]));
+        assert_eq!(
+            got["usageMetadata"],
+            json!({"promptTokenCount": 15, "candidatesTokenCount": 6})
+        );
+        check_request(&raw, 1, "t3");
+        check_request(&raw, 2, "t5");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_stream_continues_from_its_last_token() {
+    for pieces in [DOCUMENT, PROSE] {
+        let first = events(&pieces, 0, 6, "STOP");
+        let stream_of = first.concat();
+        let ends: Vec<usize> = first
+            .iter()
+            .scan(0, |end, event| {
+                *end += event.len();
+                Some(*end)
+            })
+            .collect();
+        let offsets = (ends[1]..ends[4]).step_by(29).chain([ends[2], ends[3]]);
+        for at in offsets {
+            let token = if at >= ends[3] - 1 { 4 } else { 2 };
+            let raw = Raw::new(vec![
+                lost(&stream_of.as_bytes()[..at]),
+                stream(&events(&pieces, token, 6, "STOP").concat()),
+            ])
+            .await;
+            let (body, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
+            let (text, finishes, _) = read(&body);
+            assert!(is_whole, "{at}: {body}");
+            assert_eq!(
+                (text, finishes),
+                (pieces.concat(), vec!["STOP".to_owned()]),
+                "{at}"
+            );
+            check_request(&raw, 1, &format!("t{token}"));
+        }
+    }
+}
+
+/// The client's own library may continue the answer later.
+#[tokio::test]
+async fn a_refused_token_is_left_to_the_client() {
+    let refusal = || {
+        whole(
+            "400 Bad Request",
+            r#"{"error":{"code":400,"message":"no"}}"#,
+        )
+    };
+    let raw = Raw::new(vec![
+        stream(&events(&PROSE, 0, 3, "CONTINUATION").concat()),
+        refusal(),
+    ])
+    .await;
+    let (got, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
+    let (text, finishes, _) = read(&got);
+    assert!(
+        is_whole && got.contains("\"finishReason\":\"CONTINUATION\",\"continuationToken\":\"t3\""),
+        "{got}"
+    );
+    assert_eq!(
+        (text, finishes),
+        (PROSE[..3].concat(), vec!["CONTINUATION".to_owned()])
+    );
+    let first = body(&PROSE, 0, 3, "CONTINUATION");
+    let raw = Raw::new(vec![whole("200 OK", &first), refusal()]).await;
+    assert_eq!(body_of(&run(&raw, "generateContent").await), (first, true));
+}
+
+/// A connection that fails before the first byte is made again.
+#[tokio::test]
+async fn a_hop_is_made_three_times() {
+    let first = events(&PROSE, 0, 6, "STOP");
+    let raw = Raw::new(vec![
+        lost(first[..3].concat().as_bytes()),
+        vec![Piece::Reset],
+        lost(b""),
+        stream(&events(&PROSE, 2, 6, "STOP").concat()),
+    ])
+    .await;
+    let (body, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
+    assert!(is_whole, "{body}");
+    assert_eq!(read(&body).0, PROSE.concat());
+    for number in 1..4 {
+        check_request(&raw, number, "t2");
+    }
+}
