@@ -515,6 +515,9 @@ fn whole(message: &Value, reason: &str) -> String {
     json!({"id": "a", "object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}).to_string()
 }
 
+/// The body that answers a request for the rest.
+type Rest<'a> = &'a dyn Fn(&Request) -> String;
+
 #[test]
 fn whole_bodies_are_continued_by_the_input_of_the_tool() {
     let cut = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora Bo";
@@ -540,7 +543,7 @@ fn whole_bodies_are_continued_by_the_input_of_the_tool() {
         "id": "r", "object": "response", "status": "incomplete",
         "incomplete_details": {"reason": "max_output_tokens"}, "output": [message],
     });
-    let cases: [(Dialect, String, &dyn Fn(&Request) -> String, &str); 2] = [
+    let cases: [(Dialect, String, Rest<'_>, &str); 2] = [
         (
             Dialect::Chat,
             whole(&json!({"role": "assistant", "content": cut}), "length"),

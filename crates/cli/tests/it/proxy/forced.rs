@@ -172,6 +172,9 @@ async fn asked(proxy: &restitch_proxy::Server, path: &str, body: Value) -> (Stri
     (text, report)
 }
 
+/// A request with a prompt.
+type Ask<'a> = &'a dyn Fn(&str) -> Value;
+
 /// At every seventh byte, in the forms of four servers that enforce what a request asks for, text
 /// and arguments come back whole, with one call for each cut.
 #[tokio::test]
@@ -192,7 +195,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
         body["tool_choice"] = json!("required");
         body
     };
-    let shapes: [(&str, ProviderProfile, &Row, &str, &dyn Fn(&str) -> Value); 5] = [
+    let shapes: [(&str, ProviderProfile, &Row, &str, Ask<'_>); 5] = [
         (
             "chat",
             ProviderProfile::OpenAi,
