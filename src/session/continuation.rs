@@ -586,13 +586,14 @@ fn leave_rung(channel: &mut AnswerChannel, mode: ContinuationMode) {
         ContinuationMode::Reprompt => {}
         ContinuationMode::Grammar => strategy.grammar = GrammarForm::None,
         ContinuationMode::Prefill => {
-            strategy.prefill = strategy
-                .prefill
-                .filter(|prefill| prefill.keeps_format)
-                .map(|prefill| PrefillOptions {
-                    keeps_format: false,
-                    ..prefill
-                });
+            strategy.prefill =
+                strategy
+                    .prefill
+                    .filter(|prefill| prefill.keeps_format)
+                    .map(|prefill| PrefillOptions {
+                        keeps_format: false,
+                        ..prefill
+                    });
         }
     }
 }

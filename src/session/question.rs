@@ -177,6 +177,7 @@ impl<'a> Question<'a> {
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
+            is_number_whole: self.attempts.early_ends > self.attempts.unjoined,
             after_gap: false,
         };
         (turn, request, RequestKind::Reprompt)
@@ -330,7 +331,8 @@ impl QuestionForm {
 pub(super) struct Attempts {
     /// Answers whose text was not joined or was not new.
     pub(super) unjoined: u32,
-    /// The number of these answers that ended the document early.
+    /// The number of answers that ended the document early: of these, and of the answer that brought
+    /// the text up to the cut.
     pub(super) early_ends: u32,
 }
 
