@@ -110,7 +110,7 @@ impl Part {
                 "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
             }
             Self::CutOffElement => {
-                "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+                "It stops inside this element. I have this much of it, and nothing after it:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
             }
             Self::CutPath => "The JSON Pointer of that element:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::Shortfall => {
@@ -121,8 +121,8 @@ impl Part {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
                  what I have. First repeat the text between the two tags below, exactly as it is written there, then go \
-                 straight on with what follows it, to the end of the document. Please write nothing else: no \
-                 explanation, no code fence, and nothing that comes before that text."
+                 straight on with what follows it, to the end of the document. A word or number at the end of that text may be unfinished. \
+                 Please write nothing else: no explanation, no code fence, and nothing that comes before that text."
             }
             Self::RetryInstruction => {
                 "My connection dropped while I was receiving your answer, and I could not append what you sent me since \

@@ -206,6 +206,7 @@ impl<'a> Question<'a> {
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
+            is_number_whole: self.attempts.has_whole_number(),
             after_gap: false,
         };
         (turn, request, RequestKind::Reprompt)
@@ -374,7 +375,8 @@ impl QuestionForm {
 pub(super) struct Attempts {
     /// Answers whose text was not joined or was not new.
     pub(super) unjoined: u32,
-    /// The number of these answers that ended the document early.
+    /// The number of answers that ended the document early: of these, and of the answer that brought
+    /// the text up to the cut.
     pub(super) early_ends: u32,
 }
 
@@ -385,6 +387,12 @@ impl Attempts {
         self.unjoined = self.unjoined.saturating_add(1);
         let is_early_end = failure == Some(&SpliceError::EarlyEnd);
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
+    }
+
+    /// Returns whether the answer that brought the text up to the cut ended early there: it has also
+    /// brought the end of a number.
+    pub(super) fn has_whole_number(self) -> bool {
+        self.early_ends > self.unjoined
     }
 
     /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in

@@ -11,6 +11,7 @@
 mod answer_tail;
 mod attempt;
 mod candidate;
+mod copy_end;
 mod cursor;
 mod cut_context;
 mod decide;

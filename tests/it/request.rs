@@ -34,7 +34,7 @@ fn parts_stand_in_their_order_and_only_where_they_are_known() {
         short.render(&parts()),
         "So far I have this:\n\n<delivered_summary>\n- rows with 2 items\n</delivered_summary>\n\n\
          The last element that I have whole:\n\n<element_before_cutoff>\n[1, 2]\n</element_before_cutoff>\n\n\
-         The element in which it stops:\n\n<cut_off_element>\n[3, \n</cut_off_element>\n\n\
+         It stops inside this element. I have this much of it, and nothing after it:\n\n<cut_off_element>\n[3, \n</cut_off_element>\n\n\
          Go on at <overlap_context>.\n\n<overlap_context>\n[3,\n</overlap_context>"
     );
     assert_eq!(

@@ -678,7 +678,7 @@ async fn the_words_are_the_operator_s() {
     let content = last_message(&seen(&raw, 1).1)["content"].clone();
     let own = "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>";
     let known = "The last element that I have whole:\n\n<element_before_cutoff>\n1\n</element_before_cutoff>\n\n\
-                 The element in which it stops:\n\n<cut_off_element>\n2\n</cut_off_element>\n\n";
+                 It stops inside this element. I have this much of it, and nothing after it:\n\n<cut_off_element>\n2\n</cut_off_element>\n\n";
     assert_eq!(content, format!("{known}{own}"));
 }
 
