@@ -30,7 +30,7 @@ pub struct Checkpoints {
 #[derive(Debug, Default)]
 struct TextAfterToken {
     text: String,
-    /// The bytes of it that the open hop has brought. The rest will come again.
+    /// The bytes of it that the open hop has brought. The rest is repeated.
     brought: usize,
 }
 

@@ -243,7 +243,7 @@ impl SchemaCheck {
         };
         let choices = self.rules.get(chosen.rule);
         let longest = choices.and_then(|rule| Some(rule.choices.as_ref()?.longest()));
-        // A longer text is no choice, however it goes on.
+        // A longer text equals no choice.
         if chosen.text.len() <= longest.unwrap_or(0) {
             chosen.text.push_str(&live.decoded(span));
         }

@@ -593,7 +593,7 @@ impl DocumentContinuation {
 }
 
 impl ForcedAnswer {
-    /// Takes text. Returns the new text, once all of the head has come again.
+    /// Takes text. Returns the new text, once it has repeated all of the head.
     fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
             Self::Head(head) => {

@@ -44,7 +44,7 @@ pub(super) struct Flags {
     pub(super) malformed: bool,
     /// The beginning of the answer, once more.
     pub(super) restart: bool,
-    /// Other text than the text that had to come again.
+    /// Other text than the text that it had to repeat.
     pub(super) different: bool,
 }
 

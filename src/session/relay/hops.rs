@@ -126,7 +126,7 @@ impl Relay {
         true
     }
 
-    /// Ends a call whose text differs from the text that had to come again. Nothing of it was sent,
+    /// Ends a call whose text differs from the text that it had to repeat. Nothing of it was sent,
     /// so the answer ends like the call that was lost.
     pub(super) fn end_differing(&mut self, now: Duration) {
         let call = &mut self.answer.call;

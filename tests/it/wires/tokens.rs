@@ -222,7 +222,7 @@ fn a_lost_connection_continues_from_the_last_token_at_every_byte() {
     }
 }
 
-/// Text that comes again may have other chunks.
+/// Repeated text may have other chunks.
 #[test]
 fn repeated_text_is_skipped_in_any_chunks() {
     let provider = Provider::of(DOCUMENT, usize::MAX, usize::MAX);
@@ -346,7 +346,7 @@ fn a_difference_after_a_lost_connection_is_a_failure() {
     let provider = Provider::of(DOCUMENT, usize::MAX, 2);
     let events = provider.events(0);
     for (number, other) in [
-        // Another text, its end before all text has come again, and other content.
+        // Another text, its end before all text was repeated, and other content.
         events[2].replace("3, ", "4, ") + &events[3..].concat(),
         events[2].replace("3, {\\\"a\\\": \\\"b\\\\", "3, {\\\"A") + &events[3..].concat(),
         events[2].replace("\"index\":0", "\"finishReason\":\"STOP\",\"index\":0").replace("3, ", ""),
