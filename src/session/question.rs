@@ -206,7 +206,6 @@ impl<'a> Question<'a> {
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
-            is_number_whole: self.attempts.has_whole_number(),
             after_gap: false,
         };
         (turn, request, RequestKind::Reprompt)
@@ -375,8 +374,7 @@ impl QuestionForm {
 pub(super) struct Attempts {
     /// Answers whose text was not joined or was not new.
     pub(super) unjoined: u32,
-    /// The number of answers that ended the document early: of these, and of the answer that brought
-    /// the text up to the cut.
+    /// The number of these answers that ended the document early.
     pub(super) early_ends: u32,
 }
 

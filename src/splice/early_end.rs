@@ -11,12 +11,12 @@ use crate::json::{CutState, Kind};
 /// before the one that was cut are new text, too.
 pub(super) fn closes_only(
     slot: &Slot,
-    request: &SpliceRequest,
+    expect: Expect,
     attempt: &SpliceAttempt,
     fragment: &str,
 ) -> bool {
     let new = fragment.get(attempt.candidate.at..).unwrap_or_default();
-    attempt.setup.deferred.is_empty() && may_end_early(slot, request, new)
+    attempt.setup.deferred.is_empty() && may_end_early(slot, expect, new)
 }
 
 /// Whether the early end of this attempt is the end of the document: the previous answer to this
@@ -38,7 +38,7 @@ pub(super) fn is_believed(
         || overlap >= anchor.length
         || is_nearly && attempt.is_proven(fragment);
     request.believes_early_end
-        && is_after_value(slot, request)
+        && is_after_value(slot)
         && began_as_asked
         && !new.contains(['.', '…'])
 }
@@ -46,12 +46,10 @@ pub(super) fn is_believed(
 /// Whether new text has only closers until now, although more text is due. A model that continues
 /// its own text may rightly begin with closers: after a prefill only an ellipsis shows that text is
 /// missing.
-pub(super) fn may_end_early(slot: &Slot, request: &SpliceRequest, new: &str) -> bool {
+pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     let new = up_to_root_end(slot, new);
-    let is_doubted = request.expect != Expect::Exact || new.contains(['.', '…']);
-    // The previous answer may have completed the value at the cut; its closers were not believed.
-    let is_again = request.expect == Expect::Anchor && request.believes_early_end;
-    is_doubted && (is_again || more_is_due(slot, request)) && only_closes(slot, new)
+    let is_doubted = expect != Expect::Exact || new.contains(['.', '…']);
+    is_doubted && more_is_due(slot) && only_closes(slot, new)
 }
 
 /// Returns new text without the prose after the closer of the root: prose is not evidence about the
@@ -79,18 +77,14 @@ fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
 }
 
 /// Whether the cut is inside a token or after a comma or colon, or an array is open.
-fn more_is_due(slot: &Slot, request: &SpliceRequest) -> bool {
-    !is_after_value(slot, request) || slot.frames().iter().any(|frame| frame.kind == Kind::Array)
+fn more_is_due(slot: &Slot) -> bool {
+    !is_after_value(slot) || slot.frames().iter().any(|frame| frame.kind == Kind::Array)
 }
 
 /// Whether the cut is after a whole value, and not after a comma.
-pub(super) fn is_after_value(slot: &Slot, request: &SpliceRequest) -> bool {
+fn is_after_value(slot: &Slot) -> bool {
     let machine = slot.document().machine();
-    match machine.cut_state() {
-        CutState::Number => request.is_number_whole,
-        CutState::AfterValue => !machine.in_token(),
-        _ => false,
-    }
+    !machine.in_token() && machine.cut_state() == CutState::AfterValue
 }
 
 /// Whether new text has only closers until now. An ellipsis, also in brackets or after a comma, is

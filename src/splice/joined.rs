@@ -1,11 +1,8 @@
 //! Passes certain text to the document: from the decision on, up to the root's end or the first
 //! text that does not belong there.
 
-use std::borrow::Cow;
-
 use super::answer_tail::AnswerTail;
 use super::attempt::SpliceAttempt;
-use super::copy_end::CopyEnd;
 use super::flow::{Delivered, Ellipsis, Flow, FlowError, FlowTarget as _};
 use super::seam::{Repair, Seam, SpliceError};
 use super::slot::Slot;
@@ -20,8 +17,6 @@ pub(super) struct JoinedFragment {
     /// The fragment was expected to begin at the seam.
     is_expected: bool,
     flow: Flow,
-    /// Set for a copy of the document from its root.
-    copy: Option<Box<CopyEnd>>,
     tail: AnswerTail,
     /// Why no more text is delivered.
     failure: Option<SpliceError>,
@@ -34,7 +29,6 @@ impl JoinedFragment {
             seam,
             is_expected,
             flow: Flow::new(slot, cap, Ellipsis::Ends),
-            copy: None,
             tail: AnswerTail::default(),
             failure: None,
         }
@@ -54,10 +48,7 @@ impl JoinedFragment {
             ..seam
         };
         let is_expected = task.expects(&attempt.candidate);
-        let mut joined = Self {
-            copy: CopyEnd::of(slot, task, attempt).map(Box::new),
-            ..Self::new(slot, seam, is_expected, task.caps.pending)
-        };
+        let mut joined = Self::new(slot, seam, is_expected, task.caps.pending);
         let begun = joined.flow.begin(
             &mut Delivered { slot, sink },
             &attempt.setup.rest,
@@ -71,7 +62,7 @@ impl JoinedFragment {
 
     /// Whether text goes directly to the document: the root is open, and nothing has failed.
     pub(super) fn is_flowing(&self) -> bool {
-        self.failure.is_none() && self.copy.is_none() && !self.tail.is_root_closed()
+        self.failure.is_none() && !self.tail.is_root_closed()
     }
 
     pub(super) fn is_root_closed(&self) -> bool {
@@ -91,7 +82,7 @@ impl JoinedFragment {
     pub(super) fn pending(&self) -> usize {
         match self.failure {
             Some(_) => 0,
-            None => self.flow.pending() + self.copy.as_deref().map_or(0, CopyEnd::pending),
+            None => self.flow.pending(),
         }
     }
 
@@ -126,14 +117,6 @@ impl JoinedFragment {
         if self.failure.is_some() {
             return;
         }
-        let text = match &mut self.copy {
-            Some(copy) => copy.pass(text),
-            None => Cow::Borrowed(text),
-        };
-        self.flow_on(slot, &text, sink);
-    }
-
-    fn flow_on<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         let left = match self.tail.is_root_closed() {
             false => self.flow.feed_root(&mut Delivered { slot, sink }, text),
             true => Ok(text.len()),
@@ -183,10 +166,6 @@ impl JoinedFragment {
         slot: &mut Slot,
         sink: &mut S,
     ) -> Result<Seam, SpliceError> {
-        let copy = self.copy.take().filter(|_| self.failure.is_none());
-        if let Some(copy) = copy {
-            self.end_copy(slot, *copy, sink);
-        }
         if self.failure.is_none() {
             let ended = self.flow.finish(&mut Delivered { slot, sink });
             self.seam.early_end |= self.flow.has_ellipsis();
@@ -196,20 +175,6 @@ impl JoinedFragment {
         // divided.
         self.flag_break();
         self.outcome().map(|()| self.seam.clone())
-    }
-
-    /// Ends a copy of the document. If it has closed everything after one value, only a second such
-    /// answer is believed.
-    fn end_copy<S: Sink + ?Sized>(&mut self, slot: &mut Slot, copy: CopyEnd, sink: &mut S) {
-        if !copy.is_closed() {
-            self.flow_on(slot, &copy.into_rest(), sink);
-        } else if copy.is_believed() {
-            self.seam.early_end = true;
-        } else {
-            let ended = self.flow.finish(&mut Delivered { slot, sink });
-            self.stop_at(slot, ended);
-            self.failure.get_or_insert(SpliceError::EarlyEnd);
-        }
     }
 
     fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {

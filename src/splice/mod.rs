@@ -11,7 +11,6 @@
 mod answer_tail;
 mod attempt;
 mod candidate;
-mod copy_end;
 mod cursor;
 mod cut_context;
 mod decide;

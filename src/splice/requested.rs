@@ -18,7 +18,7 @@ use crate::overlap::Anchor;
 /// A fragment that has done only what was requested.
 #[derive(Clone, Debug)]
 pub(super) struct Requested {
-    request: SpliceRequest,
+    expect: Expect,
     /// The fragment so far.
     pub(super) text: String,
     /// Without the text before the root; empty if the fragment continues at the cut, or if a
@@ -64,7 +64,7 @@ impl Requested {
         };
         let anchor_text = slot.text().get(range).unwrap_or_default();
         let mut requested = Self {
-            request: request.clone(),
+            expect: request.expect,
             text: String::new(),
             anchor: anchor_text.to_owned(),
             matched: 0,
@@ -94,7 +94,7 @@ impl Requested {
             return RequestedStep::Other;
         }
         let waits = self.may_come_twice && self.anchor.starts_with(again)
-            || may_end_early(slot, &self.request, new);
+            || may_end_early(slot, self.expect, new);
         match self
             .attempt
             .take_if(|attempt| attempt.is_verified() && !waits)
@@ -133,15 +133,15 @@ impl Requested {
 
     /// Whether a tag here is one of the request's own. A prompt has tags; a prefill has none.
     pub(super) fn may_be_tag(&self) -> bool {
-        self.request.expect != Expect::Exact && self.is_blank()
+        self.expect != Expect::Exact && self.is_blank()
     }
 
     /// The new text begins here.
     fn begin(&mut self, slot: &Slot) {
         let (end, at) = (slot.text().len(), self.text.len());
         let tail = slot.text().trim_end_matches(is_space).len();
-        let evidence = Evidence::new(Start::Requested.prior(self.request.expect), 0.0, 0.0);
-        let (alignment, from) = match self.request.expect {
+        let evidence = Evidence::new(Start::Requested.prior(self.expect), 0.0, 0.0);
+        let (alignment, from) = match self.expect {
             Expect::Exact => (Alignment::Exact, end),
             Expect::Anchor | Expect::Any => (Alignment::Anchor, tail - self.anchor.len().min(tail)),
         };
@@ -151,7 +151,7 @@ impl Requested {
             evidence,
             ..new
         };
-        let skip = if self.request.expect == Expect::Exact {
+        let skip = if self.expect == Expect::Exact {
             0
         } else {
             end - tail

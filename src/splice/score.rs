@@ -395,8 +395,8 @@ impl Deciding {
             return None;
         };
         let attempt = self.attempts.open.get(winner)?;
-        let (fragment, request) = (&self.fragment, &self.cut.request);
-        if !at_end && closes_only(slot, request, attempt, &fragment.text) {
+        let (fragment, expect) = (&self.fragment, self.cut.request.expect);
+        if !at_end && closes_only(slot, expect, attempt, &fragment.text) {
             // Only the end of the fragment shows whether it ends the document early.
             return None;
         }
@@ -500,8 +500,8 @@ impl Deciding {
     /// Returns the end of a fragment that is joined at this attempt.
     fn join_at_end(&self, slot: &Slot, winner: usize, posterior: f64) -> FragmentEnd {
         let is_early = |attempt: &&SpliceAttempt| {
-            let request = &self.cut.request;
-            attempt.is_done() && closes_only(slot, request, attempt, &self.fragment.text)
+            let expect = self.cut.request.expect;
+            attempt.is_done() && closes_only(slot, expect, attempt, &self.fragment.text)
         };
         let early = self.attempts.open.get(winner).filter(is_early);
         let is_believed = |attempt: &SpliceAttempt| {

@@ -36,9 +36,6 @@ pub struct SpliceRequest {
     /// The previous answer to this cut ended the document early. If this one does, too, the end is
     /// accepted if the cut is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
-    /// The previous answer ended the document right after the number at the cut, and brought the
-    /// end of that number.
-    pub is_number_whole: bool,
     /// Text between the delivered text and the fragment may be missing, because a part was skipped.
     /// Then only repeated text proves that the fragment continues at the cut.
     pub after_gap: bool,

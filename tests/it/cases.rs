@@ -88,7 +88,6 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
     };
     let (mut last, mut repairs) = (Value::Null, Vec::new());
     for continuation in case.blocks("continuation") {
-        let before = slot.document().text().len();
         let mut splice = Splice::new(&slot, request.clone(), &limits);
         let characters: Vec<char> = continuation.chars().collect();
         for text in characters.chunks(chunk.min(characters.len().max(1))) {
@@ -96,9 +95,7 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
         }
         let finished = splice.finish(&mut slot);
         // A session remembers it for the next answer to the same cut.
-        let is_early_end = finished == Err(SpliceError::EarlyEnd);
-        request.believes_early_end |= is_early_end;
-        request.is_number_whole = is_early_end && slot.document().text().len() > before;
+        request.believes_early_end |= finished == Err(SpliceError::EarlyEnd);
         last = outcome(&finished);
         last["ambiguous"] = splice.seam().is_some_and(|seam| seam.ambiguous).into();
         let made = splice.repairs().iter();

@@ -794,7 +794,7 @@ fn a_fence_before_the_root_is_continued() {
             "[",
             "{\"title\": \"something that is long enough to have an anchor of its own",
         ] {
-            let rest = if root == "[" { "1]" } else { "c\", \"n\": 1}" };
+            let rest = if root == "[" { "1]" } else { "c\"}" };
             for envelope in [before, "", "```json\n", "Sure:\n\n```\n"] {
                 let mut driver = Driver::new(Limits::default());
                 driver.call(&format!("{before}{root}"), length());

@@ -118,7 +118,6 @@ fn feed<'a>(
         // It is asked for once more, and the model says the same.
         let again = SpliceRequest {
             believes_early_end: true,
-            is_number_whole: slot.document().text().len() > delivered,
             ..request(text, expect)
         };
         splice = Splice::new(&slot, again, limits);
