@@ -13,7 +13,6 @@ use super::{
     CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, PrefillOptions, StopReason,
 };
 use crate::error::{SyntaxError, SyntaxErrorKind};
-use crate::json::CutState;
 use crate::json::repair::{Repair, RepairRule};
 use crate::provider::Finish;
 use crate::provider::capability::GrammarForm;
@@ -39,9 +38,6 @@ pub(super) struct DocumentContinuation {
     reported: Option<Seam>,
     /// Bytes that a grammar has allowed after the root: white space.
     after_root: usize,
-    /// The number or string that was cut, if the call asks in words: such an answer may end it
-    /// exactly there.
-    cut_value: Option<CutValue>,
 }
 
 /// How the call has asked for the rest.
@@ -92,38 +88,6 @@ enum RepairMode {
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
-/// A number or string that was cut.
-#[derive(Clone, Debug)]
-struct CutValue {
-    /// Its JSON Pointer.
-    path: String,
-    is_string: bool,
-}
-
-impl CutValue {
-    fn of(channel: &AnswerChannel, decisions: &Decisions) -> Option<Self> {
-        let cut = channel.document().cut();
-        let is_open = match cut.state {
-            CutState::String => true,
-            CutState::Number => !decisions.counters.attempts.has_whole_number(),
-            _ => false,
-        };
-        is_open.then(|| Self {
-            is_string: cut.state == CutState::String,
-            path: cut.path,
-        })
-    }
-
-    /// Whether new text ends the value without adding to it.
-    fn is_ended_by(&self, new: &str) -> bool {
-        let goes_on = |next: u8| match self.is_string {
-            true => next != b'"',
-            false => matches!(next, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'),
-        };
-        new.bytes().next().is_some_and(|next| !goes_on(next))
-    }
-}
-
 impl RequestKind {
     fn mode(&self) -> ContinuationMode {
         match self {
@@ -155,16 +119,12 @@ impl DocumentContinuation {
                 _ => RepairMode::new(channel, decisions, &splice),
             },
             splice,
+            kind,
             first: None,
             // Arguments are executed, so a bad end of them is taken back. Other text is never held
             // for that: a client that reads along wants it immediately.
             rollback: is_tool_call.then(|| Box::new(channel.text.rollback_point())),
             said: asks_progress.then(String::new),
-            cut_value: match kind {
-                RequestKind::Reprompt => CutValue::of(channel, decisions),
-                _ => None,
-            },
-            kind,
             delivered,
             sent: delivered,
             reported: None,
@@ -427,12 +387,6 @@ impl DocumentContinuation {
             channel.text.truncate(short.end, &channel.settings);
         }
         self.report(channel, now);
-        if let Some(cut) = self.cut_value.take()
-            && let Some(new) = channel.document().text().get(self.delivered..)
-            && cut.is_ended_by(new)
-        {
-            channel.journal.stats.cut_value.get_or_insert(cut.path);
-        }
         let finish = end.finish().cloned();
         let document = channel.document();
         let added = document.text().len().saturating_sub(self.delivered);

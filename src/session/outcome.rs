@@ -102,10 +102,6 @@ pub struct CallStats {
     /// The JSON Pointer at which a continued document violates the schema of its request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_violation: Option<String>,
-    /// The JSON Pointer of a number or string that was cut, and that a continuation which was asked
-    /// for in words has ended exactly at the cut. A part of it may be missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut_value: Option<String>,
     /// The hosts of the upstreams that replaced the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<String>,
@@ -209,7 +205,6 @@ impl CallStats {
             .schema_violation
             .take()
             .or_else(|| other.schema_violation.clone());
-        self.cut_value = self.cut_value.take().or_else(|| other.cut_value.clone());
         add_new(&mut self.upstreams, &other.upstreams);
         add_new(&mut self.models, &other.models);
         self.limit = self.limit.take().or_else(|| other.limit.clone());
@@ -461,14 +456,13 @@ impl Outcome {
         }
     }
 
-    /// Returns the JSON Pointer of a number or string that may lack its end: the one at which a
-    /// document was closed, or [`CallStats::cut_value`].
+    /// Returns the JSON Pointer of the cut number or string in a closed document.
     pub fn cut_value(&self) -> Option<&str> {
-        let closed = match self {
-            Self::Closed { cut_value, .. } => cut_value.as_deref(),
-            _ => None,
-        };
-        closed.or(self.tally().cut_value.as_deref())
+        if let Self::Closed { cut_value, .. } = self {
+            cut_value.as_deref()
+        } else {
+            None
+        }
     }
 
     /// Returns the finish reason that goes with the delivered text, if a call gave one.

@@ -34,7 +34,7 @@ pub enum Part {
     JsonRetryInstruction,
     /// The instruction where a grammar forces the rest: to call a tool with it.
     ToolInstruction,
-    /// The instruction to write the whole document once more.
+    /// The instruction to write the whole document once more. Off unless it is switched on.
     AgainInstruction,
     /// The instruction for prose.
     TextInstruction,
@@ -331,7 +331,8 @@ pub struct Prompt {
 
 impl Default for Prompt {
     fn default() -> Self {
-        let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
+        let is_off = |part: &Part| matches!(part, Part::Progress | Part::AgainInstruction);
+        let on = Part::ALL.into_iter().filter(|part| !is_off(part));
         // The templates of this module parse without an error.
         let templates = on
             .filter_map(|part| Some((part, part.template().parse().ok()?)))

@@ -387,12 +387,6 @@ impl Attempts {
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
 
-    /// Returns whether the answer that brought the text up to the cut ended early there: it has also
-    /// brought the end of a number.
-    pub(super) fn has_whole_number(self) -> bool {
-        self.early_ends > self.unjoined
-    }
-
     /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in
     /// their marks.
     pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> QuestionForm {

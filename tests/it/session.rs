@@ -762,30 +762,6 @@ fn what_is_no_json_passes() {
 
 /// The anchor of a short text is all of it, with what stands before its root. An answer may repeat
 /// that, or begin at the root, in an envelope of its own or in none.
-/// The delivered text, the new text, and the path of the value that the report names.
-const CUT_VALUES: [(&str, &str, Option<&str>); 6] = [
-    ("{\"a\": [\"x\", 1", ", 2]}", Some("/a/1")),
-    ("{\"a\": [\"x\", 1", "5, 2]}", None),
-    ("{\"a\": [\"x\", 1", ".5, 2]}", None),
-    ("{\"family\": \"A", "\", \"size\": 3}", Some("/family")),
-    ("{\"family\": \"A", "rial\", \"size\": 3}", None),
-    ("{\"fam", "\": 1, \"size\": 3}", None),
-];
-
-#[test]
-fn a_value_that_an_answer_ends_at_the_cut_is_reported() {
-    for (begin, rest, path) in CUT_VALUES {
-        let mut driver = Driver::new(Limits::default());
-        driver.call(begin, length());
-        driver.call(&format!("{begin}{rest}"), stop());
-        let outcome = driver.outcome.unwrap();
-        assert_eq!(outcome.status(), Status::Complete, "{begin}{rest}");
-        assert_eq!(outcome.cut_value(), path, "{begin}{rest}");
-        let report: serde_json::Value = serde_json::from_str(&outcome.report()).unwrap();
-        assert_eq!(report["cut_value"].as_str(), path, "{begin}{rest}");
-    }
-}
-
 #[test]
 fn a_fence_before_the_root_is_continued() {
     for before in ["Here it is:\n```json\n", "```\n", "```json\n  "] {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::Proxy;
 use super::caller::Caller;
 use super::route::Route;
@@ -58,9 +60,8 @@ impl KeptStream {
             "stopped a kept stream"
         );
         let (shared, upstream) = (&self.proxy.shared, self.route.client.upstream().authority());
-        // The server accepts the name of a stream that it does not have, so a refusal is about the
-        // path.
-        if status.is_some_and(|status| !status.is_success()) {
+        // The server accepts the name of a stream that it does not have, so a 404 is about the path.
+        if status == Some(StatusCode::NOT_FOUND) {
             shared.record(upstream, &self.model, CapabilityHint::NoKeptStreams);
         }
         if let Some(status) = status {
