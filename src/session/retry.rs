@@ -89,6 +89,7 @@ impl Retry {
     }
 
     /// Returns whether the answer must follow a grammar.
+    #[doc(hidden)]
     pub fn is_forced(&self) -> bool {
         let turn = self.request.turn.as_ref();
         turn.is_some_and(|turn| turn.grammar.is_some())
