@@ -30,6 +30,7 @@ use std::process::{Command, Stdio};
 use restitch::repair::{RepairLevel, RepairOptions, RepairStatus, repair_root};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::now;
+use restitch_testing::rows::Rows;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -204,7 +205,7 @@ fn sets() -> Vec<Set> {
             kind: String::new(),
             options: RepairOptions::default(),
         };
-        for_every_text(&all, &plan, |broken| {
+        for_every_text(&all, &plan, &mut Rows::whole(), |broken| {
             let is_decidable = !broken.kind.starts_with('(');
             // The reference parser does not read lone surrogates.
             let truth = value(&broken.truth);

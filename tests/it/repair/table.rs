@@ -122,7 +122,7 @@ pub(crate) fn measure(
 }
 
 /// Breaks the documents by the plan, for the rows that `rows` chooses.
-fn for_every_text(
+pub(crate) fn for_every_text(
     documents: &[(String, Source)],
     plan: &Plan,
     rows: &mut Rows,
