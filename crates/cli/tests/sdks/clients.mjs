@@ -30,6 +30,9 @@ const SCHEMA = {
   required: ["title", "sections", "done"],
 };
 
+// Of recorded calls, whose own schemas are not known: arguments without what a tool requires are not complete.
+const ANY = { type: "object" };
+
 let openai, anthropic, aiOpenai, aiAnthropic;
 
 function connect(url) {
@@ -52,7 +55,7 @@ async function aiText(model, prompt, names) {
     model,
     prompt,
     maxRetries: 0,
-    tools: Object.fromEntries(names.map((name) => [name, tool({ inputSchema: jsonSchema(SCHEMA) })])),
+    tools: Object.fromEntries(names.map((name) => [name, tool({ inputSchema: jsonSchema(ANY) })])),
     onError: ({ error }) => errors.push(error),
   });
   const deltas = new Map();
