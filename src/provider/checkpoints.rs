@@ -146,7 +146,7 @@ impl Checkpoints {
         self.texts = Default::default();
     }
 
-    /// Takes a token, raw JSON: it stands for everything that was received before it.
+    /// Takes a token, raw JSON: a continuation from it begins after all text that was received.
     pub(super) fn note_token(&mut self, token: &str) {
         self.token = Some(token.to_owned());
         self.is_incomparable = false;
@@ -221,7 +221,7 @@ mod tests {
         // Nothing is left of the event.
         checkpoints.note_text(TextKind::Answer, "");
         assert!(checkpoints.is_repeating());
-        // A token in the middle of the repeated text stands for the first half.
+        // A token in the middle of the repeated text: a continuation from it begins after the first half.
         checkpoints.note_token("\"b\"");
         checkpoints.begin_hop();
         assert_eq!(checkpoints.repeat(TextKind::Reasoning, "x"), Ok(0));

@@ -117,6 +117,19 @@ pub(super) fn continued_prompt(
     String::from_utf8(out).ok()
 }
 
+/// Sets the members that make an answer follow a grammar, instead of the client's own.
+pub(super) fn set_grammar<'a>(
+    members: &'a [(&'static str, String)],
+    remove: &mut Vec<&'a str>,
+    set: &mut Vec<(&'a str, &'a str)>,
+) {
+    for (key, value) in members {
+        remove.retain(|removed| removed != key);
+        set.retain(|(other, _)| other != key);
+        set.push((key, value));
+    }
+}
+
 /// Sets the member that turns reasoning off, unless it is removed or `edited` elsewhere: each byte
 /// is edited once.
 pub(super) fn turn_reasoning_off<'a>(

@@ -6,7 +6,8 @@ use super::rules::{Rule, RuleId, SchemaRules, ValueType};
 use crate::json::string::quoted;
 use crate::json::{Event, Kind, ParserView, Scalar, Sink, Span};
 
-/// What a document lacks, and where it departs from its schema, as far as it has been received.
+/// Compares a document with its schema while it is received: finds what it lacks, and where it
+/// departs from the schema.
 /// Lend it to every push. Works per event; takes memory for the open containers.
 #[derive(Clone, Debug)]
 pub(crate) struct SchemaCheck {
@@ -111,6 +112,11 @@ impl SchemaCheck {
         }
     }
 
+    /// Forgets the document: its text is pushed again.
+    pub(crate) fn restart(&mut self) {
+        *self = Self::new(self.rules.clone());
+    }
+
     /// A call for the rest begins at this offset; see [`new_shortfall`](Self::new_shortfall).
     pub(crate) fn begin_call(&mut self, offset: usize) {
         (self.shortfalls.from, self.shortfalls.open_at) = (offset, None);
@@ -136,8 +142,8 @@ impl SchemaCheck {
         self.rules.get(id?)
     }
 
-    /// Returns the rule of a value that begins, and judges its type. `None`: there is none, or the
-    /// value is of another type.
+    /// Returns the rule of a value that begins, and judges its type. `None` without a rule, and for
+    /// a value of another type.
     fn begin(&mut self, found: ValueType, live: &ParserView<'_>) -> Option<RuleId> {
         let id = match self.open.last_mut() {
             None => {
@@ -162,7 +168,7 @@ impl SchemaCheck {
     /// Forgets the root before: only the last one is the answer.
     fn begin_root(&mut self) {
         let from = self.shortfalls.from;
-        *self = Self::new(self.rules.clone());
+        self.restart();
         self.begin_call(from);
     }
 

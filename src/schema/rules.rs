@@ -188,7 +188,7 @@ impl TypeSet {
     }
 }
 
-/// The values of an `enum`, none of which is a container.
+/// The values of an `enum` without containers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choices {
     strings: Vec<String>,
@@ -218,7 +218,7 @@ impl Choices {
         self.strings.iter().any(|choice| choice == text)
     }
 
-    /// Returns the bytes of the longest string. A longer text is none of them.
+    /// Returns the bytes of the longest string. A longer text equals no choice.
     pub(super) fn longest(&self) -> usize {
         self.strings.iter().map(String::len).max().unwrap_or(0)
     }

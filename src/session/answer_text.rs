@@ -73,6 +73,7 @@ pub(super) enum BaseBound {
 pub(super) struct RollbackPoint {
     slot: Slot,
     sections: Sections,
+    check: Option<SchemaCheck>,
 }
 
 impl AnswerText {
@@ -351,12 +352,12 @@ impl AnswerText {
         RollbackPoint {
             slot: self.slot.clone(),
             sections: self.sections.clone(),
+            check: self.check.clone(),
         }
     }
 
     pub(super) fn roll_back(&mut self, to: RollbackPoint) {
-        (self.slot, self.sections) = (to.slot, to.sections);
-        self.check = None;
+        (self.slot, self.sections, self.check) = (to.slot, to.sections, to.check);
     }
 
     /// Prepares the comparison with a schema for a call for the rest. Reads the present text once,
@@ -416,8 +417,9 @@ impl AnswerText {
         // The text was repaired when it was delivered, so it is read without repairs.
         self.slot = settings.strict_slot();
         self.sections = Sections::new(SECTIONS);
-        self.check = None;
-        let read = self.slot.push_with(&text, &mut self.sections);
+        self.check.iter_mut().for_each(SchemaCheck::restart);
+        let mut sink = (&mut self.sections, &mut self.check);
+        let read = self.slot.push_with(&text, &mut sink);
         debug_assert!(read.is_ok(), "it was read before: {read:?}");
     }
 }

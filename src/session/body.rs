@@ -221,16 +221,12 @@ impl BodyRelay {
         }
         self.hops += 1;
         self.last_token = Some(token.clone());
-        let request = Request {
-            number: self.slots.session().tally().continuations,
-            turn: None,
-            reduce_reasoning: false,
-            most_tokens: None,
-            resume: Some(Resume::Token {
-                token: token.into(),
-                after: HopEnd::Asked,
-            }),
+        let resume = Resume::Token {
+            token: token.into(),
+            after: HopEnd::Asked,
         };
+        let number = self.slots.session().tally().continuations;
+        let request = Request::resuming(number, resume);
         self.outputs.push_back(Output::Call { request, at: now });
         true
     }

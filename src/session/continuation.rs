@@ -136,9 +136,9 @@ impl DocumentContinuation {
         matches!(self.kind, RequestKind::Original)
     }
 
-    /// Returns whether the call goes on although nothing of it is used any more: small models write
-    /// white space without end where a grammar allows nothing else, and an answer that does not
-    /// follow its grammar is not joined.
+    /// Returns whether the rest of the call's text has no use. Small models write white space without
+    /// end where a grammar allows nothing else, and an answer that does not follow its grammar is
+    /// not joined.
     pub(super) fn is_useless(&self) -> bool {
         let is_other = matches!(
             self.kind,
@@ -603,8 +603,8 @@ impl RepairMode {
 /// Bytes of white space after the root with which a forced answer counts as over.
 const MOST_AFTER_ROOT: usize = 256;
 
-/// Never asks in this form again. After a prefill under the request's format, the next one is
-/// without it; else there is none.
+/// Never asks in this form again. A prefill under the request's format is followed by one without
+/// the format, and that by none.
 fn leave_rung(channel: &mut AnswerChannel, mode: ContinuationMode) {
     let strategy = &mut channel.settings.strategy;
     match mode {

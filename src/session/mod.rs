@@ -254,7 +254,8 @@ impl Session {
     }
 
     /// Returns the current document: its base, if the answer continues a prefill of the request,
-    /// and all text that was given out.
+    /// and all text that was given out. While a call is open that has closed a container too early
+    /// for the request's schema, also that bracket and the text after it, which are not given out.
     pub fn document(&self) -> &Document {
         self.channel.document()
     }

@@ -82,7 +82,7 @@ impl OpenCall {
             && matches!(&self.phase, CallPhase::Continuing(open) if open.repeats_original())
     }
 
-    /// Returns whether the call for the rest can be ended: nothing of its text is used any more.
+    /// Returns whether the call for the rest can be ended: the rest of its text has no use.
     pub(super) fn is_useless(&self) -> bool {
         matches!(&self.phase, CallPhase::Continuing(open) if open.is_useless())
     }

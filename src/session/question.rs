@@ -222,9 +222,9 @@ impl<'a> Question<'a> {
         // cut.
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
-        let summary = text.sections.summary(document);
         // A grammar shows the model where the rest begins, and a whole document needs no place.
-        let is_shown = !matches!(form, QuestionForm::ToolInput | QuestionForm::Again);
+        let shown = (!matches!(form, QuestionForm::ToolInput | QuestionForm::Again)).then_some(());
+        let summary = shown.map(|()| text.sections.summary(document));
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element would not help, since the anchor is its end; nor would a longer path,
         // since the rendering shows its keys.
@@ -237,14 +237,13 @@ impl<'a> Question<'a> {
                 .as_deref()
                 .filter(|_| form != QuestionForm::ToolInput),
             hierarchy_context: rendering.as_deref(),
-            delivered_summary: Some(summary.as_str())
-                .filter(|summary| is_shown && !summary.is_empty()),
-            element_before_cutoff: context::element_before_cutoff(document, index)
-                .filter(is_short)
-                .filter(|_| is_shown),
-            cut_off_element: context::cut_off_element(document)
-                .filter(is_short)
-                .filter(|_| is_shown),
+            delivered_summary: summary.as_deref().filter(|summary| !summary.is_empty()),
+            element_before_cutoff: shown
+                .and_then(|()| context::element_before_cutoff(document, index))
+                .filter(is_short),
+            cut_off_element: shown
+                .and_then(|()| context::cut_off_element(document))
+                .filter(is_short),
             cut_path: child
                 .as_ref()
                 .map(|child| child.path.as_str())

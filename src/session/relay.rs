@@ -639,13 +639,8 @@ impl Relay {
         call.phase = StreamPhase::Open;
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
-        let request = Request {
-            number: session.tally().continuations,
-            turn: None,
-            reduce_reasoning: false,
-            most_tokens: None,
-            resume: Some(Resume::Stream(query.into())),
-        };
+        let request =
+            Request::resuming(session.tally().continuations, Resume::Stream(query.into()));
         client.outputs.push_back(Output::Call { request, at: now });
         true
     }

@@ -53,6 +53,20 @@ pub enum Resume {
     },
 }
 
+impl Request {
+    /// Returns a call that brings the rest of the same answer; it has the number of the call
+    /// before it.
+    pub(super) fn resuming(number: u32, resume: Resume) -> Self {
+        Self {
+            number,
+            turn: None,
+            reduce_reasoning: false,
+            most_tokens: None,
+            resume: Some(resume),
+        }
+    }
+}
+
 /// The turns that ask a model to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

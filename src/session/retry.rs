@@ -14,7 +14,7 @@ use crate::provider::wire::{Changes, Rest};
 /// A further call, which applies itself to the original request.
 ///
 /// If nothing of the document was delivered, the call repeats the original request. Otherwise it
-/// asks for the rest: by a prefill if the model continues one, else by a re-prompt.
+/// asks for the rest in the form that the session has chosen ([`ContinuationMode`](super::ContinuationMode)).
 ///
 /// ```
 /// use std::time::Duration;

@@ -47,7 +47,8 @@ macro_rules! adapter_methods {
             /// Sets a function that classifies an error of a further call: it decides whether the
             /// next call waits, and how long. By default the next call waits for 0.2 s, and twice
             /// as long after each further failure in a row. After an error of a call with a
-            /// prefill, the next call is a re-prompt without a wait: [`CallEnd::FormRejected`].
+            /// prefill or a grammar, the next call has another form, without a wait:
+            /// [`CallEnd::FormRejected`].
             #[must_use]
             pub fn on_rejection(mut self, rejection: impl Fn(&E) -> CallEnd + Send + 'a) -> Self {
                 self.0.rejection = Some(Box::new(rejection));

@@ -80,7 +80,7 @@ pub struct Stitcher {
     give_up: GiveUp,
     repair: Option<RepairOptions>,
     dialect: Dialect,
-    /// The facts about the request, as far as they are known.
+    /// The known facts about the request.
     request: Request,
 }
 

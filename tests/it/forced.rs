@@ -408,6 +408,15 @@ fn tool_call(input: &str, reason: &str) -> String {
         + "data: [DONE]\n\n"
 }
 
+/// The texts at a place in the choices of a chat stream.
+fn joined(body: &str, place: &str) -> Vec<String> {
+    let texts = event_data(body.as_bytes()).into_iter().filter_map(|chunk| {
+        let choice = chunk.pointer("/choices/0")?;
+        Some(choice.pointer(place)?.as_str()?.to_owned())
+    });
+    texts.collect()
+}
+
 #[test]
 fn the_input_of_the_tool_reaches_the_client_as_text() {
     let cut = "{\"name\": \"Aurora Bo";
@@ -418,19 +427,12 @@ fn the_input_of_the_tool_reaches_the_client_as_text() {
     let (body, outcome) = relayed(Dialect::Chat, Vec::new(), &first, |request| {
         tool_call(&format!("{}realis\"}}", head(request)), "tool_calls")
     });
-    let chunks = event_data(body.as_bytes());
-    let text: String = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
-        .collect();
+    let text = joined(&body, "/delta/content").concat();
     assert_eq!(text, "{\"name\": \"Aurora Borealis\"}");
-    let reasons: Vec<_> = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str())
-        .collect();
+    let reasons = joined(&body, "/finish_reason");
     assert_eq!(
         (reasons, outcome.status()),
-        (vec!["stop"], Status::Complete)
+        (vec!["stop".to_owned()], Status::Complete)
     );
     assert!(
         !body.contains("tool_calls") && !body.contains("Of course"),
@@ -452,21 +454,12 @@ fn the_input_of_the_tool_completes_arguments() {
         assert_eq!(turn.mode, ContinuationMode::Grammar);
         tool_call(&format!("{}, 3]}}", turn.anchor), "tool_calls")
     });
-    let chunks = event_data(body.as_bytes());
-    let arguments: String = chunks
-        .iter()
-        .filter_map(|chunk| {
-            chunk["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str()
-        })
-        .collect();
+    let arguments = joined(&body, "/delta/tool_calls/0/function/arguments").concat();
     assert_eq!(arguments, "{\"path\": \"a.txt\", \"lines\": [1, 2, 3]}");
-    let reasons: Vec<_> = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str())
-        .collect();
+    let reasons = joined(&body, "/finish_reason");
     assert_eq!(
         (reasons, outcome.status()),
-        (vec!["tool_calls"], Status::Complete)
+        (vec!["tool_calls".to_owned()], Status::Complete)
     );
 }
 

@@ -74,7 +74,7 @@ impl Asked {
         }
     }
 
-    /// A call that repeats what it was asked to and goes on with this text.
+    /// A call that repeats the requested text and continues with this text.
     fn continued(&mut self, rest: &str) -> &mut Self {
         let text = format!("{}{rest}", self.repeated());
         self.call(&text, 7, Finish::Stop)
@@ -185,7 +185,7 @@ fn members_that_are_required_are_named() {
     assert!(asked.client.ends_with("4}], \"total\": 10}"));
 }
 
-/// The bytes were sent before the cut, so nobody can add to them.
+/// The bytes were sent before the cut, so no call can add to them.
 #[test]
 fn what_the_model_left_out_before_the_cut_is_no_success() {
     let mut asked = Asked::new(&json!({"items": {"required": ["name"]}}));
@@ -235,7 +235,7 @@ fn an_answer_in_one_call_passes_unchanged() {
     assert_eq!(asked.status(), Some((Status::Complete, None)));
 }
 
-/// A prefill can't say what is missing.
+/// A prefill has no words for a missing row.
 #[test]
 fn a_prefill_is_followed_by_words() {
     let mut asked = Asked::new(&rows());

@@ -71,7 +71,7 @@ impl KeptStream {
 }
 
 /// The longest wait for an answer that shows whether the server stops streams: the first call waits
-/// for it, once for each upstream.
+/// for it, until an answer shows that the server stops streams, or has no path for it.
 const LONGEST_QUESTION: Duration = Duration::from_secs(2);
 
 /// Stops a stream when its answer is over, or its client has left.

@@ -256,15 +256,20 @@ impl<'c> RestCall<'c> {
             .make_call(CallKind::Reattach, &head, Body::full(""))
             .await;
         let response = response.map_err(|error| refused(error.to_string()))?;
-        if response.status() != StatusCode::OK {
-            return Err(refused(format!(
-                "the upstream answered {}",
-                response.status()
-            )));
+        self.answered(response)
+    }
+
+    /// Takes the answer of a call to which the provider sends the rest of the same answer.
+    fn answered(&self, response: Response<Received>) -> Result<Response<DecodedBody>, CallEnd> {
+        let refused = |reason: String| Err(rejected(reason, false));
+        let status = response.status();
+        if status != StatusCode::OK {
+            return refused(format!("the upstream answered {status}"));
         }
-        caller.exchange.note_answer(caller.upstreams.address());
+        let exchange = &self.caller.exchange;
+        exchange.note_answer(self.caller.upstreams.address());
         encoding::decoded(response)
-            .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+            .or_else(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
     /// Asks the provider to continue its own answer, with the original request and a token. If the
@@ -290,15 +295,7 @@ impl<'c> RestCall<'c> {
                 CallEnd::Unavailable { .. } => CallEnd::Dropped,
                 end => end,
             })?;
-        if response.status() != StatusCode::OK {
-            return Err(refused(format!(
-                "the upstream answered {}",
-                response.status()
-            )));
-        }
-        caller.exchange.note_answer(caller.upstreams.address());
-        encoding::decoded(response)
-            .map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
+        self.answered(response)
     }
 
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's

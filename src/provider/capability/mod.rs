@@ -2,7 +2,8 @@
 //! records.
 //!
 //! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host or
-//! the software of a server, and has their known capabilities. For each member the first row that has a value counts, so a
+//! the software of a server, and has their known capabilities. For each member the first row that
+//! has a value counts, so a
 //! row in front corrects one member and leaves the others. A model that no row names is treated
 //! like OpenAI's models: it accepts `response_format` and tools, it continues no prefill, and a
 //! re-prompt asks it for the rest.
@@ -330,8 +331,8 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the capability of a model at a host (without a port), whose software is unknown. No row
-    /// matches a name of more
+    /// Returns the capability of a model at a host (without a port), whose software is unknown. No
+    /// row matches a name of more
     /// than 256 bytes.
     pub fn of(&self, model: &str, host: Option<&str>) -> Capability {
         self.of_server(model, host, None)

@@ -7,8 +7,8 @@ use crate::provider::capability::{GrammarForm, PrefillForm};
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::prefill;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, tool,
-    turn_reasoning_off, with_messages,
+    FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, set_grammar,
+    tool, turn_reasoning_off, with_messages,
 };
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -105,8 +105,9 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 /// `response_format` and the grammars of several servers (the rest of a document fits no schema),
 /// `n`, and everything about tools (the rest is text). A history with tool calls needs its tools
 /// declared, so there the tools stay and the choice becomes `"none"`. With
-/// [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate
-/// keys the last one counts.
+/// [`Changes::keeps_json_mode`] `response_format` and the members with a schema stay, and with
+/// [`Changes::grammar`] the members that have it replace the client's. Every other byte is kept, and
+/// of duplicate keys the last one counts.
 ///
 /// ```
 /// use restitch::provider::capability::PrefillForm;
@@ -143,11 +144,11 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     let grammar = changes
         .grammar
         .map(|(form, grammar)| grammar_members(form, grammar));
-    for (key, value) in grammar.iter().flatten() {
-        remove.retain(|removed| removed != key);
-        set.retain(|(other, _)| other != key);
-        set.push((*key, value.as_str()));
-    }
+    set_grammar(
+        grammar.as_deref().unwrap_or_default(),
+        &mut remove,
+        &mut set,
+    );
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     let capped = TOKEN_LIMITS.iter().find(|key| root.member(key).is_some());

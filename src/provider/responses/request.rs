@@ -6,7 +6,9 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, Switch};
 use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::prefill;
-use crate::provider::request::{REST_TOOL, any_schema, message, remove_format, turn_reasoning_off};
+use crate::provider::request::{
+    REST_TOOL, any_schema, message, remove_format, set_grammar, turn_reasoning_off,
+};
 use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
@@ -131,11 +133,11 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let grammar = changes
         .grammar
         .map(|(form, grammar)| grammar_members(form, grammar));
-    for (key, value) in grammar.iter().flatten() {
-        remove.retain(|removed| removed != key);
-        set.retain(|(other, _)| other != key);
-        set.push((*key, value.as_str()));
-    }
+    set_grammar(
+        grammar.as_deref().unwrap_or_default(),
+        &mut remove,
+        &mut set,
+    );
     let effort;
     if let Some(Switch { key, value }) = changes.reasoning_off {
         // The switch of Chat Completions has another name here.

@@ -115,13 +115,10 @@ impl Relay {
         let token = checkpoints.token().unwrap_or_default().into();
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
-        let request = Request {
-            number: session.tally().continuations,
-            turn: None,
-            reduce_reasoning: false,
-            most_tokens: None,
-            resume: Some(Resume::Token { token, after }),
-        };
+        let request = Request::resuming(
+            session.tally().continuations,
+            Resume::Token { token, after },
+        );
         client.outputs.push_back(Output::Call { request, at: now });
         true
     }

@@ -1,37 +1,12 @@
 //! Upstreams that force the rest by a grammar, and upstreams that refuse to.
 
 use restitch::provider::capability::{GrammarForm, PrefillForm, Row};
-use restitch_http::Upstream;
 use restitch_sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
+use super::ways::{cut, proxy, refusal, rest, seen};
 use crate::proxy::made::TestProxy;
-
-async fn proxy(raw: &Raw, row: Row) -> restitch_proxy::Server {
-    let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-    let proxy = TestProxy::new(upstream).row(row);
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
-}
-
-/// The body of a request that the upstream has received.
-fn seen(raw: &Raw, n: usize) -> Value {
-    let request = raw.request(n);
-    serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap()
-}
-
-fn cut(text: &str) -> Vec<Piece> {
-    stream(&(chunk(text) + &finish("length")))
-}
-
-fn refusal(body: &str) -> Vec<Piece> {
-    let head =
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    vec![send(format!(
-        "{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ))]
-}
 
 /// An answer that calls the custom tool with this input.
 fn input(text: &str) -> Vec<Piece> {
@@ -72,9 +47,14 @@ const CUT: &str = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora B
 async fn the_rest_is_the_input_of_a_custom_tool() {
     // The head begins before white space or between words, 12 to 40 characters before the cut.
     let raw = Raw::new(vec![cut(CUT), input(" \"name\": \"Aurora Borealis\"}")]).await;
-    let proxy = proxy(&raw, Row::of("*").grammar(GrammarForm::CustomTool)).await;
+    let proxy = proxy(
+        &raw,
+        Row::of("*").grammar(GrammarForm::CustomTool),
+        |proxy| proxy,
+    )
+    .await;
     let (text, reasons, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    let asked = seen(&raw, 1);
+    let asked = seen(&raw, 1).1;
     let grammar = asked.pointer("/tools/0/custom/format/grammar/definition");
     let grammar = grammar.and_then(Value::as_str).unwrap();
     assert!(grammar.contains("Aurora Bo"), "{grammar}");
@@ -91,37 +71,41 @@ async fn the_rest_is_the_input_of_a_custom_tool() {
 async fn a_refused_grammar_is_learned_and_is_no_failure() {
     let raw = Raw::new(vec![
         cut("[1, 2"),
-        refusal(r#"{"error":{"message":"Invalid grammar: too complex","type":"invalid_request_error"}}"#),
-        stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
+        refusal("400 Bad Request", r#"{"error":{"message":"Invalid grammar: too complex","type":"invalid_request_error"}}"#),
+        rest("[1, 2, 3]"),
         cut("[4, 5"),
-        stream(&(chunk("[4, 5, 6]") + &finish("stop"))),
+        rest("[4, 5, 6]"),
     ])
     .await;
-    let proxy = proxy(&raw, Row::of("*").grammar(GrammarForm::CustomTool)).await;
+    let proxy = proxy(
+        &raw,
+        Row::of("*").grammar(GrammarForm::CustomTool),
+        |proxy| proxy,
+    )
+    .await;
     let (text, _, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(
         report,
         json!({"status": "complete", "continuations": 1, "failures": 0})
     );
-    assert_eq!(seen(&raw, 2)["tools"], Value::Null);
+    assert_eq!(seen(&raw, 2).1["tools"], Value::Null);
     let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
-    assert_eq!(seen(&raw, 4)["tools"], Value::Null);
+    assert_eq!(seen(&raw, 4).1["tools"], Value::Null);
     assert_eq!(raw.requests.lock().unwrap().len(), 5);
 }
 
 #[tokio::test]
 async fn a_prefill_goes_with_the_grammar() {
-    let raw = Raw::new(vec![
-        cut(CUT),
-        stream(&(chunk(" \"name\": \"Aurora Borealis\"}") + &finish("stop"))),
-    ])
-    .await;
+    let raw = Raw::new(vec![cut(CUT), rest(" \"name\": \"Aurora Borealis\"}")]).await;
     let row = Row::of("*").prefill(PrefillForm::Final);
-    let proxy = proxy(&raw, row.grammar(GrammarForm::StructuredOutputs)).await;
+    let proxy = proxy(&raw, row.grammar(GrammarForm::StructuredOutputs), |proxy| {
+        proxy
+    })
+    .await;
     let (text, reasons, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    let asked = seen(&raw, 1);
+    let asked = seen(&raw, 1).1;
     let sent = asked["messages"].as_array().unwrap().last().unwrap()["content"]
         .as_str()
         .unwrap();

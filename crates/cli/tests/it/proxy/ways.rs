@@ -16,7 +16,7 @@ use super::{Answer, DOCUMENT, Setup, ask, request};
 use crate::proxy::made::TestProxy;
 
 /// Starts a proxy whose upstream has no path of its own, with one row for all models.
-async fn proxy(
+pub(super) async fn proxy(
     raw: &Raw,
     row: Row,
     with: impl FnOnce(TestProxy) -> TestProxy,
@@ -26,7 +26,7 @@ async fn proxy(
     with(proxy).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
-fn refusal(status: &str, body: &str) -> Vec<Piece> {
+pub(super) fn refusal(status: &str, body: &str) -> Vec<Piece> {
     let head =
         format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
     vec![send(format!(
@@ -38,7 +38,7 @@ fn refusal(status: &str, body: &str) -> Vec<Piece> {
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
 
 /// Returns the target and the body of a request that the upstream has received.
-fn seen(raw: &Raw, n: usize) -> (String, Value) {
+pub(super) fn seen(raw: &Raw, n: usize) -> (String, Value) {
     let request = raw.request(n);
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     (
@@ -73,11 +73,11 @@ fn told(answer: &str) -> (String, Value) {
     (text, report)
 }
 
-fn cut(text: &str) -> Vec<Piece> {
+pub(super) fn cut(text: &str) -> Vec<Piece> {
     stream(&(chunk(text) + &finish("length")))
 }
 
-fn rest(text: &str) -> Vec<Piece> {
+pub(super) fn rest(text: &str) -> Vec<Piece> {
     stream(&(chunk(text) + &finish("stop")))
 }
 
