@@ -166,7 +166,7 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
     let host = host(route.upstream.as_deref());
     let known = config.table().of(model, host.as_deref());
     let forced = route.continuation.forced(known.grammar);
-    if forced == GrammarForm::JsonSchema
+    if forced.is_schema()
         && dialect.wire().takes_grammar(forced)
         && known.prefill == PrefillForm::None
     {
@@ -176,7 +176,7 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
             forced.as_str()
         );
     }
-    let is_grammar = !matches!(forced, GrammarForm::None | GrammarForm::JsonSchema);
+    let is_grammar = forced != GrammarForm::None && !forced.is_schema();
     if is_grammar && dialect.wire().takes_grammar(forced) {
         return format!(
             "A request of {dialect}; the rest of a cut answer is forced by a grammar ({}).",

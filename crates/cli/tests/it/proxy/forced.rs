@@ -1,6 +1,6 @@
 //! Upstreams that force the rest by a grammar, and upstreams that refuse to.
 
-use restitch::provider::capability::{GrammarForm, PrefillForm, Row};
+use restitch::provider::capability::{GrammarForm, PrefillForm, Row, SchemaSubset};
 use restitch_sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
@@ -324,7 +324,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_a_schema() {
     for (name, profile, path, body) in shapes {
         let sim = Sim::new(document, "answer".parse().unwrap()).profile(profile);
         let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let row = Row::of("*").grammar(GrammarForm::JsonSchema);
+        let row = Row::of("*").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
         let proxy = TestProxy::new(sim.url()).row(row);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let cuts = (1..document.len() - 1)
