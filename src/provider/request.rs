@@ -134,7 +134,7 @@ pub(super) fn set_grammar<'a>(
 pub(super) fn set_format(
     root: Raw<'_>,
     key: &'static str,
-    format: String,
+    format: &str,
     edits: &mut Edits,
 ) -> Option<(&'static str, String)> {
     match root
@@ -142,7 +142,7 @@ pub(super) fn set_format(
         .filter(|settings| settings.kind() == ValueKind::Object)
     {
         Some(settings) => {
-            edits.object(settings, &[], &[("format", &format)]);
+            edits.object(settings, &[], &[("format", format)]);
             None
         }
         None => Some((key, format!(r#"{{"format":{format}}}"#))),

@@ -110,7 +110,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             Some(schema) => {
                 remove.push(FORM);
                 let schema = format!(r#"{{"type":"json_schema","schema":{schema}}}"#);
-                format = set_format(root, CONFIG, schema, &mut edits);
+                format = set_format(root, CONFIG, &schema, &mut edits);
             }
             None if changes.keeps_json_mode => {}
             None => {

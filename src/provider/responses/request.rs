@@ -112,7 +112,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let mut format = None;
     if let Some(rest) = rest {
         match changes.schema() {
-            Some(schema) => format = set_format(root, "text", schema_format(schema), &mut edits),
+            Some(schema) => format = set_format(root, "text", &schema_format(schema), &mut edits),
             None if changes.keeps_json_mode => {}
             None => remove_format(root, "text", &mut edits, &mut remove),
         }
