@@ -125,7 +125,7 @@ fn check_files(file: &Path, config: &Config, console: &mut Console) {
                         .at
                         .map(|at| format!(", {}", httpdate::fmt_http_date(at)))
                         .unwrap_or_default();
-                    console.note(format_args!(
+                    console.notes.note(format_args!(
                         "{}: {warning}: {}{end}",
                         file.display(),
                         expiry.file.display()
