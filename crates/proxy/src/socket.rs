@@ -358,6 +358,7 @@ impl Timer {
 }
 
 /// The most bytes that the socket reads ahead during an answer.
+// On the stack of each poll, so it is small. Beyond it `closed` watches the client.
 const READ_AHEAD: usize = 1024;
 
 const HEAD_TOO_SLOW: Refusal = Refusal::new(

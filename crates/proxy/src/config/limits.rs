@@ -43,6 +43,7 @@ macro_rules! tables {
 
         /// Returns the limits of both tables.
         pub(super) fn joined(of_operator: &LimitsConfig, of_engine: &EngineConfig) -> Limits {
+            // The tables have a key for each member.
             let mut limits = Limits::default();
             $(
                 $(limits.$group.$key = of_operator.$key.into();)*

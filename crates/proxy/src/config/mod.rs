@@ -231,6 +231,7 @@ impl Config {
     fn show_own(&self) -> String {
         let mut proxy = self.proxy.clone();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
+        // The output ends up in issues and logs.
         proxy.store = proxy::without_password(&proxy.store);
         let mut text = format!("[proxy]\n{}", written(&proxy));
         if proxy.upstream.is_none() {

@@ -34,6 +34,7 @@ pub(super) fn checked(
         if number >= MAX_ROUTES {
             return Err(at(format!("there can be {MAX_ROUTES} routes")));
         }
+        // Before the search for equal names: an operator may have chosen `route-2`.
         if route.name.is_empty() {
             route.name = format!("route-{}", number + 1);
         }

@@ -176,6 +176,7 @@ impl TimeVisitor {
     }
 
     fn text(&self, written: &str) -> Result<Duration, String> {
+        // A flag and a variable are text, so a number of seconds comes as text from them.
         if let Ok(seconds) = written.parse() {
             return self.seconds(seconds);
         }

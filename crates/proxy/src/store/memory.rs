@@ -93,6 +93,7 @@ impl Memory {
     }
 
     fn begin(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
+        // An expired answer must not take the room of a new one.
         self.expire();
         let mut state = self.state();
         let mut answer = Answer::new(opening, None);
@@ -127,8 +128,10 @@ impl Memory {
             limits
         })?;
         state.change(id, |answer| {
+            // First the file: a process that resumes the answer must know what clients have got.
             answer.write(|log| log.append(entries));
             answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
+            // Before and after: the list never holds more than its limit.
             answer.events.shorten(left);
             answer.events.push(entries);
             answer.events.shorten(most);
