@@ -1833,8 +1833,16 @@ mod commands {
     }
 
     #[test]
+    fn the_schema_is_printed_as_json() {
+        let ran = run(Path::new("."), &["config", "schema"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let schema: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 9);
+    }
+
+    #[test]
     fn help_has_examples() {
-        for command in ["check", "show"] {
+        for command in ["check", "show", "schema"] {
             let ran = run(Path::new("."), &["config", command, "--help"], b"");
             assert_eq!((ran.code, ran.err.as_str()), (0, ""));
             assert!(
