@@ -94,7 +94,8 @@ pub struct Turn {
     /// ([`PrefillOptions::keeps_format`]).
     pub keeps_json_mode: bool,
     /// The grammar that the answer must follow, with [`ContinuationMode::Grammar`]: the end of the
-    /// delivered text that is not in a prefill, and then the legal rests.
+    /// delivered text that is not in a prefill, and then the legal rests. With
+    /// [`ContinuationMode::Schema`] the JSON Schema of the answer.
     pub grammar: Option<String>,
     /// How the turns ask for the rest.
     pub mode: ContinuationMode,
@@ -113,6 +114,9 @@ pub enum ContinuationMode {
     Grammar,
     /// A re-prompt asks for the whole document once more, under the format that the request has.
     Again,
+    /// The provider makes the model answer with an object of the parts that are missing, under a
+    /// JSON Schema.
+    Schema,
 }
 
 impl ContinuationMode {
@@ -123,6 +127,7 @@ impl ContinuationMode {
             Self::Prefill => "prefill",
             Self::Grammar => "grammar",
             Self::Again => "again",
+            Self::Schema => "schema",
         }
     }
 }
@@ -257,11 +262,11 @@ impl Turn {
         }
     }
 
-    /// Adds the grammar that the answer must follow.
-    pub(super) fn forced(self, grammar: String) -> Self {
+    /// Adds the grammar or schema that the answer must follow.
+    pub(super) fn forced(self, mode: ContinuationMode, grammar: String) -> Self {
         Self {
             grammar: Some(grammar),
-            mode: ContinuationMode::Grammar,
+            mode,
             ..self
         }
     }

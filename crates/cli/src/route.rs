@@ -166,7 +166,18 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
     let host = host(route.upstream.as_deref());
     let known = config.table().of(model, host.as_deref());
     let forced = route.continuation.forced(known.grammar);
-    if forced != GrammarForm::None && dialect.wire().takes_grammar(forced) {
+    if forced == GrammarForm::JsonSchema
+        && dialect.wire().takes_grammar(forced)
+        && known.prefill == PrefillForm::None
+    {
+        return format!(
+            "A request of {dialect}; the rest of a cut answer with a schema is asked for under a schema of what is missing \
+             (`{}`), and by a re-prompt otherwise.",
+            forced.as_str()
+        );
+    }
+    let is_grammar = !matches!(forced, GrammarForm::None | GrammarForm::JsonSchema);
+    if is_grammar && dialect.wire().takes_grammar(forced) {
         return format!(
             "A request of {dialect}; the rest of a cut answer is forced by a grammar ({}).",
             forced.as_str()

@@ -67,6 +67,10 @@ table! {
     tool_instruction: ToolInstruction,
     /// The task to write a short document once more.
     again_instruction: AgainInstruction,
+    /// The task where a schema forces the rest.
+    members_instruction: MembersInstruction,
+    /// The members or elements that are missing, beside that task.
+    missing_members: Members,
     /// The task where the answer is prose.
     text_instruction: TextInstruction,
     /// The same after a failure.
