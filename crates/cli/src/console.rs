@@ -225,7 +225,7 @@ impl Console {
     }
 }
 
-/// What a command tells people on standard error, beside its failures.
+/// The messages of a command on standard error, except its failures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notes {
     /// How often `--verbose` was given; -1 with `--quiet`, when only failures are reported.
