@@ -155,9 +155,8 @@ macro_rules! each_limit {
                     max_readings / with_max_readings: usize as usize = 64;
                     /// Bytes of text before a root; more makes the answer prose.
                     ///
-                    /// Default 64 KiB: preambles are far shorter. Prose that is not
-                    /// [continued](crate::session::Prose) is not kept, and the answer passes
-                    /// unread.
+                    /// Default 64 KiB: preambles are far shorter. Unless prose is continued, it is not
+                    /// kept then, and the answer passes unread.
                     max_preamble_bytes / with_max_preamble_bytes: usize as usize = 64 << 10;
                 }
             }
