@@ -144,6 +144,7 @@ pub mod internal {
         }
     }
     pub mod limits {
+        pub use crate::each_limit;
         pub use crate::limits::{FIRST_BYTE, MAX_SEAM_BYTES, TimeLimit, is_probability};
     }
     pub mod overlap {

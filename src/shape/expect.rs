@@ -1,7 +1,6 @@
 //! The expectation of a caller about a response.
 
-#[cfg(feature = "schema")]
-use super::Schema;
+use super::schema::Schema;
 use super::{RootKind, Shape, Violation};
 use crate::json::repair::RepairOptions;
 
@@ -10,7 +9,6 @@ use crate::json::repair::RepairOptions;
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     shape: Option<Shape>,
-    #[cfg(feature = "schema")]
     schema: Option<Schema>,
     options: RepairOptions,
 }
@@ -48,7 +46,6 @@ impl Expect {
 
     /// Returns the options of the repair; the schema decides between guesses.
     pub(super) fn options(&self) -> RepairOptions {
-        #[cfg(feature = "schema")]
         if let Some(schema) = self.schema.clone() {
             return self
                 .options
@@ -71,7 +68,6 @@ impl Expect {
     /// Returns whether the built-in stages are recognised: not beside a schema or a shape of the
     /// user's own.
     pub(super) fn detects(&self) -> bool {
-        #[cfg(feature = "schema")]
         if self.schema.is_some() && self.shape.is_none() {
             return false;
         }
@@ -86,24 +82,19 @@ impl Expect {
                 message,
             })
             .collect();
-        #[cfg(feature = "schema")]
         violations.extend(
             self.schema
                 .iter()
                 .flat_map(|schema| schema.violations(json)),
         );
-        let _ = json;
         violations.dedup();
         violations
     }
 
     /// Returns whether a value in its shape is valid under the schema, if there is one.
     pub(super) fn is_valid(&self, json: &str) -> bool {
-        #[cfg(feature = "schema")]
-        if let Some(schema) = &self.schema {
-            return schema.is_valid(json);
-        }
-        let _ = json;
-        true
+        self.schema
+            .as_ref()
+            .is_none_or(|schema| schema.is_valid(json))
     }
 }

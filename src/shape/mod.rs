@@ -21,7 +21,7 @@ mod attempt;
 mod expect;
 mod list;
 mod report;
-#[cfg(feature = "schema")]
+#[cfg_attr(not(feature = "schema"), path = "schema_off.rs")]
 mod schema;
 mod search;
 mod stage;

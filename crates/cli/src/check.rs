@@ -139,7 +139,7 @@ pub(super) fn run(args: &CheckArgs, console: &mut Console) -> io::Result<()> {
             let (bytes, seconds) = (checked.offset(), took.as_secs_f64());
             // A coarse clock may see no time at all.
             let rate = bytes as f64 / seconds.max(1e-9) / 1e6;
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "{}: {} in {seconds:.6} s, {rate:.1} MB/s",
                 path.display(),
                 count(bytes, "byte")

@@ -100,12 +100,12 @@ impl Answers for CloseOptions {
                 "closed"
             };
             if parsed.is_cut_later {
-                console.note(format_args!(
+                console.notes.note(format_args!(
                     "{file}: {LATER_ROOT}, at byte {}: this is the first root",
                     cut.offset
                 ));
             } else {
-                console.note(format_args!(
+                console.notes.note(format_args!(
                     "{file}: cut at byte {}, in `{}`: {outcome}",
                     cut.offset,
                     cut.state.as_str()

@@ -37,6 +37,12 @@ enum ConfigCommand {
         #[command(flatten)]
         to: To,
     },
+    /// Prints the JSON Schema of the file, for editors and checks.
+    #[command(after_help = epilogue(SCHEMA))]
+    Schema {
+        #[command(flatten)]
+        to: To,
+    },
     /// Says which route answers a request, why those before it do not, and what holds for its
     /// answer.
     #[command(after_help = epilogue(EXPLAIN))]
@@ -63,6 +69,15 @@ file, the file over the defaults. An empty variable counts as unset. The built-i
 comments, so that a file made of this follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
+
+const SCHEMA: &str = "\
+Examples:
+  restitch config schema -o restitch.schema.json
+
+An editor with a language server for TOML, such as Taplo, completes and checks the keys of a file whose first line is
+`#:schema ./restitch.schema.json`. `restitch config check` checks more: how keys agree, and addresses and patterns.
+
+Exit codes: 0 shown.";
 
 const EXPLAIN: &str = "\
 Examples:
@@ -93,6 +108,10 @@ pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
             Ok(())
         }
         ConfigCommand::Explain(args) => route::run(args, console),
+        ConfigCommand::Schema { to } => {
+            console.write_to(to.output.as_deref());
+            console.lines(&format!("{:#}\n", Config::schema()))
+        }
         ConfigCommand::Show { all, settings, to } => {
             console.write_to(to.output.as_deref());
             let shown = |config: Config| {
@@ -125,7 +144,7 @@ fn check_files(file: &Path, config: &Config, console: &mut Console) {
                         .at
                         .map(|at| format!(", {}", httpdate::fmt_http_date(at)))
                         .unwrap_or_default();
-                    console.note(format_args!(
+                    console.notes.note(format_args!(
                         "{}: {warning}: {}{end}",
                         file.display(),
                         expiry.file.display()

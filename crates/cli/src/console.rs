@@ -34,8 +34,7 @@ use restitch_proxy::config::LogFormat;
 pub(super) struct Console {
     out: Writer,
     exit: Exit,
-    /// How often `--verbose` was given; -1 with `--quiet`, when only failures are reported.
-    verbosity: i16,
+    pub(super) notes: Notes,
 }
 
 /// The writer of the data. A sink that writes more lines than it can keep shares it.
@@ -50,7 +49,9 @@ impl Console {
         Self {
             out: writer(Output::stdout()),
             exit: Exit::default(),
-            verbosity: if is_quiet { -1 } else { verbosity.into() },
+            notes: Notes {
+                verbosity: if is_quiet { -1 } else { verbosity.into() },
+            },
         }
     }
 
@@ -78,91 +79,16 @@ impl Console {
         self.exit
     }
 
-    /// Writes a note to standard error, unless `--quiet` was given.
-    pub(super) fn note(&self, words: impl fmt::Display) {
-        if self.verbosity >= 0 {
-            report(words);
-        }
-    }
-
-    /// Writes a line that belongs to the note before.
-    pub(super) fn detail(&self, words: impl fmt::Display) {
-        if self.verbosity >= 0 {
-            let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
-        }
-    }
-
-    /// Whether notes go to a terminal, and are written.
-    pub(super) fn notes_on_terminal(&self) -> bool {
-        self.verbosity >= 0 && io::stderr().is_terminal()
-    }
-
-    /// Writes a text that was replaced and the new one, below a note: in red and green where there
-    /// are colors.
-    pub(super) fn change(&self, before: &str, after: &str) {
-        let (red, green, end) = match has_colors(&io::stderr()) {
-            true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
-            false => ("", "", ""),
-        };
-        let (before, after) = (one_line(before), one_line(after));
-        if self.verbosity >= 0 {
-            let _ = writeln!(
-                io::stderr(),
-                "{red}  - {before}{end}\n{green}  + {after}{end}"
-            );
-        }
-    }
-
     /// Reports a failure, and adds the verdict.
     pub(super) fn fail(&mut self, exit: Exit, words: impl fmt::Display) {
         report(words);
         self.verdict(exit);
     }
 
-    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter,
-    /// otherwise `filter` does; without a filter there is no log. The returned handle changes the
-    /// filter; `None`: the verbosity is the filter, or there is no log.
-    pub(super) fn start_log(
-        &self,
-        filter: Option<Targets>,
-        format: LogFormat,
-    ) -> Option<LogHandle> {
-        let all = |level| Some(Targets::new().with_default(level));
-        let filter = match self.verbosity {
-            i16::MIN..0 => all(LevelFilter::ERROR),
-            0 => filter,
-            1 => all(LevelFilter::DEBUG),
-            _ => all(LevelFilter::TRACE),
-        };
-        let (filter, handle) = reload::Layer::new(LogFilter(filter?));
-        let lines = layer().with_writer(io::stderr);
-        let lines = match format {
-            LogFormat::Json => lines
-                .json()
-                .flatten_event(true)
-                .with_span_list(false)
-                .boxed(),
-            _ => lines.fmt_fields(Logfmt).event_format(Logfmt).boxed(),
-        };
-        // A process has one log: a second start has no effect.
-        let _ = tracing_subscriber::registry()
-            .with(filter)
-            .with(lines)
-            .try_init();
-        (self.verbosity == 0).then_some(handle)
-    }
-
     /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes
     /// its output meanwhile; on a terminal the two would mix.
     pub(super) fn is_live(&self, writes: bool) -> bool {
-        self.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
-    }
-
-    /// Reports the position where a text leaves the grammar.
-    pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
-        let mut place = document.explain(error);
-        place.path = short(&place.path).into_owned();
-        self.note(format_args!("{name}: {}, {place}", error.kind));
+        self.notes.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
     }
 
     /// Writes one answer on one line.
@@ -265,7 +191,7 @@ impl Console {
     /// inside a character is cut, and one with other bytes that are not UTF-8 is invalid.
     pub(super) fn left_out(&mut self, path: &Path, text: &EncodedText) {
         if text.removed > 0 {
-            self.note(format_args!(
+            self.notes.note(format_args!(
                 "{}: not UTF-8: removed {}",
                 path.display(),
                 count(text.removed, "byte")
@@ -274,7 +200,7 @@ impl Console {
         }
         if !text.half.is_empty() {
             let removed = count(text.half.len(), "byte");
-            self.note(format_args!(
+            self.notes.note(format_args!(
                 "{}: cut inside a character: removed {removed}",
                 path.display()
             ));
@@ -296,6 +222,90 @@ impl Console {
             self.fail(Exit::Usage, "standard input (`-`) can be named once only");
         }
         once
+    }
+}
+
+/// The messages of a command on standard error, except its failures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Notes {
+    /// How often `--verbose` was given; -1 with `--quiet`, when only failures are reported.
+    verbosity: i16,
+}
+
+impl Notes {
+    /// Writes a note to standard error, unless `--quiet` was given.
+    pub(super) fn note(&self, words: impl fmt::Display) {
+        if self.verbosity >= 0 {
+            report(words);
+        }
+    }
+
+    /// Writes a line that belongs to the note before.
+    pub(super) fn detail(&self, words: impl fmt::Display) {
+        if self.verbosity >= 0 {
+            let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+        }
+    }
+
+    /// Whether notes go to a terminal, and are written.
+    pub(super) fn on_terminal(&self) -> bool {
+        self.verbosity >= 0 && io::stderr().is_terminal()
+    }
+
+    /// Writes a text that was replaced and the new one, below a note: in red and green where there
+    /// are colors.
+    pub(super) fn change(&self, before: &str, after: &str) {
+        let (red, green, end) = match has_colors(&io::stderr()) {
+            true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
+            false => ("", "", ""),
+        };
+        let (before, after) = (one_line(before), one_line(after));
+        if self.verbosity >= 0 {
+            let _ = writeln!(
+                io::stderr(),
+                "{red}  - {before}{end}\n{green}  + {after}{end}"
+            );
+        }
+    }
+
+    /// Reports the position where a text leaves the grammar.
+    pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
+        let mut place = document.explain(error);
+        place.path = short(&place.path).into_owned();
+        self.note(format_args!("{name}: {}, {place}", error.kind));
+    }
+
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter,
+    /// otherwise `filter` does; without a filter there is no log. The returned handle changes the
+    /// filter; `None`: the verbosity is the filter, or there is no log.
+    pub(super) fn start_log(
+        &self,
+        filter: Option<Targets>,
+        format: LogFormat,
+    ) -> Option<LogHandle> {
+        let all = |level| Some(Targets::new().with_default(level));
+        let filter = match self.verbosity {
+            i16::MIN..0 => all(LevelFilter::ERROR),
+            0 => filter,
+            1 => all(LevelFilter::DEBUG),
+            _ => all(LevelFilter::TRACE),
+        };
+        let (filter, handle) = reload::Layer::new(LogFilter(filter?));
+        let lines = layer().with_writer(io::stderr);
+        let lines = match format {
+            LogFormat::Json => lines
+                .json()
+                .flatten_event(true)
+                .with_span_list(false)
+                .boxed(),
+            _ => lines.fmt_fields(Logfmt).event_format(Logfmt).boxed(),
+        };
+        // A process has one log: a second start has no effect.
+        let _ = tracing_subscriber::registry()
+            .with(filter)
+            .with(lines)
+            .try_init();
+        (self.verbosity == 0).then_some(handle)
     }
 }
 

@@ -371,7 +371,7 @@ pub(super) fn run(args: &DecodeArgs, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
         Err(error) => {
-            console.note(format_args!("{file}: {error}"));
+            console.notes.note(format_args!("{file}: {error}"));
             console.verdict(Exit::Invalid);
             return Ok(());
         }
@@ -381,7 +381,9 @@ pub(super) fn run(args: &DecodeArgs, console: &mut Console) -> io::Result<()> {
         return console.answer(&decoded);
     }
     if let Some(error) = &decoded.error {
-        console.note(format_args!("{file}: the server reports an error: {error}"));
+        console
+            .notes
+            .note(format_args!("{file}: the server reports an error: {error}"));
     } else if decoded.exit() == Exit::Cut {
         let reasons: Vec<_> = decoded.finish.values().map(String::as_str).collect();
         let reason = if reasons.is_empty() {
@@ -389,7 +391,9 @@ pub(super) fn run(args: &DecodeArgs, console: &mut Console) -> io::Result<()> {
         } else {
             reasons.join(", ")
         };
-        console.note(format_args!("{file}: the answer is cut: {reason}"));
+        console
+            .notes
+            .note(format_args!("{file}: the answer is cut: {reason}"));
     }
     let others = decoded
         .text
@@ -403,7 +407,9 @@ pub(super) fn run(args: &DecodeArgs, console: &mut Console) -> io::Result<()> {
         } else {
             &format!("{others} other texts or tool calls")
         };
-        console.note(format_args!("{file}: --json shows {what}"));
+        console
+            .notes
+            .note(format_args!("{file}: --json shows {what}"));
     }
     console.text(&decoded.first_text())
 }

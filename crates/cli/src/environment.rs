@@ -113,7 +113,9 @@ fn tell_unknown(console: &Console) {
             Some(near) => format!("did you mean {PREFIX}{near}?"),
             None => "`restitch proxy --help` lists the known ones".to_owned(),
         };
-        console.note(format_args!("{name}: no such variable; {hint}"));
+        console
+            .notes
+            .note(format_args!("{name}: no such variable; {hint}"));
     }
 }
 

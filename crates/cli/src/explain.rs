@@ -125,7 +125,7 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     let number = why.part + 1;
     match why.seam() {
         Some(seam) => {
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "part {number}: joined at byte {}: {}",
                 seam.offset,
                 seam.alignment.as_str()
@@ -137,10 +137,13 @@ pub(super) fn print(why: &Explanation, console: &Console) {
                 .as_ref()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            console.note(format_args!("part {number}: skipped: {reason}"));
+            console
+                .notes
+                .note(format_args!("part {number}: skipped: {reason}"));
         }
     }
-    let say = |name: &str, words: String| console.detail(format_args!("  {name:<10}  {words}"));
+    let say =
+        |name: &str, words: String| console.notes.detail(format_args!("  {name:<10}  {words}"));
     say("expected", name_of(explained.expect).to_owned());
     let cut = &explained.cut;
     say(

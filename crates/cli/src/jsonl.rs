@@ -130,7 +130,9 @@ impl LineRequest<'_> {
             } else {
                 &format!("{removed} halves of surrogate pairs")
             };
-            console.note(format_args!("{}: removed {halves}", self.name));
+            console
+                .notes
+                .note(format_args!("{}: removed {halves}", self.name));
         }
         texts
     }

@@ -259,23 +259,25 @@ impl Text {
             LiveEnd::Unreadable => Exit::Io,
             LiveEnd::Enough => Exit::Complete,
             LiveEnd::Deviation(error) => {
-                console.deviation(name, document, &error);
+                console.notes.deviation(name, document, &error);
                 if document.is_complete() && self.trailing != Some(Trailing::Stop) {
-                    console.note("with --trailing stop, the text after the first root is ignored");
+                    console
+                        .notes
+                        .note("with --trailing stop, the text after the first root is ignored");
                 }
                 Exit::Invalid
             }
             LiveEnd::Refusal(refusal) => {
-                console.note(format_args!("{name}: {refusal}"));
+                console.notes.note(format_args!("{name}: {refusal}"));
                 Exit::Invalid
             }
             LiveEnd::Whole if document.is_complete() => Exit::Complete,
             LiveEnd::Whole if document.is_prose() => {
-                console.note(format_args!("{name}: {NO_JSON}"));
+                console.notes.note(format_args!("{name}: {NO_JSON}"));
                 Exit::Invalid
             }
             LiveEnd::Whole if !self.has_begun && self.source.is_events() => {
-                console.note(format_args!(
+                console.notes.note(format_args!(
                     "{name}: the stream has no text in this slot: see --slot"
                 ));
                 Exit::Cut
@@ -287,7 +289,7 @@ impl Text {
                 } else {
                     short(&cut.path)
                 };
-                console.note(format_args!(
+                console.notes.note(format_args!(
                     "{name}: cut at byte {}, in `{}`, at {place}",
                     base + cut.offset,
                     cut.state.as_str()

@@ -250,20 +250,22 @@ impl Reads for Parser<'_> {
         let parsed = match &answer.parsed {
             Ok(parsed) => parsed,
             Err(error) => {
-                console.note(format_args!("{name}: {error}"));
+                console.notes.note(format_args!("{name}: {error}"));
                 return;
             }
         };
         repairs::print(name, text, &parsed.repairs, false, console);
         repairs::note_status(name, text, parsed.status, &parsed.others, console);
         for renamed in &parsed.renamed {
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "{name}: {}: renamed to `{}`",
                 renamed.path, renamed.to
             ));
         }
         for dropped in &parsed.dropped {
-            console.note(format_args!("{name}: {}: left out", dropped.path));
+            console
+                .notes
+                .note(format_args!("{name}: {}: left out", dropped.path));
         }
         repairs::note_violations(name, &parsed.violations, console);
     }

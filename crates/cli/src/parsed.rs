@@ -237,9 +237,9 @@ impl<S: Sink + Default> Parsed<S> {
     /// Reports where the text leaves the grammar. `name` is the name of the file or line.
     pub(super) fn note_deviation(&self, name: &str, console: &Console) {
         if let Some(error) = self.deviation {
-            console.deviation(name, &self.document, &error);
+            console.notes.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
-            console.note(format_args!("{name}: {NO_JSON}"));
+            console.notes.note(format_args!("{name}: {NO_JSON}"));
         }
     }
 }

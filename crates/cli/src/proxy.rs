@@ -57,7 +57,7 @@ pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
         }
     };
     let format = config.proxy.log_format;
-    let log = console.start_log(Some(filter(&config.proxy)), format);
+    let log = console.notes.start_log(Some(filter(&config.proxy)), format);
     let proxy = match built(config) {
         Ok(proxy) => proxy,
         Err(error) => {
@@ -86,7 +86,7 @@ pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
             let tell = |words: fmt::Arguments<'_>| match format {
                 // All lines on standard error are for programs then.
                 LogFormat::Json => tracing::info!("{words}"),
-                _ => console.note(words),
+                _ => console.notes.note(words),
             };
             tell(format_args!(
                 "listening on {}, upstream {}",

@@ -210,7 +210,9 @@ impl Reads for InputRepairer<'_> {
         repairs::print(name, text, repairs, self.args.log, console);
         match status {
             RepairStatus::Malformed(_) if range.is_empty() => {
-                console.note(format_args!("{name}: there is no JSON in the text"));
+                console
+                    .notes
+                    .note(format_args!("{name}: there is no JSON in the text"));
             }
             _ => repairs::note_status(name, text, *status, others, console),
         }

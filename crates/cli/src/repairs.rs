@@ -8,7 +8,7 @@ use restitch::shape::{Root, Violation};
 
 /// Writes each repair: in one line, or with the changed text below it.
 pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, console: &Console) {
-    if !in_lines && !console.notes_on_terminal() {
+    if !in_lines && !console.notes.on_terminal() {
         return;
     }
     let mut position = RepairPosition::default();
@@ -27,18 +27,20 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
         );
         if in_lines {
             let (before, after) = (short(&repair.original), short(&repair.replacement));
-            console.note(format_args!("{place}: `{before}` -> `{after}`"));
+            console
+                .notes
+                .note(format_args!("{place}: `{before}` -> `{after}`"));
         } else {
-            console.note(place);
+            console.notes.note(place);
             let (before, after) = around(text, repair);
-            console.change(
+            console.notes.change(
                 &format!("{before}{}{after}", short(&repair.original)),
                 &format!("{before}{}{after}", short(&repair.replacement)),
             );
         }
     }
     if repairs.len() > most {
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "{name}: {} more: --log lists all",
             count(repairs.len() - most, "repair")
         ));
@@ -64,19 +66,19 @@ pub(super) fn note_status(
 ) {
     match status {
         RepairStatus::Malformed(error) => {
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "{name}: {}, {}",
                 error.kind,
                 error.place(text)
             ));
         }
-        RepairStatus::Truncated => console.note(format_args!(
+        RepairStatus::Truncated => console.notes.note(format_args!(
             "{name}: the text ends before its root is closed"
         )),
         _ => {}
     }
     if !others.is_empty() {
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "{name}: left out {}: --json shows them",
             count(others.len(), "further root")
         ));
@@ -91,7 +93,9 @@ pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Co
         } else {
             short(path)
         };
-        console.note(format_args!("{name}: {path}: {message}"));
+        console
+            .notes
+            .note(format_args!("{name}: {path}: {message}"));
     }
 }
 

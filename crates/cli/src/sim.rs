@@ -106,7 +106,7 @@ pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
             None => return Ok(()),
         },
     };
-    console.start_log(None, LogFormat::default());
+    console.notes.start_log(None, LogFormat::default());
     let sim = Sim::new(document, args.script.clone())
         .chunk(usize::try_from(args.chunk).unwrap_or(usize::MAX))
         .delay(Duration::from_millis(args.delay.into()))
@@ -116,7 +116,7 @@ pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
         // A signal may arrive as soon as the address is shown.
         let interrupted = interrupted()?;
         let server = sim.bind(args.listen).await?;
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "listening on {}/v1/chat/completions",
             server.url()
         ));
@@ -152,7 +152,9 @@ fn document(path: &Path, console: &mut Console) -> Option<String> {
         return None;
     }
     if let Some(error) = parsed.deviation {
-        console.deviation(&name.to_string(), &parsed.document, &error);
+        console
+            .notes
+            .deviation(&name.to_string(), &parsed.document, &error);
         console.verdict(Exit::Invalid);
         return None;
     }

@@ -249,10 +249,14 @@ pub(super) fn run(args: &StitchArgs, console: &mut Console) -> io::Result<()> {
     match (status, answer.error.is_some()) {
         (Status::Complete, _) => {}
         (Status::Closed, false) if args.text => {}
-        (_, true) if is_empty => console.note("no document could be made of the parts"),
-        (_, true) => console.note("the first part has a mistake: closed before it"),
-        (_, false) if is_empty => console.note("nothing of the document is certain yet"),
-        (_, false) => console.note("the parts end before the document does: closed"),
+        (_, true) if is_empty => console.notes.note("no document could be made of the parts"),
+        (_, true) => console
+            .notes
+            .note("the first part has a mistake: closed before it"),
+        (_, false) if is_empty => console.notes.note("nothing of the document is certain yet"),
+        (_, false) => console
+            .notes
+            .note("the parts end before the document does: closed"),
     }
     console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
 }
@@ -294,25 +298,25 @@ fn print_notes(answer: &StitchReport, console: &Console) {
     {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
         let early_end = if *early_end { ", an early end" } else { "" };
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "seam at byte {offset}: {alignment}, {} repeated{ambiguous}{early_end}",
             count(*overlap, "byte")
         ));
     }
     for path in &answer.rewound {
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "replaced: {}",
             if path.is_empty() { "the root" } else { path }
         ));
     }
     for failed in &answer.failed {
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "part {} failed: {}",
             failed.part, failed.reason
         ));
     }
     if answer.failures > 0 {
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "{} failed to merge",
             count(answer.failures, "part")
         ));

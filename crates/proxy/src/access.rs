@@ -30,6 +30,7 @@ impl Access {
         request: &mut Request<B>,
     ) -> Result<(), Refusal> {
         let host = check_form(request)?;
+        // A path that can't be sent is refused here, before the body is read.
         upstream.uri_for(
             request
                 .uri()
@@ -117,6 +118,7 @@ impl Access {
         let Some(token) = &self.token else {
             return Ok(());
         };
+        // In constant time: the time of a comparison that ends early depends on the right part of a guess.
         let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
         if !CREDENTIALS
             .iter()
@@ -193,6 +195,7 @@ fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Err(BAD_HOST),
+        // HTTP/1.0 needs no `Host`.
         (None, _) if request.version() == Version::HTTP_11 => Err(BAD_HOST),
         (None, _) => Ok(None),
         (Some(host), None) => {

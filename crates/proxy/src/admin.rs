@@ -207,6 +207,7 @@ impl AdminState {
                 Ok(()) => metrics(&proxy, request.headers()),
                 Err(refusal) => refusal.response(None),
             },
+            // This answer names the upstreams, so a page of another site must not read it.
             READY if is_verbose(request.uri().query()) => match guard.admit(request) {
                 Ok(()) => self.readiness(Some(self.upstreams().await)),
                 Err(refusal) => refusal.response(None),

@@ -73,6 +73,7 @@ where
             line,
             ..
         } = self.get_mut();
+        // The socket ends the connection. An end of the body would be an end of the answer.
         let Some(body) = open else {
             return Poll::Pending;
         };
@@ -180,6 +181,7 @@ impl Collected {
         loop {
             let frame = match timeouts {
                 Some([first, idle]) => {
+                    // A model may think before its first byte for longer than between two bytes.
                     let limit = if read.is_empty() { first } else { idle };
                     timeout(limit.time, body.frame())
                         .await
@@ -213,6 +215,7 @@ impl Collected {
 }
 
 /// The most bytes that are reserved because a body announces its length.
+// The memory of a longer body grows with the bytes that have come.
 const MOST_RESERVED: usize = 2 << 20;
 
 /// A body that fails if no bytes come for too long, or when the operator ends it.
@@ -266,6 +269,7 @@ impl<B> IdleTimeoutBody<B> {
 }
 
 /// Replaces a limit that is too large for the clock.
+// 34 years: the sum of now and `Duration::MAX` would overflow.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// The error of a body that sent no bytes for too long. It names the limit.

@@ -270,6 +270,7 @@ fn full_path(prefix: &str, version: &str, path: &str) -> String {
         .get(1..)
         .and_then(|path| path.split(['/', '?']).next())
         .unwrap_or_default();
+    // An operator may write the address with the first segment of the path: `/v1`, or a deployment.
     let is_doubled = !first.is_empty() && prefix.rsplit('/').next() == Some(first);
     if is_doubled {
         path.get(1 + first.len()..).unwrap_or_default().to_owned()

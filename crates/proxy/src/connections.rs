@@ -134,10 +134,13 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
                 .max(limits.server.max_head_bytes)
                 .max(SMALLEST_BUFFER),
         );
+    // A connection may outlive a reload, and must not keep the old configuration in memory.
     drop(proxy);
     let service = service_fn(move |request| {
+        // The configuration of this moment: a reload may have replaced the one of the last request.
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
+        // Probes come every few seconds, and would fill the log.
         let mut line =
             (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         if request.method() == Method::HEAD {

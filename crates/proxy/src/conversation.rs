@@ -172,6 +172,7 @@ impl Conversation {
             repair = self.policy.repair.as_str(),
             "answering"
         );
+        // An error passes, whatever its content type: there is nothing to continue.
         let media_type =
             media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
@@ -231,6 +232,7 @@ impl Conversation {
         redactor: Option<ErrorRedactor>,
     ) -> Response<Body> {
         if redactor.is_some() {
+            // `[key]` is shorter than the key that it replaces.
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         stoppable(
@@ -328,8 +330,11 @@ impl Conversation {
             .policy
             .keep
             .take()
+            // The store keeps events: the elements of an array and lines have no ids to continue
+            // from.
             .filter(|_| framing == Framing::Events);
         let goes_on = keep.as_ref().is_some_and(Retention::outlives_process);
+        // Another process resumes the answer, so the end of this process does not end it.
         let cut = if goes_on {
             Stopped::never()
         } else {
@@ -446,6 +451,7 @@ impl Conversation {
         let is_kept = self.caller.request.head.stream_name().is_some()
             && self.caller.may_keep_stream()
             && self.caller.upstreams.fallback().is_none();
+        // llama.cpp's kept stream is read from a byte on, the Responses API's from an event on.
         let reattach = if is_kept {
             Reattach::NextByte
         } else {
@@ -477,6 +483,7 @@ impl Conversation {
             .fold(relay, Relay::answered_by);
         let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
         let relay = relay.base(&self.base()).model(self.caller.model());
+        // The client's own stop sequence may end a document before its root is closed.
         if self.caller.request.parsed.has_stop {
             relay.trust_stop()
         } else {

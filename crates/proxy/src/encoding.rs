@@ -118,6 +118,7 @@ impl Body for DecodedBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        // A decoder may still hold bytes, or fail at the end.
         self.ahead.is_empty() && self.decoder.is_none() && self.body.is_end_stream()
     }
 
@@ -131,6 +132,7 @@ impl Body for DecodedBody {
             .body
             .size_hint()
             .exact()
+            // The length is that of the compressed bytes.
             .filter(|_| self.decoder.is_none());
         left.map(|left| SizeHint::with_exact(left.saturating_add(ahead)))
             .unwrap_or_default()

@@ -71,6 +71,7 @@ impl ErrorRedactor {
             redactor: Redactor::new(key),
             dialect,
             decoder: framing.map(|framing| Framed::new(framing, limits)),
+            // The limit counts the fields of an event; names of fields and line ends come on top.
             most: limits.parser.max_event_bytes.saturating_mul(2),
             waiting: BytesMut::new(),
             left: 0,

@@ -112,7 +112,10 @@ impl Exchange {
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
             cut: Arc::clone(&shared.cut),
-            parent: shared.otlp.as_ref().and_then(|otlp| otlp.parent(headers)),
+            parent: shared
+                .otlp
+                .as_ref()
+                .and_then(|otlp| Parent::of(otlp, headers)),
         }
     }
 

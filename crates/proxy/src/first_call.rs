@@ -56,6 +56,7 @@ async fn first_call(
     let idle = conversation.caller.limits.transport.idle();
     let body = match Collected::read(body, REFUSAL, Some([idle, idle])).await {
         Ok(Collected::Whole(body)) => body,
+        // Refusals of a member are far shorter, so the body passes unread.
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.caller.request.dialect)),
     };
@@ -96,6 +97,7 @@ fn ended(caller: &Caller, refusal: Refusal) -> Response<Body> {
 /// Makes the first call, and repeats it for a short time while the upstream and its fallbacks are
 /// unavailable.
 async fn first_answer(caller: &Caller) -> Result<Response<Received>, Response<Body>> {
+    // An operator who wants no repeats sets `patience` to 0.
     let budget = FIRST_PATIENCE.min(caller.limits.continuation.patience);
     let mut backoff = Backoff::default();
     // The provider's last refusal.
@@ -165,6 +167,7 @@ async fn ask_each_upstream(caller: &Caller) -> Result<Response<Received>, Error>
             "no fallback has answered: the client gets what the first upstream has said"
         );
     }
+    // The client gets the first upstream's response, so the log has to name that one.
     caller.upstreams.move_back(place);
     caller
         .exchange
@@ -193,6 +196,7 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
         else {
             return answer;
         };
+        // One such wait for each upstream: a second one would be longer than a fallback takes.
         has_waited = true;
         tracing::debug!(
             why = why(&answer),
@@ -214,6 +218,7 @@ async fn is_too_long(caller: &Caller, answer: &mut Result<Response<Received>, Er
         return false;
     }
     let time = caller.limits.transport.idle().time;
+    // A refusal whose body does not come counts as one that names no reason.
     let _ = timeout(time, poll_fn(|cx| response.body_mut().poll_first(cx))).await;
     let first = response.body().first().unwrap_or_default();
     capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
@@ -224,6 +229,7 @@ async fn is_too_long(caller: &Caller, answer: &mut Result<Response<Received>, Er
 fn may_repeat(answer: &Result<Response<Received>, Error>) -> Option<Option<Duration>> {
     match answer {
         Ok(response) if is_unavailable(response.status()) => Some(retry_after(response.headers())),
+        // Nothing of an answer has come. After its first byte a repeat would be another answer.
         Err(error) if error.is_connect() || matches!(error, Error::Unanswered(_)) => Some(None),
         _ => None,
     }

@@ -43,6 +43,7 @@ impl Stream for Frames {
             let body = match &mut self.source {
                 Source::Body(body) => body,
                 Source::Log(events) => {
+                    // The log has no end of its own: the process that wrote it is gone.
                     return Poll::Ready(Some(events.next().ok_or(CallError(CallEnd::Dropped))));
                 }
             };

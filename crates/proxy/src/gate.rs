@@ -69,6 +69,7 @@ impl Drop for Permit {
         open.all -= 1;
         if let Some(of_client) = open.by_client.get_mut(&self.client) {
             *of_client -= 1;
+            // The map must not grow with every address that has ever connected.
             if *of_client == 0 {
                 open.by_client.remove(&self.client);
             }

@@ -45,6 +45,7 @@ impl KeptStream {
         let upstream = self.route.client.upstream().authority();
         if !self.proxy.shared.stops_streams(upstream) {
             let mut limit = self.route.limits.transport.idle();
+            // A server without this path may leave the request open.
             limit.time = limit.time.min(LONGEST_QUESTION);
             self.ask(limit).await;
         }

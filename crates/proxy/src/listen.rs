@@ -165,6 +165,7 @@ async fn start(
         );
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
+    // After the metrics, which get the times of expiry.
     certificates::check(&proxy, tls.as_ref());
     let mut bound = None;
     if let Some(addr) = proxy.config.proxy.admin {
@@ -183,6 +184,7 @@ async fn start(
     if let Some(answers) = &proxy.shared.kept {
         sweeper.spawn(Arc::clone(answers).sweep());
     }
+    // From here on each thread has a copy of the proxy, so everything that they share is set above.
     let threads: Vec<_> = (0..proxy.config.proxy.threads)
         .map(|_| Current::new(proxy.apart()))
         .collect();
@@ -275,6 +277,7 @@ impl Acceptor {
                 _ = stopped.changed() => break,
             }
         }
+        // Another process may listen at the address while the open answers end.
         drop(listeners);
         let kept = self.current.get().shared.kept.clone();
         // A reader that leaves now can't reconnect, so its answer may end.
@@ -285,10 +288,13 @@ impl Acceptor {
             }
         };
         let ended = async {
+            // Either this thread has connections or the workers have, so the two waits do not add
+            // up.
             let mut has_ended = self
                 .connections
                 .drain(self.current.get().limits.server.drain_timeout)
                 .await;
+            // All workers begin to drain before the first one is awaited.
             let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
             for worker in workers {
                 has_ended &= worker.await.unwrap_or_default();

@@ -27,41 +27,11 @@ absent!(
     UpDownCounter
 );
 
-impl Otlp {
-    pub(super) fn parent(&self, _: &HeaderMap) -> Option<Parent> {
-        match self.0 {}
-    }
-
-    pub(super) fn histogram(
-        &self,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-        _: &[f64],
-    ) -> Option<Histogram> {
-        match self.0 {}
-    }
-
-    pub(super) fn counter(
-        &self,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-    ) -> Option<Counter> {
-        match self.0 {}
-    }
-
-    pub(super) fn up_down_counter(
-        &self,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-    ) -> Option<UpDownCounter> {
-        match self.0 {}
-    }
-}
-
 impl Parent {
+    pub(super) fn of(otlp: &Otlp, _: &HeaderMap) -> Option<Self> {
+        match otlp.0 {}
+    }
+
     pub(super) fn begin_answer(&self, _: &Operation, _: &'static str) -> AnswerSpan {
         match self.0 {}
     }
@@ -100,6 +70,16 @@ impl CallSpan {
 }
 
 impl Histogram {
+    pub(super) fn new(
+        otlp: &Otlp,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+        _: &[f64],
+    ) -> Option<Self> {
+        match otlp.0 {}
+    }
+
     pub(super) fn record(&self, labels: &impl Labels, _: f64) {
         labels.each(&mut |_, _| {});
         match self.0 {}
@@ -107,6 +87,15 @@ impl Histogram {
 }
 
 impl Counter {
+    pub(super) fn new(
+        otlp: &Otlp,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+    ) -> Option<Self> {
+        match otlp.0 {}
+    }
+
     pub(super) fn add(&self, labels: &impl Labels, _: u64) {
         labels.each(&mut |_, _| {});
         match self.0 {}
@@ -114,6 +103,15 @@ impl Counter {
 }
 
 impl UpDownCounter {
+    pub(super) fn new(
+        otlp: &Otlp,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+    ) -> Option<Self> {
+        match otlp.0 {}
+    }
+
     pub(super) fn add(&self, _: i64) {
         match self.0 {}
     }

@@ -101,9 +101,9 @@ impl Sinks<'_> {
     ) -> Histograms<L> {
         let family = Family::new_with_constructor(new);
         self.register(name, family.clone());
-        let pushed = self
-            .otlp
-            .and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| {
+            otlp::Histogram::new(otlp, name.name, name.unit.otlp(), name.help, boundaries)
+        });
         Histograms { family, pushed }
     }
 
@@ -112,16 +112,16 @@ impl Sinks<'_> {
         self.register(name, family.clone());
         let pushed = self
             .otlp
-            .and_then(|otlp| otlp.counter(name.name, name.unit.otlp(), name.help));
+            .and_then(|otlp| otlp::Counter::new(otlp, name.name, name.unit.otlp(), name.help));
         Counters { family, pushed }
     }
 
     pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
         let histogram = Histogram::new(boundaries.iter().copied());
         self.register(name, histogram.clone());
-        let pushed = self
-            .otlp
-            .and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
+        let pushed = self.otlp.and_then(|otlp| {
+            otlp::Histogram::new(otlp, name.name, name.unit.otlp(), name.help, boundaries)
+        });
         One { histogram, pushed }
     }
 
@@ -135,9 +135,9 @@ impl Sinks<'_> {
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
-        let pushed = self
-            .otlp
-            .and_then(|otlp| otlp.up_down_counter(name.name, name.unit.otlp(), name.help));
+        let pushed = self.otlp.and_then(|otlp| {
+            otlp::UpDownCounter::new(otlp, name.name, name.unit.otlp(), name.help)
+        });
         Level { gauge, pushed }
     }
 }

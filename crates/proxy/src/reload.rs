@@ -118,6 +118,7 @@ impl Reloader {
             .await
             .unwrap_or_else(|error| Err(error.to_string()))
             .map_err(ReloadError::Invalid)?;
+        // Nothing has changed until here: an invalid file or certificate leaves both unchanged.
         if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
             tls.replace(certificate);
         }
@@ -133,6 +134,7 @@ impl Reloader {
         let mut fixed = Vec::new();
         for (number, thread) in self.threads.iter().enumerate() {
             let old = thread.get();
+            // All threads share this state, so it is taken over once.
             if number == 0 {
                 fixed = old.fixed(&proxy);
                 proxy.keep(&old);

@@ -89,6 +89,7 @@ impl<'c> RestCall<'c> {
     async fn call_here(&self) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
         let max_backoff = caller.limits.transport.max_backoff;
+        // While most calls of a model fail, a further call adds to the load that makes them fail.
         if !caller.upstreams.is_admitted(caller.model(), max_backoff) {
             return Err(CallEnd::Overloaded);
         }
@@ -96,6 +97,7 @@ impl<'c> RestCall<'c> {
             // A server with one slot answers no other call before the kept stream has stopped.
             kept.stop().await;
         }
+        // The loop has two rounds at most: the second one sends no switch.
         let mut is_switch_refused = false;
         loop {
             let mut capability = caller.capability();
@@ -105,9 +107,12 @@ impl<'c> RestCall<'c> {
             let retry = self.retry(&capability);
             let response = self.send(&retry, &capability).await?;
             let status = response.status();
+            // The APIs answer with 200 alone: 204, for example, has no body.
             if status == StatusCode::OK {
                 let mut response = response;
                 if !caller.route.fallbacks.is_empty() {
+                    // Until the first byte a fallback can take over, so a head alone is not an
+                    // answer.
                     caller.first_byte(&mut response).await.map_err(lost)?;
                 }
                 caller.note_answer();
@@ -120,6 +125,7 @@ impl<'c> RestCall<'c> {
                 return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }
             let reason = format!("the upstream answered {status}");
+            // 413 is about the request as a whole, so its words are not read.
             if status == StatusCode::PAYLOAD_TOO_LARGE {
                 return Err(CallEnd::TooLong(reason));
             }
@@ -154,6 +160,7 @@ impl<'c> RestCall<'c> {
                     rejected(reason, false)
                 });
             };
+            // Other answers of this model need not make the same refused call.
             caller.upstreams.record(caller.model(), hint);
             if matches!(
                 hint,
@@ -277,6 +284,7 @@ impl<'c> RestCall<'c> {
     async fn continue_by_token(&self, after: HopEnd) -> Result<Response<DecodedBody>, CallEnd> {
         let (caller, request) = (self.caller, self.request);
         let refused = |reason: String| rejected(reason, false);
+        // A token belongs to the provider that has made it, and to its API.
         if caller.asked_by() != caller.request.dialect {
             return Err(refused(
                 "a token is not sent to a fallback with another API".to_owned(),
@@ -285,6 +293,7 @@ impl<'c> RestCall<'c> {
         let capability = caller.capability();
         let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
             .with_dialect(caller.asked_by());
+        // A call that broke off before its limit keeps the request's own one.
         let limit = raised_limit(caller).filter(|_| after == HopEnd::Limit);
         let retry = limit.into_iter().fold(retry, Retry::with_max_tokens);
         let response = self
@@ -353,7 +362,8 @@ fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
         limit = limit.saturating_mul(factor.into());
         extra = left.min(limit.saturating_sub(own));
         left -= extra;
-        if factor < 2 {
+        if extra == 0 {
+            // Nor does a later call get more: the factor is 1, or the limit is the largest number.
             break;
         }
     }
@@ -366,6 +376,7 @@ fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
     let refusal = refusal.to_ascii_lowercase();
     let is_schema = retry.request().turn.as_ref();
     let is_schema = is_schema.is_some_and(|turn| turn.mode == ContinuationMode::Schema);
+    // The members that carry a grammar: llama.cpp, SGLang, vLLM, and a custom tool of OpenAI.
     let is_named = ["grammar", "ebnf", "structured_outputs", "tool", "custom"]
         .iter()
         .any(|name| refusal.contains(name));

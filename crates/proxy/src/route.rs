@@ -219,6 +219,7 @@ impl Routes {
 impl Candidates {
     /// Returns whether the choice depends on the request's body.
     pub(super) fn need_body(&self) -> bool {
+        // The last candidate has no condition on the body.
         self.0.len() > 1
     }
 

@@ -32,6 +32,7 @@ pub(super) async fn respond(
     mut request: Request<Incoming>,
     exchange: &Arc<Exchange>,
 ) -> Response<Body> {
+    // Before all checks: a probe has no token, and names the host by its address.
     if request.uri().path() == HEALTH {
         return Response::new(Body::full("ok\n"));
     }
@@ -125,6 +126,7 @@ async fn dispatch(
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
+        // The path belongs to no API, so the proxy reads neither the body nor the answer.
         Err(_) => RequestDirectives::default(),
     };
     let asks_keep = directives.asks_keep() && dialect.is_some();
@@ -145,6 +147,7 @@ async fn dispatch(
             share.grow(bytes)
         })
         .await;
+    // The limit is on bodies that a slow client holds open, not on complete ones.
     drop(share);
     let body = match collected {
         Ok(Collected::Whole(body)) => body,
@@ -171,6 +174,7 @@ async fn dispatch(
     let request = dialect.wire().parse(head.path(), &body);
     let route = candidates.choose(&proxy.routes, request.as_ref());
     let Some(request) =
+        // A parsed request that the proxy may not continue passes with the client's own bytes.
         request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
         return NotKept::told(
@@ -309,4 +313,5 @@ const TOO_MANY_BODIES: Refusal = Refusal::new(
     "too many requests are being received: try again later",
 );
 /// The most choices that the proxy continues in one answer. A request for more passes unchanged.
+// OpenAI accepts no more.
 const MAX_CHOICES: u64 = 128;

@@ -252,11 +252,13 @@ impl ClientSocket {
         match Pin::new(&mut self.socket).poll_read(cx, read.unfilled()) {
             Poll::Pending => Ok(()),
             Poll::Ready(Err(error)) => Err(error),
+            // A client that closes its side while its answer runs counts as gone.
             Poll::Ready(Ok(())) if read.filled().is_empty() => {
                 Err(io::ErrorKind::ConnectionAborted.into())
             }
             Poll::Ready(Ok(())) => {
                 self.incoming.ahead.extend_from_slice(read.filled());
+                // hyper waits for bytes of the socket, which these are no longer.
                 if self.incoming.is_awaited {
                     cx.waker().wake_by_ref();
                 }
@@ -358,6 +360,7 @@ impl Timer {
 }
 
 /// The most bytes that the socket reads ahead during an answer.
+// On the stack of each poll, so it is small. Beyond it `closed` watches the client.
 const READ_AHEAD: usize = 1024;
 
 const HEAD_TOO_SLOW: Refusal = Refusal::new(

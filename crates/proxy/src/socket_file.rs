@@ -47,6 +47,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        // A process that has replaced the file listens at this path now.
         let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|found| id(&found) == self.id);
         if is_ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");

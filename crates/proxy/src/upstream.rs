@@ -43,6 +43,7 @@ pub(super) async fn send(
         sleep(limit.time).await;
     };
     tokio::select! {
+        // A head that arrives together with the limit is an answer.
         biased;
         response = client.send(request) => response,
         () = is_late => Err(limit.into()),
@@ -95,6 +96,7 @@ impl Head {
             .filter_map(|value| value.to_str().ok())
             .flat_map(move |value| value.split(divides));
         let words = words
+            // Of a cookie, `name=value`, the value alone may appear in a text, too.
             .flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)])
             .flatten();
         let query = self.0.uri.query().unwrap_or_default();
@@ -202,6 +204,7 @@ impl Head {
 
     fn without_body(&self, method: Method, path: &str) -> Option<Self> {
         let mut other = self.for_further_call();
+        // Without the headers of the first call: neither its idempotency key nor its digests fit.
         other.0.method = method;
         // A request without a body has no content type.
         other.0.headers.remove(CONTENT_TYPE);
@@ -212,6 +215,7 @@ impl Head {
     /// Returns the head of the request that reattaches to the same answer; `query` follows the
     /// path.
     pub(super) fn resuming(&self, query: &str) -> Option<Self> {
+        // The client's query may select the version of the API (`api-version`), so it goes along.
         let own = self
             .0
             .uri
@@ -245,6 +249,7 @@ impl Head {
     /// Copies the values and the path. Without the copy, they would hold the connection's read
     /// buffer in memory as long as the answer runs.
     pub(super) fn copied(mut self) -> Self {
+        // One allocation for all values: they live and die together.
         let values = self
             .0
             .headers
@@ -273,6 +278,7 @@ fn own_stream_name() -> String {
 
 /// Returns a unique name: 32 hexadecimal digits. It is not a secret.
 pub(super) fn random_name() -> String {
+    // Each `RandomState` has its own keys, from the random bits of the system.
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
@@ -323,12 +329,14 @@ impl RequestDirectives {
 
     /// Reads a request's headers. An error is a message for the client.
     pub fn read(headers: &HeaderMap) -> Result<Self, String> {
+        // Most requests have no directive.
         if !headers.keys().any(is_own) {
             return Ok(Self::default());
         }
         let text = |name: &str| {
             headers
                 .get(name)
+                // A value that is not text becomes an empty one, which no directive takes.
                 .map(|value| value.to_str().unwrap_or_default().trim())
         };
         let off = match text(OWN_HEADERS) {

@@ -181,8 +181,10 @@ impl Backoff {
         let now = Instant::now();
         let spent = now.duration_since(*self.since.get_or_insert(now));
         let left = budget.saturating_sub(spent);
+        // Ten doublings are four minutes; many more would overflow the shift.
         let doubled = FIRST_WAIT.saturating_mul(1 << self.made.min(10));
         let wait = retry_after.unwrap_or_else(|| doubled.min(most).min(left));
+        // A longer `Retry-After` is not shortened: the upstream would refuse the call again.
         if left.is_zero() || wait > left || wait > most {
             return None;
         }

@@ -40,6 +40,7 @@ impl Conversation {
         };
         let read = tokio::select! {
             read = Collected::read_counted(body, limit, self.timeouts(), |_| {
+                // The time of the last byte, since a body that still arrives is not silent.
                 heard_at = Instant::now();
                 true
             }) => read,

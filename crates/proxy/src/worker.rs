@@ -39,9 +39,11 @@ impl Worker {
         tls: Option<ServerTls>,
         mut released: watch::Receiver<()>,
     ) -> io::Result<Self> {
+        // A connection and its calls stay on one thread.
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        // The gate bounds the connections, and so this channel.
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         thread::Builder::new()
@@ -60,6 +62,7 @@ impl Worker {
 
     /// Returns the number of the thread's open connections.
     pub(super) fn open(&self) -> usize {
+        // The handle itself has one.
         Arc::strong_count(&self.count) - 1
     }
 

@@ -1,9 +1,7 @@
 //! The levels of tolerance, and the table of rules.
 
 use std::fmt;
-#[cfg(feature = "schema")]
-use std::panic::AssertUnwindSafe;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -271,7 +269,6 @@ impl RepairOptions {
     }
 
     /// Prefers guesses whose root passes `is_expected`.
-    #[cfg(feature = "schema")]
     pub(crate) fn preferring(
         mut self,
         is_expected: impl Fn(&str) -> bool + Send + Sync + 'static,

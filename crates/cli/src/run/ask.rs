@@ -95,7 +95,7 @@ pub(super) async fn ask(
         let wait = retry_after
             .unwrap_or(Duration::from_secs(1 << attempt))
             .min(patience.backoff);
-        console.note(format_args!(
+        console.notes.note(format_args!(
             "{reason}; asking again in {} s",
             wait.as_secs_f64()
         ));

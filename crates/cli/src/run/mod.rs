@@ -166,7 +166,7 @@ pub(super) fn run(args: &RunArgs, console: &mut Console) -> io::Result<()> {
     let Some(config) = configuration(args, console) else {
         return Ok(());
     };
-    console.start_log(None, LogFormat::default());
+    console.notes.start_log(None, LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
         Err(RunError::Usage(reason)) => console.fail(Exit::Usage, reason),
@@ -337,7 +337,7 @@ fn keep(args: &RunArgs, document: &Document, console: &Console) -> Result<(), Ru
         return Ok(());
     };
     report::write(file, &part.to_string())?;
-    console.note(format_args!(
+    console.notes.note(format_args!(
         "{}: the complete part of what has arrived",
         file.display()
     ));

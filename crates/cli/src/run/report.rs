@@ -237,7 +237,7 @@ fn note_calls(iterations: &[Iteration], console: &Console) {
             let how = alignment
                 .zip(overlap)
                 .map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "call {call} at byte {offset}: {outcome}{}",
                 how.unwrap_or_default()
             ));
@@ -264,7 +264,7 @@ fn note_end(
             let cut = cut_value
                 .map(|path| format!("; cut in {path}"))
                 .unwrap_or_default();
-            console.note(format_args!(
+            console.notes.note(format_args!(
                 "given up and closed ({why}): elements may be missing{added}{cut}"
             ));
         }
@@ -284,7 +284,9 @@ fn note_end(
             } else {
                 format!("; it begins: {begins}")
             };
-            console.note(format_args!("the answer has no {what}{end}{begins}"));
+            console
+                .notes
+                .note(format_args!("the answer has no {what}{end}{begins}"));
         }
         _ => {}
     }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::provider::capability::{PrefillForm, Switch, Table};
 use restitch::session::{MarkUse, Part, Prompt};
-use restitch_proxy::config::Config;
+use restitch::shape::Schema;
+use restitch_proxy::config::{
+    AccessConfig, Config, EngineConfig, LimitsConfig, ProxyConfig, TlsConfig,
+};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
@@ -99,7 +102,201 @@ fn the_example_in_contrib_is_right() {
     assert!(PAGE.contains("contrib/restitch.toml"));
 }
 
-/// The page names every key, and its tables have the defaults.
+/// Returns the keys of a table, in the order of its declaration: serde lists them where it finds
+/// another one.
+fn keys_of<T: serde::de::DeserializeOwned>() -> Vec<String> {
+    let error = toml::from_str::<T>("x = 1").err().unwrap().to_string();
+    let (_, known) = error.split_once("`x`, expected ").unwrap();
+    let names = known.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+/// Returns the meaning of a key: the first sentence of its description, and the names of its values.
+fn meaning_of(key: &serde_json::Value) -> String {
+    let description = key["description"].as_str().unwrap();
+    let sentence = description.split(". ").next().unwrap();
+    let names = key["enum"].as_array().into_iter().flatten();
+    let names: Vec<_> = names
+        .map(|name| format!("`{}`", name.as_str().unwrap()))
+        .collect();
+    let names = (!names.is_empty()).then(|| format!(": {}", names.join(", ")));
+    sentence.trim_end_matches('.').to_owned() + &names.unwrap_or_default()
+}
+
+/// Returns the lines of a table of the page: the keys of a table of the file, with the meanings and
+/// the defaults of their declarations.
+fn table_of(schema: &str, keys: &[String]) -> String {
+    let all = Config::schema();
+    let known = &all["$defs"][schema]["properties"];
+    assert_eq!(known.as_object().unwrap().len(), keys.len(), "{schema}");
+    let defaults = Config::defaults();
+    let rows = keys.iter().map(|key| {
+        let meaning = meaning_of(&known[key]);
+        let default = match defaults.get(key) {
+            // It depends on the machine.
+            Some(_) if key == "threads" => "one for each core".to_owned(),
+            Some(default) => format!("`{default}`"),
+            None => "none".to_owned(),
+        };
+        format!("| `{key}` | {meaning} | {default} |\n")
+    });
+    let head = "| key | meaning | default |\n|---|---|---|\n";
+    rows.fold(head.to_owned(), |table, row| table + &row)
+}
+
+/// Replaces the first table below a heading.
+fn with_table(page: &str, heading: &str, table: &str) -> String {
+    let start = page.find(&format!("\n## `[{heading}]`\n")).unwrap();
+    let start = start
+        + page[start..]
+            .find("\n| key | meaning | default |\n")
+            .unwrap()
+        + 1;
+    let end = start + page[start..].find("|\n\n").unwrap() + "|\n".len();
+    [&page[..start], table, &page[end..]].concat()
+}
+
+/// With `RESTITCH_WRITE_TABLES` set, the test writes the tables instead.
+#[test]
+fn the_tables_of_the_page_are_those_of_the_declarations() {
+    let page = [
+        ("proxy", "ProxyConfig", keys_of::<ProxyConfig>()),
+        ("access", "AccessConfig", keys_of::<AccessConfig>()),
+        ("tls", "TlsConfig", keys_of::<TlsConfig>()),
+        ("limits", "LimitsConfig", keys_of::<LimitsConfig>()),
+        ("engine", "EngineConfig", keys_of::<EngineConfig>()),
+    ]
+    .iter()
+    .fold(PAGE.to_owned(), |page, (heading, schema, keys)| {
+        with_table(&page, heading, &table_of(schema, keys))
+    });
+    if std::env::var_os("RESTITCH_WRITE_TABLES").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        std::fs::write(path, page).unwrap();
+        return;
+    }
+    for (is, declared) in PAGE.lines().zip(page.lines()) {
+        assert_eq!(
+            is, declared,
+            "docs/configuration.md is stale: run `scripts/setting-tables`"
+        );
+    }
+    assert_eq!(PAGE.len(), page.len());
+}
+
+/// Returns the violations of the schema of configuration files in a TOML text.
+fn violations(schema: &Schema, text: &str) -> Vec<String> {
+    let json = text.parse::<toml::Table>().unwrap();
+    let json = serde_json::to_string(&json).unwrap();
+    let violations = schema.violations(&json).into_iter();
+    violations
+        .map(|violation| format!("{}: {}", violation.path, violation.message))
+        .collect()
+}
+
+fn file_schema() -> Schema {
+    Config::schema().to_string().parse().unwrap()
+}
+
+#[test]
+fn the_schema_takes_the_defaults_and_all_examples() {
+    let (shown, all) = (Config::default().show(), Config::default().show_all());
+    let contrib = include_str!("../../../../contrib/restitch.toml");
+    let page = blocks("toml").join("\n\n");
+    for text in ["", &shown, &all, contrib, &page] {
+        assert_eq!(violations(&file_schema(), text), [""; 0], "{text}");
+    }
+    for time in [
+        "7",
+        "2.5",
+        "\"7\"",
+        "\"250ms\"",
+        "\"2.5s\"",
+        "\"1h 30m\"",
+        "\"1y\"",
+    ] {
+        let text = format!("[limits]\nidle_timeout = {time}\n");
+        parse(&text);
+        assert_eq!(violations(&file_schema(), &text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn the_schema_refuses_files_that_are_refused() {
+    let schema = file_schema();
+    for text in [
+        "x = 1\n",
+        "[limit]\n",
+        "[limits]\nmax_continuation = 4\n",
+        "[limits]\nmax_continuations = -1\n",
+        "[limits]\nmax_continuations = \"4\"\n",
+        "[limits]\nmax_risk = 1.5\n",
+        "[limits]\nmax_extra_share = 1001\n",
+        "[limits]\nmax_connections = 0\n",
+        "[limits]\nidle_timeout = 0\n",
+        "[limits]\nidle_timeout = true\n",
+        "[limits]\nidle_timeout = \"soon\"\n",
+        "[limits]\nmax_children = 7\n",
+        "[engine]\nmax_pending_bytes = 0\n",
+        "[engine]\noverlap_window = 262145\n",
+        "[proxy]\nthreads = 0\n",
+        "[proxy]\nthreads = 1025\n",
+        "[proxy]\nadapt = \"yes\"\n",
+        "[proxy]\nraise_max_tokens = 0\n",
+        "[proxy]\non_give_up = \"never\"\n",
+        "[proxy]\nprose = \"always\"\n",
+        "[proxy]\nrepair = \"all\"\n",
+        "[proxy]\nlog_format = \"xml\"\n",
+        "[access]\nallow_hosts = \"localhost\"\n",
+        "[prompt]\nmark = \"sometimes\"\n",
+        "[prompt]\ninstruction = 1\n",
+        "[prompt]\nword = true\n",
+        "[[capability]]\nhost = \"a\"\n",
+        "[[capability]]\nmodel = \"a\"\nprefill = \"half\"\n",
+        "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"a\" }\n",
+        "[shape.a]\nroot = \"tree\"\n",
+        "[[route]]\ncontinuation = \"never\"\n",
+        "[[route]]\nfallback = [{ model = \"a\" }]\n",
+        "[[route]]\nfallback = [{ upstream = \"http://a\", wire = \"a\" }]\n",
+        "[[route]]\nresponse_format = \"xml\"\n",
+    ] {
+        assert!(Config::parse(text).is_err(), "{text}");
+        assert_ne!(violations(&schema, text), [""; 0], "{text}");
+    }
+}
+
+/// An editor shows the description, and the schema is the same on each machine.
+#[test]
+fn the_schema_describes_each_setting_and_has_its_default() {
+    let schema = Config::schema();
+    assert_eq!(
+        schema["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
+    let limits = &schema["$defs"]["LimitsConfig"]["properties"];
+    assert_eq!(limits["max_continuations"]["default"], 8);
+    assert_eq!(limits["idle_timeout"]["default"], "1m");
+    assert_eq!(
+        limits["max_continuations"]["description"],
+        "Calls after the first one, for one answer."
+    );
+    let proxy = &schema["$defs"]["ProxyConfig"]["properties"];
+    assert_eq!(
+        (&proxy["listen"]["default"], proxy["threads"].get("default")),
+        (&"127.0.0.1:7378".into(), None)
+    );
+    for (name, table) in schema["$defs"].as_object().unwrap() {
+        let members = table["properties"].as_object().into_iter().flatten();
+        for (key, member) in members {
+            assert!(
+                member["description"].is_string(),
+                "{name}.{key} has no description"
+            );
+        }
+    }
+}
+
+/// The page names every key, and its tables of prompts and capabilities have the defaults.
 #[test]
 fn the_page_has_every_key_and_default() {
     let shown: toml::Table = Config::default().show().parse().unwrap();
@@ -123,54 +320,12 @@ fn the_page_has_every_key_and_default() {
             );
         }
     }
-    // A refusal has the name of the limit that was reached.
-    let row_of = |page: &str, key: &str| {
-        let row = page
+    let row = |key: &str| {
+        let row = PAGE
             .lines()
             .find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(key));
         row.unwrap_or_else(|| panic!("{key}")).to_owned()
     };
-    let row = |key: &str| row_of(PAGE, key);
-    let rows = ["limits", "engine"].into_iter().flat_map(|table| {
-        shown[table]
-            .as_table()
-            .unwrap()
-            .iter()
-            .map(move |row| (table, row))
-    });
-    for (table, (key, value)) in rows {
-        let (_, settings) = PAGE.split_once(&format!("\n## `[{table}]`")).unwrap();
-        let defaults = row_of(settings, &format!("`{key}`"))
-            .split('|')
-            .nth(3)
-            .unwrap()
-            .trim()
-            .to_owned();
-        let value = value.to_string().replace('"', "");
-        assert!(
-            defaults.split(", ").any(|default| default == value),
-            "{key} is {value}, the page says {defaults}"
-        );
-    }
-    // `threads` depends on the machine.
-    for (key, value) in shown["proxy"]
-        .as_table()
-        .unwrap()
-        .iter()
-        .filter(|(key, _)| *key != "threads")
-    {
-        let said = row(&format!("`{key}`"))
-            .split('|')
-            .nth(3)
-            .unwrap()
-            .trim()
-            .to_owned();
-        assert_eq!(
-            said.replace('`', ""),
-            value.to_string().replace('"', ""),
-            "{key}"
-        );
-    }
     for part in Part::ALL {
         let is_on = Prompt::default().template(part).is_some();
         let said = row(&format!("`{}`", part.as_str()))
@@ -1678,8 +1833,16 @@ mod commands {
     }
 
     #[test]
+    fn the_schema_is_printed_as_json() {
+        let ran = run(Path::new("."), &["config", "schema"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let schema: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 9);
+    }
+
+    #[test]
     fn help_has_examples() {
-        for command in ["check", "show"] {
+        for command in ["check", "show", "schema"] {
             let ran = run(Path::new("."), &["config", command, "--help"], b"");
             assert_eq!((ran.code, ran.err.as_str()), (0, ""));
             assert!(

@@ -88,6 +88,7 @@ impl ClientEvents {
                 }
                 Ok(None) => break,
                 Err(error) => {
+                    // The client still gets the bytes: it may take longer lines than the proxy.
                     (self.is_over, limit) = (true, Some(error.kind.limit()));
                     let text = self.text.iter_mut();
                     text.for_each(|text| text.changes.end_unread());
@@ -107,6 +108,7 @@ impl ClientEvents {
     /// blank line after the last event.
     pub(super) fn finish(&mut self) -> Option<ClientChunk> {
         let kept = self.kept.take()?;
+        // The end of the stream ends an event that has data.
         let has_event = matches!(self.decoder.finish(), Ok(Some(_)));
         has_event.then(|| ClientChunk {
             events: vec![kept.last_event()],

@@ -1,11 +1,12 @@
 //! Reads and writes `[access]`: the restrictions on the proxy's clients.
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The restrictions on the proxy's clients and on their requests. An empty list is the default that
 /// its key describes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AccessConfig {
@@ -14,20 +15,19 @@ pub struct AccessConfig {
     #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
-    /// The accepted hosts of requests, with or without a port, with commas between. None: all.
+    /// The accepted hosts of requests, with or without a port; none: all. With commas between.
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
     #[serde(deserialize_with = "hosts")]
     pub allow_hosts: Vec<String>,
-    /// The accepted origins of pages in browsers, with commas between; `*` accepts all. None: no
-    /// page.
+    /// The accepted origins of pages in browsers, `*` for all; none: no page. With commas between.
     #[arg(long, value_name = "ORIGINS", value_delimiter = ',', value_parser = origin, hide_short_help = true)]
     #[serde(deserialize_with = "origins")]
     pub allow_origins: Vec<String>,
-    /// The accepted paths, with commas between; a `*` at the end matches any rest. None: all.
+    /// The accepted paths, where a `*` at the end matches any rest; none: all. With commas between.
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = path, hide_short_help = true)]
     #[serde(deserialize_with = "paths")]
     pub allow_paths: Vec<String>,
-    /// The accepted methods, with commas between. None: all but `TRACE`.
+    /// The accepted methods; none: all but `TRACE`. With commas between.
     #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = method, hide_short_help = true)]
     #[serde(deserialize_with = "methods")]
     pub allow_methods: Vec<String>,

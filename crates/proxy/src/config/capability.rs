@@ -1,59 +1,88 @@
 //! Reads and writes `[[capability]]`, rows of the capability table.
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::schema;
 use restitch::provider::capability::{self, GrammarForm, PrefillForm, Switch};
 
-#[derive(Debug, Deserialize, Serialize)]
+/// The abilities of the models that a row names.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Capability")]
 pub(super) struct Row {
+    /// A pattern of model names; required.
     model: String,
+    /// A pattern of hosts, without a port.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
+    /// A pattern of the upstream's `Server` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
+    /// How a request marks the last assistant message for continuation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::prefill")]
     prefill: Option<PrefillName>,
+    /// A prefill must not end in white space.
     #[serde(skip_serializing_if = "Option::is_none")]
     rejects_trailing_space: Option<bool>,
+    /// The answer starts with the prefill.
     #[serde(skip_serializing_if = "Option::is_none")]
     returns_prefill: Option<bool>,
+    /// So does a whole body, but no stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     returns_prefill_whole: Option<bool>,
+    /// The server applies `response_format` to prefill and answer, so it stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill_keeps_format: Option<bool>,
+    /// Replaces `/v1` in the path of a request with a prefill.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     prefill_path: Option<PrefillPath>,
+    /// How a request has a grammar of the rest, which the server enforces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::grammar")]
     grammar: Option<GrammarName>,
+    /// The model accepts it; if not, `adapt` removes it. Default: `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
+    /// A further call may leave `response_format` out. If not, it asks for one JSON document.
+    /// Default: `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     drops_json_mode: Option<bool>,
+    /// The model accepts tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<bool>,
+    /// The suffix of the model's name for searching the web.
     #[serde(skip_serializing_if = "Option::is_none")]
     web_search: Option<String>,
+    /// The member that turns reasoning off, and its value as JSON; `key = ""`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_off: Option<Off>,
+    /// The server keeps a stream under its `X-Conversation-Id`: restitch attaches again after a
+    /// lost connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     keeps_streams: Option<bool>,
 }
 
 /// The member of a request that turns reasoning off, and its value in JSON.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "RowMember")]
 struct Off {
     key: String,
+    #[schemars(with = "String")]
     value: Json,
 }
 
 /// The same before it is checked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RowMember {
+    /// The name of the member. Empty: none.
     key: String,
+    /// Its value, as JSON.
+    #[schemars(with = "String")]
     value: Json,
 }
 

@@ -34,6 +34,7 @@ mod limits;
 mod prompt;
 mod proxy;
 mod route;
+pub(crate) mod schema;
 mod shape;
 mod tls;
 pub mod value;
@@ -41,7 +42,9 @@ pub mod value;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use access::AccessConfig;
 pub use limits::{EngineConfig, LimitsConfig};
@@ -49,6 +52,7 @@ pub use proxy::{LogFormat, ProxyConfig};
 pub use tls::TlsConfig;
 
 use crate::route_config::RouteConfig;
+use restitch::Limits;
 use restitch::provider::capability::{Row, Table};
 use restitch::session::Prompt;
 use restitch::shape::Shape;
@@ -88,9 +92,10 @@ pub struct Config {
     pub routes: Vec<RouteConfig>,
 }
 
-/// The text, table by table.
-#[derive(Debug, Default, Deserialize)]
+/// The configuration of restitch. Each table and key may be left out.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(title = "restitch")]
 struct File {
     proxy: ProxyConfig,
     access: AccessConfig,
@@ -100,6 +105,7 @@ struct File {
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
     shape: shape::Shapes,
+    #[schemars(with = "Vec<RouteConfig>", length(max = route::MAX_ROUTES))]
     route: Vec<toml::Spanned<RouteConfig>>,
 }
 
@@ -134,6 +140,13 @@ impl Config {
         route::check_upstreams(text).map(|()| config)
     }
 
+    /// Returns the JSON Schema of a configuration file, of draft 2020-12. It describes and checks
+    /// each key alone: [`parse`](Self::parse) also checks how keys agree, and the texts of
+    /// addresses, patterns and templates.
+    pub fn schema() -> Value {
+        schema::of::<File>()
+    }
+
     /// Returns the defaults of all settings that have one, by their keys, as a flag takes them. One
     /// depends on the machine: `threads`.
     pub fn defaults() -> BTreeMap<String, String> {
@@ -161,6 +174,28 @@ impl Config {
             ("limits", table(&self.limits)),
             ("engine", table(&self.engine)),
         ]
+    }
+
+    /// Returns the limits of `[limits]` and `[engine]`.
+    pub fn all_limits(&self) -> Limits {
+        limits::joined(&self.limits, &self.engine)
+    }
+
+    /// Sets all keys of `[limits]` and `[engine]`.
+    pub fn set_limits(&mut self, limits: Limits) {
+        (self.limits, self.engine) = limits::split(limits);
+    }
+
+    /// Returns the settings for the requests of a route, or of no route: its own settings, and the
+    /// general ones for the rest. The result has no conditions, and `***` replaces a password in
+    /// the upstream.
+    pub fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
+        route::effective(self, route)
+    }
+
+    /// Returns a route as a file has it, without the line `[[route]]`.
+    pub fn show_route(route: &RouteConfig) -> String {
+        written(route)
     }
 
     /// Returns the built-in capability table with this configuration's rows in front.
@@ -196,6 +231,7 @@ impl Config {
     fn show_own(&self) -> String {
         let mut proxy = self.proxy.clone();
         proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
+        // The output ends up in issues and logs.
         proxy.store = proxy::without_password(&proxy.store);
         let mut text = format!("[proxy]\n{}", written(&proxy));
         if proxy.upstream.is_none() {

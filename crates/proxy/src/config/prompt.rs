@@ -1,22 +1,29 @@
 //! Reads and writes `[prompt]`: the parts of the re-prompt, switched on or off, or replaced.
 
 use crate::route_config::written::named;
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::schema;
 use restitch::session::{self, Part};
 
 /// Declares a table whose keys are the names of the parts and `mark`. `None` keeps a default.
 macro_rules! table {
-    ($($key:ident: $part:ident),+ $(,)?) => {
-        #[derive(Debug, Default, Deserialize, Serialize)]
+    ($($(#[$docs:meta])* $key:ident: $part:ident),+ $(,)?) => {
+        /// The parts of the user message of a re-prompt: `true` for the part's own words, `false` to leave it out, or other
+        /// words.
+        #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Prompt {
+            /// When a question asks for a mark between the repeated text and the new text.
             #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(schema_with = "schema::mark")]
             mark: Option<MarkUseName>,
-            $(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<Words>,)+
+            $($(#[$docs])* #[serde(skip_serializing_if = "Option::is_none")] $key: Option<Words>,)+
         }
 
         impl Prompt {
@@ -34,25 +41,45 @@ macro_rules! table {
 }
 
 table! {
+    /// The tool whose arguments were cut: its name and the schema of its arguments.
     tool_call: ToolCall,
+    /// A summary of the delivered text.
     delivered_summary: DeliveredSummary,
+    /// The last whole element before the cut.
     element_before_cutoff: ElementBeforeCutoff,
+    /// The element that was cut.
     cut_off_element: CutOffElement,
+    /// The JSON Pointer of the cut element.
     cut_path: CutPath,
+    /// Members or elements that the schema requires and the last answer lacked.
     missing_part: Shortfall,
+    /// The task in the first question at a cut.
     instruction: Instruction,
+    /// The task in the second question at a cut.
     retry_instruction: RetryInstruction,
+    /// The task in later questions at a cut.
     element_instruction: ElementInstruction,
+    /// The task where JSON mode stays: the rest as one JSON document.
     json_instruction: JsonInstruction,
+    /// The same after a failure.
     json_retry_instruction: JsonRetryInstruction,
+    /// The task where a grammar forces the rest as the input of a tool.
     tool_instruction: ToolInstruction,
+    /// The task to write a short document once more.
     again_instruction: AgainInstruction,
+    /// The task where a schema forces the rest.
     members_instruction: MembersInstruction,
+    /// The members or elements that are missing, beside that task.
     missing_members: Members,
+    /// The task where the answer is prose.
     text_instruction: TextInstruction,
+    /// The same after a failure.
     text_retry_instruction: TextRetryInstruction,
+    /// The question how much of the document there is.
     progress: Progress,
+    /// The text that the answer should repeat first.
     overlap_context: Anchor,
+    /// The mark that the answer should have between that text and the new text.
     continue_mark: Mark,
 }
 
@@ -133,6 +160,20 @@ impl<'de> Deserialize<'de> for Words {
             }
         }
         deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Words {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Words".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["boolean", "string"] })
     }
 }
 

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::schema;
 use super::value::Time;
 use crate::address::{ListenAddress, SocketMode, one_socket};
 use crate::route_config::written;
@@ -15,22 +17,23 @@ use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 
 /// How the proxy runs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = schema::without_threads)]
 #[non_exhaustive]
 pub struct ProxyConfig {
-    /// The address to listen on: `127.0.0.1:7378`, `[::1]:7378`, `localhost:7378` (loopback, IPv4
-    /// and IPv6), `:7378` (all addresses of the machine) or `unix:/path/to.sock`. Port 0 takes a
-    /// free one.
+    /// The address to listen on: `127.0.0.1:7378`, `[::1]:7378`, `localhost:7378` (IPv4 and IPv6),
+    /// `:7378` (all addresses) or `unix:/path/to.sock`. Port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     #[serde(with = "written::text")]
+    #[schemars(with = "String")]
     pub listen: ListenAddress,
     /// The permissions of a Unix socket, in octal.
     #[arg(long, value_name = "MODE")]
     #[serde(with = "written::text")]
+    #[schemars(with = "String")]
     pub socket_mode: SocketMode,
-    /// The proxy's certificate for its clients in PEM, and those that lead to its root. Clients
-    /// then use https.
+    /// The proxy's certificate for its clients, with its chain, in PEM. Clients then use https.
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_cert: Option<PathBuf>,
@@ -39,24 +42,27 @@ pub struct ProxyConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
     /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and
-    /// readiness (`/readyz`): `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
+    /// readiness (`/readyz`). `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
     /// machine). None: there is no such listener.
     #[arg(long, value_name = "ADDRESS", value_parser = one_socket)]
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
+    #[schemars(with = "Option<String>")]
     pub admin: Option<SocketAddr>,
     /// Keep the text of the last N answers in memory and show it on that page. 0: the page shows no
     /// text.
     #[arg(long, value_name = "N")]
     pub page_answers: usize,
-    /// The provider's address: `https://host[:port][/prefix]`. The path of a request is appended.
+    /// The provider's address: `https://host[:port][/prefix]`; one `/v1` at its end and one at the
+    /// start of a request's path become one.
     #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// How many threads serve connections, each with upstream connections of its own.
+    /// Threads that serve connections, each with upstream connections of its own.
     #[arg(long, value_name = "N", value_parser = thread_number())]
     #[serde(deserialize_with = "threads")]
+    #[schemars(range(min = 1, max = Self::MOST_THREADS))]
     pub threads: usize,
-    /// Adapt first requests to their model: remove a `response_format` that the model rejects, add
+    /// Adapt first requests to their model. Remove a `response_format` that the model rejects, add
     /// one where the stage of the request expects JSON, and add the suffix to the model's name
     /// without which it does not search the web.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
@@ -66,27 +72,31 @@ pub struct ProxyConfig {
     /// limits its tokens.
     #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..))]
     #[serde(deserialize_with = "factor")]
+    #[schemars(range(min = 1))]
     pub raise_max_tokens: u32,
     /// What to do with an answer that can't be completed. leave: add nothing, and end it as its
     /// last call ended. close: close its JSON, so that it parses. error: end it with an error.
     #[arg(long, value_name = "HOW", value_parser = one_of(&GiveUp::ALL, GiveUp::as_str))]
     #[serde(with = "written::text")]
+    #[schemars(schema_with = "schema::give_up")]
     pub on_give_up: GiveUp,
     /// What to do with an answer in prose whose connection is lost. pass: nothing. anchor: ask for
     /// its rest, and join it where it repeats the end of the answer.
     #[arg(long, value_name = "HOW", value_parser = one_of(&[Prose::Pass, Prose::Anchor], prose_name))]
+    #[schemars(schema_with = "schema::prose")]
     pub prose: Prose,
     /// How much of the JSON in an answer may be changed. strict: nothing. syntax: what leaves every
     /// whole token as it is. guess: also what is a guess; up to 4 KiB of a stream are held back.
     #[arg(long, value_name = "LEVEL", value_parser = one_of(&RepairLevel::ALL, RepairLevel::as_str))]
     #[serde(deserialize_with = "written::repair")]
+    #[schemars(schema_with = "schema::repair")]
     pub repair: RepairLevel,
-    /// Time for which each streamed answer is kept for a client that loses its connection; the
+    /// Time for which each streamed answer is kept for a client that loses its connection. The
     /// answer continues meanwhile. The request header `x-restitch-keep` overrides it.
     #[arg(long, value_name = "TIME")]
     pub keep: Time,
-    /// Where kept answers are: memory, a folder (`file:/path`) whose files outlive the process, or
-    /// the address of a Redis or Valkey server that several proxies share.
+    /// Where kept answers are: memory, a folder (`file:/path`), or the address of a Redis or Valkey
+    /// server. Files outlive the process, and several proxies can share a server.
     #[arg(long, value_name = "ADDRESS", value_parser = store_address, hide_env_values = true)]
     #[serde(deserialize_with = "store")]
     pub store: String,
@@ -99,7 +109,7 @@ pub struct ProxyConfig {
     /// The format of its lines: text, or one JSON object per line.
     #[arg(long, value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// For development: log the text of requests and answers, too. It has private text of users and
+    /// For development: log the text of requests and answers. It has private text of users and
     /// models.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
@@ -134,7 +144,9 @@ impl Default for ProxyConfig {
 }
 
 /// The format of the log's lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -270,7 +282,7 @@ fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     }
 }
 
-fn prose_name(prose: Prose) -> &'static str {
+pub(super) fn prose_name(prose: Prose) -> &'static str {
     match prose {
         Prose::Anchor => "anchor",
         _ => "pass",

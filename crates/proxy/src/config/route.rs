@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
+use super::Config;
 use super::ConfigError;
 use super::proxy::without_password;
-use super::{Config, written};
 use crate::route_config::{DEFAULT, FallbackConfig, RouteConfig};
 
 /// Returns the routes, each with a name.
@@ -34,6 +34,7 @@ pub(super) fn checked(
         if number >= MAX_ROUTES {
             return Err(at(format!("there can be {MAX_ROUTES} routes")));
         }
+        // Before the search for equal names: an operator may have chosen `route-2`.
         if route.name.is_empty() {
             route.name = format!("route-{}", number + 1);
         }
@@ -73,41 +74,32 @@ pub(super) fn checked(
     Ok(checked)
 }
 
-impl Config {
-    /// Returns the settings for the requests of a route, or of no route: its own settings, and the
-    /// general ones for the rest. The result has no conditions, and `***` replaces a password in
-    /// the upstream.
-    pub fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
-        let (limits, proxy) = (&self.limits, &self.proxy);
-        let mut route = route.cloned().unwrap_or_default();
-        if route.name.is_empty() {
-            route.name = DEFAULT.to_owned();
-        }
-        (route.path, route.model, route.response_format, route.header) =
-            (None, None, None, BTreeMap::new());
-        route.upstream = route
-            .upstream
-            .as_deref()
-            .or(proxy.upstream.as_deref())
-            .map(without_password);
-        route.fallback = without_passwords(&route.fallback);
-        let first_byte = self.all_limits().transport.first_byte().time;
-        route.first_byte_timeout = route.first_byte_timeout.or(Some(first_byte.into()));
-        route.max_risk = route.max_risk.or(Some(limits.max_risk));
-        route.repair = route.repair.or(Some(proxy.repair));
-        route.on_give_up = route.on_give_up.or(Some(proxy.on_give_up));
-        route.prose = route.prose.or(Some(proxy.prose));
-        route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
-        route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share));
-        route.max_total_time = route.max_total_time.or(Some(limits.max_total_time));
-        route.keep = route.keep.or(Some(proxy.keep));
-        route
+/// Returns the settings for the requests of a route, or of no route; see [`Config::effective`].
+pub(super) fn effective(config: &Config, route: Option<&RouteConfig>) -> RouteConfig {
+    let (limits, proxy) = (&config.limits, &config.proxy);
+    let mut route = route.cloned().unwrap_or_default();
+    if route.name.is_empty() {
+        route.name = DEFAULT.to_owned();
     }
-
-    /// Returns a route as a file has it, without the line `[[route]]`.
-    pub fn show_route(route: &RouteConfig) -> String {
-        written(route)
-    }
+    (route.path, route.model, route.response_format, route.header) =
+        (None, None, None, BTreeMap::new());
+    route.upstream = route
+        .upstream
+        .as_deref()
+        .or(proxy.upstream.as_deref())
+        .map(without_password);
+    route.fallback = without_passwords(&route.fallback);
+    let first_byte = config.all_limits().transport.first_byte().time;
+    route.first_byte_timeout = route.first_byte_timeout.or(Some(first_byte.into()));
+    route.max_risk = route.max_risk.or(Some(limits.max_risk));
+    route.repair = route.repair.or(Some(proxy.repair));
+    route.on_give_up = route.on_give_up.or(Some(proxy.on_give_up));
+    route.prose = route.prose.or(Some(proxy.prose));
+    route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
+    route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share));
+    route.max_total_time = route.max_total_time.or(Some(limits.max_total_time));
+    route.keep = route.keep.or(Some(proxy.keep));
+    route
 }
 
 /// Returns fallbacks with `***` instead of passwords.
@@ -178,7 +170,7 @@ impl Places {
 }
 
 /// Routes of a file. They are tried one after the other, for each request.
-const MAX_ROUTES: usize = 100;
+pub(super) const MAX_ROUTES: usize = 100;
 
 /// Bytes of the longest name: it is a label in metrics.
 const LONGEST_NAME: usize = 64;

@@ -3,28 +3,38 @@
 use crate::route_config::written::named;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::schema;
 use restitch::shape::{self, RootKind};
 
 /// The tables by their names.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub(super) struct Shapes(BTreeMap<String, Shape>);
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// A shape of responses.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Shape {
+    /// The kind of the root.
+    #[schemars(schema_with = "schema::root_kind")]
     root: ShapeKind,
+    /// Keys that the object has, or each element of the array.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     required: Vec<String>,
+    /// Keys of which the object or element has at least one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     any_of: Vec<String>,
+    /// Members that are taken out of an object without these keys: the first one that is there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unwrap: Vec<String>,
+    /// A single object becomes an array with one element. Needs `root = "array"`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     wrap: bool,
+    /// Further keys at any depth, which are renamed if they came with backslashes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
 }

@@ -3,20 +3,20 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Files in PEM for connections to an `https` upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TlsConfig {
-    /// Certificates in PEM that are trusted in addition to the system's, for an upstream of your
+    /// Certificates in PEM that are trusted in addition to the system's. For an upstream of your
     /// own.
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// The proxy's own certificate in PEM, and those that lead to its root, for an upstream that
-    /// asks for one.
+    /// The proxy's own certificate, with its chain, in PEM. For an upstream that asks for one.
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<PathBuf>,

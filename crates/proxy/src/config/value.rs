@@ -1,10 +1,12 @@
 //! The types of the values in a configuration: numbers and times with the range that a file, a flag
 //! and a variable may give them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -12,7 +14,7 @@ use restitch::internal::limits::{MAX_SEAM_BYTES, is_probability};
 
 /// Declares a number with a range, read from TOML and from the text of a flag.
 macro_rules! numbers {
-    ($($(#[$docs:meta])* $name:ident$(<const $least:ident: usize>)?($number:ty), $is_right:expr, $expected:expr;)+) => { $(
+    ($($(#[$docs:meta])* $name:ident$(<const $least:ident: usize>)?($number:ty), $is_right:expr, $expected:expr, $schema:tt;)+) => { $(
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
         #[serde(transparent)]
@@ -38,22 +40,39 @@ macro_rules! numbers {
                 written.parse().map_err(|_| format!("`{written}` is not {}", $expected)).and_then(Self::checked)
             }
         }
+
+        impl$(<const $least: usize>)? JsonSchema for $name$(<$least>)? {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
     )+ };
 }
 
 numbers! {
     /// A number above 0.
-    Positive(usize), |number| number > 0, "a number above 0";
+    Positive(usize), |number| number > 0, "a number above 0", { "type": "integer", "minimum": 1 };
     /// The number of bytes that are compared at a seam, from `LEAST` to 262144.
     SeamBytes<const LEAST: usize>(usize),
         |number| (LEAST..=MAX_SEAM_BYTES).contains(&number),
-        format_args!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds");
+        format_args!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds"),
+        { "type": "integer", "minimum": LEAST, "maximum": MAX_SEAM_BYTES };
     /// A probability, from 0 to 1.
-    Risk(f64), is_probability, "a number from 0 to 1";
+    Risk(f64), is_probability, "a number from 0 to 1", { "type": "number", "minimum": 0, "maximum": 1 };
     /// A share of something, from 0 to 1000; 0 means no limit.
-    Share(f64), |share| (0.0..=1000.0).contains(&share), "a number from 0 to 1000; 0.5 is one half";
+    Share(f64), |share| (0.0..=1000.0).contains(&share), "a number from 0 to 1000; 0.5 is one half",
+        { "type": "number", "minimum": 0, "maximum": 1000 };
     /// A number for which 0 means no limit, up to the largest that TOML can write.
-    Count(u64), |number| i64::try_from(number).is_ok(), "a number up to 9223372036854775807";
+    Count(u64), |number| i64::try_from(number).is_ok(), "a number up to 9223372036854775807",
+        { "type": "integer", "minimum": 0, "maximum": i64::MAX };
 }
 
 impl From<Positive> for usize {
@@ -134,6 +153,9 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// parser panics where the sum of the parts overflows.
 const LONGEST: (usize, usize) = (60, 11);
 
+/// A time as text, for JSON Schemas: seconds, or numbers with units. The units are those of `humantime`.
+const TIME: &str = "^\\s*([0-9]+(\\.[0-9]+)?|([0-9.]+\\s*[A-Za-zµ]+\\s*)+)$";
+
 /// Reads a time.
 struct TimeVisitor {
     least: Duration,
@@ -154,6 +176,7 @@ impl TimeVisitor {
     }
 
     fn text(&self, written: &str) -> Result<Duration, String> {
+        // A flag and a variable are text, so a number of seconds comes as text from them.
         if let Ok(seconds) = written.parse() {
             return self.seconds(seconds);
         }
@@ -210,6 +233,22 @@ macro_rules! times {
 
             fn from_str(written: &str) -> Result<Self, String> {
                 TimeVisitor { least: $least }.text(written).map(Self)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "description": format!("{}, or a number of seconds.", TimeVisitor { least: $least }),
+                    "type": ["number", "string"],
+                    "minimum": $least.as_secs_f64(),
+                    "maximum": YEAR.as_secs(),
+                    "pattern": TIME,
+                })
             }
         }
 

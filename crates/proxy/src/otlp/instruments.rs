@@ -10,6 +10,22 @@ use crate::recorded::Labels;
 pub(in super::super) struct Histogram(metrics::Histogram<f64>);
 
 impl Histogram {
+    /// Creates the instrument. `None`: no metrics are pushed.
+    pub(in super::super) fn new(
+        otlp: &Otlp,
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+        boundaries: &[f64],
+    ) -> Option<Self> {
+        let histogram = otlp
+            .meter()?
+            .f64_histogram(name)
+            .with_description(help)
+            .with_boundaries(boundaries.to_vec());
+        Some(Self(histogram.with_unit(unit).build()))
+    }
+
     pub(in super::super) fn record(&self, labels: &impl Labels, value: f64) {
         self.0.record(value, &attributes(labels));
     }
@@ -20,6 +36,17 @@ impl Histogram {
 pub(in super::super) struct Counter(metrics::Counter<u64>);
 
 impl Counter {
+    /// Creates the instrument. `None`: no metrics are pushed.
+    pub(in super::super) fn new(
+        otlp: &Otlp,
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+    ) -> Option<Self> {
+        let counter = otlp.meter()?.u64_counter(name).with_description(help);
+        Some(Self(counter.with_unit(unit).build()))
+    }
+
     pub(in super::super) fn add(&self, labels: &impl Labels, count: u64) {
         self.0.add(count, &attributes(labels));
     }
@@ -30,60 +57,22 @@ impl Counter {
 pub(in super::super) struct UpDownCounter(metrics::UpDownCounter<i64>);
 
 impl UpDownCounter {
+    /// Creates the instrument. `None`: no metrics are pushed.
+    pub(in super::super) fn new(
+        otlp: &Otlp,
+        name: &'static str,
+        unit: &'static str,
+        help: &'static str,
+    ) -> Option<Self> {
+        let counter = otlp
+            .meter()?
+            .i64_up_down_counter(name)
+            .with_description(help);
+        Some(Self(counter.with_unit(unit).build()))
+    }
+
     pub(in super::super) fn add(&self, count: i64) {
         self.0.add(count, &[]);
-    }
-}
-
-/// Instruments. `None`: no metrics are pushed.
-impl Otlp {
-    pub(in super::super) fn histogram(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-        boundaries: &[f64],
-    ) -> Option<Histogram> {
-        let histogram = self
-            .meter()?
-            .f64_histogram(name)
-            .with_description(help)
-            .with_boundaries(boundaries.to_vec());
-        Some(Histogram(histogram.with_unit(unit).build()))
-    }
-
-    pub(in super::super) fn counter(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-    ) -> Option<Counter> {
-        Some(Counter(
-            self.meter()?
-                .u64_counter(name)
-                .with_description(help)
-                .with_unit(unit)
-                .build(),
-        ))
-    }
-
-    pub(in super::super) fn up_down_counter(
-        &self,
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-    ) -> Option<UpDownCounter> {
-        Some(UpDownCounter(
-            self.meter()?
-                .i64_up_down_counter(name)
-                .with_description(help)
-                .with_unit(unit)
-                .build(),
-        ))
-    }
-
-    fn meter(&self) -> Option<&metrics::Meter> {
-        self.0.metrics.as_ref().map(|metrics| &metrics.meter)
     }
 }
 

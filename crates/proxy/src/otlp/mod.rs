@@ -86,6 +86,16 @@ impl Otlp {
         Ok((!is_off).then(|| Self(Arc::new(Signals { traces, metrics }))))
     }
 
+    /// Returns the tracer, if spans are pushed.
+    fn tracer(&self) -> Option<&SdkTracer> {
+        self.0.traces.as_ref().map(|traces| &traces.tracer)
+    }
+
+    /// Returns the meter, if metrics are pushed.
+    fn meter(&self) -> Option<&Meter> {
+        self.0.metrics.as_ref().map(|metrics| &metrics.meter)
+    }
+
     /// Sends the queued spans and metrics, for a limited time, and nothing afterwards.
     pub async fn finish(self) {
         let Self(signals) = self;

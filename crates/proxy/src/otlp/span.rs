@@ -21,18 +21,16 @@ pub(in super::super) struct Parent {
     tracer: SdkTracer,
 }
 
-impl Otlp {
+impl Parent {
     /// Returns the context of a request. `None`: no spans are pushed.
-    pub(in super::super) fn parent(&self, headers: &HeaderMap) -> Option<Parent> {
-        let tracer = self.0.traces.as_ref()?.tracer.clone();
+    pub(in super::super) fn of(otlp: &Otlp, headers: &HeaderMap) -> Option<Self> {
+        let tracer = otlp.tracer()?.clone();
         let extractor = HeaderExtractor(headers);
         let context =
             TraceContextPropagator::new().extract_with_context(&Context::new(), &extractor);
-        Some(Parent { context, tracer })
+        Some(Self { context, tracer })
     }
-}
 
-impl Parent {
     /// Begins the span of an answer.
     pub(in super::super) fn begin_answer(
         &self,

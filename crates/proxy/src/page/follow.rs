@@ -118,6 +118,7 @@ pub(super) const BATCH: usize = 64 << 10;
 /// The interval between a reader's polls, too short for people to notice.
 const TICK: Duration = Duration::from_millis(100);
 /// The silence after which a comment keeps the stream alive, and detects readers that have left.
+// The interval that the standard of event streams recommends.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

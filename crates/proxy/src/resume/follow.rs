@@ -221,6 +221,7 @@ impl Follow {
     /// Takes a batch, and returns its bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
+            // Only takeovers without an event between them count.
             (self.after, self.takeover.made) = (last.at, 0);
             // The events come from another process now, so this process's earlier writer must not
             // wait for this client.
@@ -235,6 +236,7 @@ impl Follow {
             None => FollowState::Reading(self.read()),
         };
         if batch.entries.is_empty() && batch.end.is_none() && self.format.has_comments {
+            // Also finds out whether the client is still there.
             return Bytes::from_static(KEEP_ALIVE);
         }
         let mut bytes = BytesMut::with_capacity(
@@ -284,6 +286,8 @@ impl Stream for Follow {
                             None => this.state = FollowState::Start,
                         }
                     }
+                    // The error is of a store that the writer has given up: its events come from
+                    // here now.
                     Err(_) if this.has_moved() => this.state = FollowState::Start,
                     Err(StoreError::Failed(_))
                         if this.reader.is_some() && this.failures < MOST_FAILURES =>
@@ -316,6 +320,7 @@ impl Stream for Follow {
                 FollowState::Ended(end) => {
                     let is_whole = *end == Some(End::Whole);
                     this.state = FollowState::Over;
+                    // A broken answer must not look like a whole one, so its body fails.
                     return Poll::Ready((!is_whole).then(|| Err("the answer broke off".into())));
                 }
                 FollowState::Over => return Poll::Ready(None),
@@ -349,6 +354,7 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
 
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// The most bytes of an id's line and a blank line.
+// `id: `, two numbers of 64 bits with a dash, and two line ends.
 const LONGEST_ID: usize = 48;
 /// The most consecutive failures of the store while this process writes the answer: the writer
 /// notices a failed store within a few seconds.
@@ -358,6 +364,7 @@ const MOST_TAKEOVERS: u32 = 3;
 /// The longest wait before a reader asks a failed store again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The wait for events if no comments are written.
+// The default of `keep_alive_interval`.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

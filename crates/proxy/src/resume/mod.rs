@@ -147,6 +147,7 @@ impl KeptAnswers {
         body: &Bytes,
     ) -> Option<Retention> {
         let of_route = route.keep.map(Duration::from);
+        // The request wins over its route, the route over `[proxy]`, and the limit over all of them.
         let time = asked
             .or(of_route)
             .unwrap_or(self.keep)
@@ -154,6 +155,7 @@ impl KeptAnswers {
         let credential = head.credential();
         (!time.is_zero()).then(|| Retention {
             request: request_name(&credential, head, body),
+            // Without a store that other processes reach, the text of the request is kept nowhere.
             stored: if self.store.is_shared() {
                 Stored::new(head, (own, &route.name), body).bytes()
             } else {
@@ -282,6 +284,7 @@ impl Retention {
             ..
         } = self;
         let caller = credential.digest(id);
+        // The Responses API alone gives its answers an id by which clients look them up.
         let names = (dialect == Dialect::Responses).then_some(credential);
         let writer = Writer {
             answers: Arc::clone(&answers),

@@ -146,10 +146,12 @@ impl Pump {
     {
         let live = Arc::clone(&self.writer.live);
         let mut renewal = interval(RENEWAL);
+        // After a long wait for the upstream one renewal is enough.
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = loop {
             let next = tokio::select! {
                 next = next(stream) => next,
+                // A live answer is in no store, so it has no lease.
                 _ = renewal.tick(), if !live.is_live() => {
                     self.renew().await?;
                     continue;
@@ -298,6 +300,7 @@ impl Pump {
         while let Some(logged) = self.logged.front() {
             match events.next() {
                 Some(event) if event == logged => drop(self.logged.pop_front()),
+                // A client may have the logged event, and a different one can't follow it.
                 Some(_) => return None,
                 None => break,
             }
@@ -356,6 +359,7 @@ impl Pump {
         struct NamedEvent {
             id: String,
         }
+        // The first event alone has the id: a look at each one would parse each one.
         let credential = self.names.take()?;
         let Created { response } = data(event)?;
         response_name(&credential, &response.id)
@@ -383,4 +387,5 @@ impl Drop for Pump {
 }
 
 /// The interval at which the lease for writing an answer is renewed.
+// A third of the lease, so one renewal may fail.
 const RENEWAL: Duration = Duration::from_secs(1);

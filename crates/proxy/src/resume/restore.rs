@@ -134,6 +134,7 @@ impl TakeoverContext {
         let body = self.repeated_body(id).await?;
         let conversation = match self.conversation(&taken.request, body) {
             Ok(conversation) => conversation,
+            // Without an end, each reader would take the answer over again.
             Err(reason) => {
                 tracing::warn!(reason, "a kept answer cannot be gone on with");
                 return self.answers.store.close(id, at.next(), End::Broken).await;
@@ -211,6 +212,8 @@ impl TakeoverContext {
         let conversation =
             serve::conversation(Arc::clone(&self.proxy), asked, &directives, &exchange);
         let mut conversation = conversation.map_err(|_| UNREADABLE)?;
+        // The request is stored as the client has sent it, before its model was known to refuse
+        // parts.
         conversation.caller.adapt();
         Ok(conversation)
     }
@@ -237,6 +240,7 @@ impl TakeoverContext {
                 HeaderValue::try_from(value).ok()?,
             );
         }
+        // The credential of the reader: the store has none.
         for (name, value) in &self.headers {
             headers.append(name, value.clone());
         }

@@ -94,6 +94,7 @@ impl ReadRequest {
                 self.of_response(id, *starting_after).await?
             }
             ResumeTarget::DeletedResponse { id } => {
+                // The upstream has the response itself, and answers.
                 self.forget_response(id).await;
                 return None;
             }
@@ -251,6 +252,7 @@ impl KeptAnswers {
             match (found.log, &kept) {
                 (Err(_), _) => gone = Some((id, found)),
                 (Ok(_), None) => kept = Some((id, found)),
+                // Nothing decides between two: a wrong one would be another text.
                 (Ok(_), Some(_)) => return Err(self.refuse("refused", SEVERAL)),
             }
         }
@@ -274,6 +276,7 @@ impl KeptAnswers {
             self.reader(id, after),
             takeover.limits(),
         );
+        // Before the head is sent: later, an error could only break the body off.
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
             Err(error) => return Err(self.refused(&error)),
@@ -367,6 +370,7 @@ impl KeptAnswers {
 
     /// Stops an answer of this caller and removes it.
     async fn delete(&self, id: AnswerId, credential: &Credential) -> Result<(), Refusal> {
+        // First the writer: it would write events to an answer that the store no longer has.
         let is_running = self.stop_running(id, credential);
         if !is_running {
             self.find(id, credential)

@@ -9,8 +9,10 @@ use std::fmt;
 
 pub(crate) use pattern::holds_secret;
 pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::schema;
 use crate::config::value::{PositiveTime, Risk, Share, Time};
 use restitch::provider::Dialect;
 use restitch::provider::capability::{GrammarForm, PrefillForm};
@@ -20,7 +22,7 @@ use restitch::session::{GiveUp, Prose};
 /// A route, as a configuration file has it: conditions, and settings for the requests that meet all
 /// of them. An unset condition holds for every request; an unset setting has the value for all
 /// requests.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct RouteConfig {
@@ -34,13 +36,15 @@ pub struct RouteConfig {
     pub model: Option<ModelPattern>,
     /// Condition: the format of the answer that the request asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::response_format")]
     pub response_format: Option<ResponseFormat>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// Whether and how restitch asks for the rest of cut answers.
+    #[schemars(schema_with = "schema::continuation")]
     pub continuation: ContinueBy,
-    /// See [`max_risk`](restitch::ContinuationLimits::max_risk).
+    /// The largest probability of a wrong join that is accepted, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_risk: Option<Risk>,
     /// How much of the JSON in an answer may be changed.
@@ -48,6 +52,7 @@ pub struct RouteConfig {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "written::own_repair"
     )]
+    #[schemars(schema_with = "schema::repair")]
     pub repair: Option<RepairLevel>,
     /// How an answer ends when its rest can't be obtained.
     #[serde(
@@ -55,17 +60,19 @@ pub struct RouteConfig {
         serialize_with = "written::own",
         deserialize_with = "written::own_give_up"
     )]
+    #[schemars(schema_with = "schema::give_up")]
     pub on_give_up: Option<GiveUp>,
     /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::prose")]
     pub prose: Option<Prose>,
-    /// See [`max_continuations`](restitch::ContinuationLimits::max_continuations).
+    /// Calls after the first one, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,
-    /// See [`max_extra_share`](restitch::ContinuationLimits::max_extra_share).
+    /// Tokens of all continuations, as a share of the first call's, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_extra_share: Option<Share>,
-    /// See [`max_total_time`](restitch::ContinuationLimits::max_total_time).
+    /// Time after which no call is made, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_time: Option<Time>,
     /// The time that the head of a response may take.
@@ -83,6 +90,7 @@ pub struct RouteConfig {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "written::fallbacks"
     )]
+    #[schemars(length(max = written::MAX_FALLBACKS))]
     pub fallback: Vec<FallbackConfig>,
     /// Condition: headers, and a pattern for the value of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -90,7 +98,7 @@ pub struct RouteConfig {
 }
 
 /// An upstream that is asked where others fail, as a configuration file has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct FallbackConfig {
@@ -108,6 +116,7 @@ pub struct FallbackConfig {
         skip_serializing_if = "Option::is_none",
         with = "written::wire"
     )]
+    #[schemars(schema_with = "schema::wire")]
     pub wire: Option<Dialect>,
 }
 
@@ -219,7 +228,7 @@ pub enum ContinueBy {
 }
 
 impl ContinueBy {
-    const ALL: [Self; 4] = [Self::Auto, Self::Off, Self::Prefill, Self::Reprompt];
+    pub(crate) const ALL: [Self; 4] = [Self::Auto, Self::Off, Self::Prefill, Self::Reprompt];
 
     /// Returns the name in a configuration.
     pub fn as_str(self) -> &'static str {
@@ -280,7 +289,7 @@ pub enum ResponseFormat {
 }
 
 impl ResponseFormat {
-    const ALL: [Self; 4] = [Self::Text, Self::Json, Self::JsonObject, Self::JsonSchema];
+    pub(crate) const ALL: [Self; 4] = [Self::Text, Self::Json, Self::JsonObject, Self::JsonSchema];
 
     /// Returns the name in a configuration.
     pub fn as_str(self) -> &'static str {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use restitch::internal::capability::{matches, matches_exactly};
@@ -11,7 +12,7 @@ use restitch::internal::capability::{matches, matches_exactly};
 macro_rules! checked {
     ($(#[$docs:meta])* $name:ident, $check:ident) => {
         $(#[$docs])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 

@@ -118,4 +118,4 @@ pub(crate) fn named<T: Copy>(
 }
 
 /// Fallbacks of a route: a client waits for all of them in turn.
-const MAX_FALLBACKS: usize = 8;
+pub(super) const MAX_FALLBACKS: usize = 8;

@@ -93,6 +93,7 @@ impl Memory {
     }
 
     fn begin(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
+        // An expired answer must not take the room of a new one.
         self.expire();
         let mut state = self.state();
         let mut answer = Answer::new(opening, None);
@@ -118,7 +119,7 @@ impl Memory {
         // The first events are dropped at the answer's own limit, which leaves room for the new
         // events.
         let left = most.saturating_sub(new);
-        let (bytes, freed) = answer.growth(entries, left);
+        let (bytes, freed) = answer.events.growth(entries, left);
         let room = Room { answers: 0, bytes };
         let all = self.limits.max_kept_bytes.saturating_add(freed);
         state.make_room(owner, room, &{
@@ -127,11 +128,13 @@ impl Memory {
             limits
         })?;
         state.change(id, |answer| {
+            // First the file: a process that resumes the answer must know what clients have got.
             answer.write(|log| log.append(entries));
-            answer.last = entries.last().map_or(answer.last, |entry| entry.at);
-            answer.shorten(left);
-            answer.push(entries);
-            answer.shorten(most);
+            answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
+            // Before and after: the list never holds more than its limit.
+            answer.events.shorten(left);
+            answer.events.push(entries);
+            answer.events.shorten(most);
             answer.changed.send_replace(());
         })
     }
@@ -145,14 +148,17 @@ impl Memory {
         let mut state = self.state();
         let answer = state.answer(id)?;
         answer.touch();
-        match answer.dropped {
+        match answer.events.dropped {
             Some(dropped) if after < dropped => return Err(StoreError::Dropped(OF_ANSWER)),
-            _ if after > answer.last => return Err(StoreError::Ahead),
+            _ if after > answer.events.last => return Err(StoreError::Ahead),
             _ => {}
         }
-        let start = answer.entries.partition_point(|entry| entry.at <= after);
+        let start = answer
+            .events
+            .entries
+            .partition_point(|entry| entry.at <= after);
         let (mut batch, mut bytes) = (Batch::default(), 0);
-        for entry in answer.entries.range(start..) {
+        for entry in answer.events.entries.range(start..) {
             if bytes > MOST_AT_ONCE {
                 batch.has_more = true;
                 return Ok((batch, answer.changed.subscribe()));
@@ -191,7 +197,7 @@ impl Memory {
         if answer.phase != Phase::Unwritten {
             return Ok(None);
         }
-        if answer.dropped.is_some() {
+        if answer.events.dropped.is_some() {
             drop(state);
             self.end(id, End::Broken)?;
             return Err(StoreError::Dropped(OF_ANSWER));
@@ -200,11 +206,12 @@ impl Memory {
         answer.touch();
         let (epoch, last, request) = (
             answer.next_epoch,
-            answer.last,
+            answer.events.last,
             answer.opening.request.clone(),
         );
         answer.next_epoch = epoch.saturating_add(1);
         let events = answer
+            .events
             .entries
             .iter()
             .map(|entry| entry.bytes.clone())
@@ -313,7 +320,7 @@ impl Store for Memory {
             caller: answer.opening.caller,
             keep: answer.opening.keep,
             log: Ok(Log {
-                last: answer.last,
+                last: answer.events.last,
                 end: answer.end(),
                 is_written: answer.phase != Phase::Unwritten,
             }),
@@ -355,8 +362,9 @@ impl Store for Memory {
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
         let mut state = self.state();
         let has = |answer: &mut Answer| {
-            answer.dropped == Some(at)
+            answer.events.dropped == Some(at)
                 || answer
+                    .events
                     .entries
                     .binary_search_by_key(&at, |entry| entry.at)
                     .is_ok()
@@ -373,7 +381,7 @@ impl Store for Memory {
 impl State {
     /// Adds an answer of an earlier process, if there is room for it.
     fn restore(&mut self, id: AnswerId, mut answer: Answer, limits: &KeepLimits) {
-        answer.shorten(limits.max_kept_answer_bytes);
+        answer.events.shorten(limits.max_kept_answer_bytes);
         if self
             .make_room(answer.opening.owner, answer.room(), limits)
             .is_err()
@@ -495,10 +503,10 @@ impl State {
     /// Drops an answer, and remembers why.
     fn retire(&mut self, id: AnswerId, why: Tombstone) -> Option<GivenUp> {
         let mut answer = self.remove(id)?;
-        let dropped = answer.dropped.unwrap_or(Position::START);
+        let dropped = answer.events.dropped.unwrap_or(Position::START);
         let given_up = GivenUp {
             dropped,
-            entries: std::mem::take(&mut answer.entries).into(),
+            entries: std::mem::take(&mut answer.events.entries).into(),
         };
         answer.end_log(why);
         self.remember(id, answer, why);
@@ -543,7 +551,7 @@ impl State {
             answer.changed.send_replace(());
             return;
         }
-        if answer.last > Position::START {
+        if answer.events.last > Position::START {
             // `get_mut` above has found the answer, so this does not fail.
             let _ = self.change(id, |answer| answer.close(End::Broken));
             return;

@@ -232,6 +232,7 @@ impl Redis {
                 // Another process writes it.
                 None => {
                     sleep(poll.min(next.saturating_duration_since(Instant::now()))).await;
+                    // A silent model may think for minutes: each poll is a call of the server.
                     poll = (2 * poll).min(LONGEST_POLL);
                 }
             }
@@ -311,6 +312,8 @@ impl Redis {
                     last,
                 }))
             }
+            // The lease is taken already: without an end, readers would wait for a writer that is
+            // not there.
             Err(error) => {
                 self.close(id, fence.next(), End::Broken).await?;
                 Err(error)
@@ -479,6 +482,8 @@ impl Store for Redis {
             let value = self.run(HAS, id, &[at.as_bytes()]).await?;
             let (has, dropped): (bool, Option<String>) = redis::from_redis_value(value)?;
             Ok(has
+                // The last dropped event is no longer there, and a client that has it lacks
+                // nothing.
                 || dropped.is_some_and(|dropped| {
                     dropped.split_once(' ').is_some_and(|(last, _)| last == at)
                 }))
@@ -517,6 +522,7 @@ impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
         // The server's error for an entry that is not after all others. It has no code of its own.
         match error.to_string() {
+            // `XADD` says it of an id that is not above the last one, in Redis and in Valkey.
             said if said.contains("equal or smaller") => Self::Fenced,
             said => Self::Failed(said),
         }
@@ -583,10 +589,12 @@ const WHOLE: &str = "whole";
 const LEASE: Duration = Duration::from_secs(3);
 /// How long to wait for a connection to the server, and for its response.
 const PATIENCE: Duration = Duration::from_secs(2);
+// With `PATIENCE` a reader waits some seconds, then asks again by itself.
 const RETRIES: usize = 2;
 /// The epoch of the process that begins an answer.
 const FIRST: u64 = 1;
 /// How often the log of another process's answer is read.
+// A reader in another process than the writer is this much behind.
 const POLL: Duration = Duration::from_millis(25);
 /// The longest interval, reached while no event comes.
 const LONGEST_POLL: Duration = Duration::from_millis(200);
@@ -594,4 +602,5 @@ const LONGEST_POLL: Duration = Duration::from_millis(200);
 /// may have fenced it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The most events of a read; the rest needs a further read.
+// The server does nothing else while it reads them.
 const MOST_AT_ONCE: usize = 256;

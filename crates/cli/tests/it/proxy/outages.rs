@@ -334,6 +334,7 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
         Killed::InTheRest => vec![send(ask.answer(ask.delivered(), Some("length")))],
     });
     upstream.live(socket, first);
+    let keep_alive = limits.transport.keep_alive_interval;
     let proxy = proxy_of(upstream.addr, limits, ask.prose).await;
     let (addr, request) = (proxy.addr(), ask.request());
     let answers = ask_together(addr, &request);
@@ -354,14 +355,14 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
     let (answers, ()) = tokio::join!(answers, outage);
     for answer in answers {
         let context = format!("{killed:?}, down for {down:?}");
-        // One for each second. The answer of an API has at most two of its own.
+        // Two for each five intervals. The answer of an API has at most two of its own.
         let least = if ask.stream && killed == Killed::InTheMiddle {
-            down.as_secs()
+            2 * down.as_millis() / (5 * keep_alive).as_millis()
         } else {
             0
         };
         assert!(
-            ask.keep_alives(&answer) as u64 >= least,
+            ask.keep_alives(&answer) as u128 >= least,
             "{ask:?}, {context}: {answer}"
         );
         if killed == Killed::BeforeHead {
@@ -372,13 +373,17 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
     }
 }
 
-/// Runs a few at a time, since each has many connections.
 async fn outlive_all(asks: Vec<Ask>, killed: Killed, down: Duration, limits: &Limits) {
+    few_at_a_time(&asks, |ask| outlive(ask, killed, down, limits.clone())).await;
+}
+
+/// Runs a few at a time: their waits overlap, and each has many connections.
+async fn few_at_a_time<F>(asks: &[Ask], run: impl Fn(Ask) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     for few in asks.chunks(7) {
-        let runs: JoinSet<()> = few
-            .iter()
-            .map(|ask| outlive(*ask, killed, down, limits.clone()))
-            .collect();
+        let runs: JoinSet<()> = few.iter().map(|ask| run(*ask)).collect();
         runs.join_all().await;
     }
 }
@@ -405,11 +410,11 @@ async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
 #[tokio::test]
 async fn answers_outlive_an_outage_within_patience() {
     let limits = Limits::default()
-        .with_patience(Duration::from_secs(6))
-        .with_max_backoff(Duration::from_secs(2));
-    let limits = limits.with_keep_alive_interval(Duration::from_millis(400));
+        .with_patience(Duration::from_secs(3))
+        .with_max_backoff(Duration::from_secs(1));
+    let limits = limits.with_keep_alive_interval(Duration::from_millis(200));
     for killed in [Killed::InTheMiddle, Killed::InTheRest] {
-        outlive_all(asks(), killed, Duration::from_secs(4), &limits).await;
+        outlive_all(asks(), killed, Duration::from_secs(2), &limits).await;
     }
 }
 
@@ -422,10 +427,10 @@ async fn first_calls_outlive_a_restart_of_the_upstream() {
 /// The last of the calls is made when the time for them ends.
 #[tokio::test]
 async fn first_calls_use_all_of_their_time() {
-    let limits = Limits::default().with_patience(Duration::from_millis(1200));
-    for ask in asks() {
+    let limits = || Limits::default().with_patience(Duration::from_millis(1200));
+    let run = move |ask: Ask| async move {
         let (mut upstream, socket) = Mortal::new();
-        let proxy = proxy_of(upstream.addr, limits.clone(), false).await;
+        let proxy = proxy_of(upstream.addr, limits(), false).await;
         let back = async {
             sleep(Duration::from_millis(900)).await;
             upstream.live(
@@ -436,7 +441,8 @@ async fn first_calls_use_all_of_their_time() {
         let request = ask.request();
         let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
         assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}: {answer}");
-    }
+    };
+    few_at_a_time(&asks(), run).await;
 }
 
 /// An upstream that is there may have finished the answer and billed it. The client's SDK decides,
@@ -700,13 +706,7 @@ async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
             );
         }
     };
-    for few in asks().chunks(7) {
-        few.iter()
-            .map(|ask| wait(*ask))
-            .collect::<JoinSet<()>>()
-            .join_all()
-            .await;
-    }
+    few_at_a_time(&asks(), wait).await;
 }
 
 const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
@@ -723,7 +723,7 @@ async fn with_fallback(base: &Raw, other: &Raw) -> Server {
 
 #[tokio::test]
 async fn silence_moves_each_api_to_the_fallback() {
-    for ask in [asks(), prose()].concat() {
+    let run = |ask: Ask| async move {
         for silence in [Piece::Hold, Piece::Wait(Duration::from_millis(250))] {
             let begun = send(ask.answer(ask.delivered(), None));
             let base = Raw::new(vec![vec![begun, silence.clone(), Piece::Reset]]).await;
@@ -738,7 +738,8 @@ async fn silence_moves_each_api_to_the_fallback() {
                 "{ask:?}: {answer}"
             );
         }
-    }
+    };
+    few_at_a_time(&[asks(), prose()].concat(), run).await;
 }
 
 #[tokio::test]

@@ -17,15 +17,10 @@ use crate::store::{
 pub(super) struct Answer {
     pub(super) opening: Opening,
     pub(super) names: Vec<Name>,
-    pub(super) entries: VecDeque<Entry>,
-    /// The bytes that the events hold.
-    pub(super) bytes: usize,
+    pub(super) events: KeptEvents,
     /// Set to a limit if another caller needs the room: the answer no longer counts, and is dropped
     /// once its writer learns of it.
     pub(super) revoked: Option<&'static str>,
-    /// The last event that was dropped at the limit on one answer.
-    pub(super) dropped: Option<Position>,
-    pub(super) last: Position,
     pub(super) phase: Phase,
     /// The epoch of the next process, if this one does not finish the answer.
     pub(super) next_epoch: u64,
@@ -55,11 +50,8 @@ impl Answer {
             readers: Readers::default(),
             opening,
             names: Vec::new(),
-            entries: VecDeque::new(),
-            bytes: 0,
+            events: KeptEvents::default(),
             revoked: None,
-            dropped: None,
-            last: Position::START,
             phase: Phase::Written,
             next_epoch: 2,
             changed: watch::Sender::new(()),
@@ -81,12 +73,83 @@ impl Answer {
 
     pub(super) fn close(&mut self, end: End) {
         self.phase = Phase::Ended(end);
-        self.entries.shrink_to_fit();
+        self.events.entries.shrink_to_fit();
         self.touch();
         self.changed.send_replace(());
     }
 
-    /// Returns the memory that the answer gains, and the memory that it frees, if it is
+    /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone
+    /// from then on.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut LogFile) -> io::Result<()>) {
+        if let Some(Err(error)) = self.log.as_mut().map(write) {
+            tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
+            self.log
+                .take()
+                .into_iter()
+                .for_each(|log| log.close().remove());
+        }
+    }
+
+    /// Leaves nothing in its file but why it is gone.
+    pub(super) fn end_log(&mut self, why: Tombstone) {
+        let Some(mut log) = self.log.take() else {
+            return;
+        };
+        match log.replace(&self.opening, &self.names, why) {
+            Ok(()) => self.log = Some(log),
+            Err(error) => {
+                tracing::warn!(%error, "the file of a kept answer cannot be written");
+                log.close().remove();
+            }
+        }
+    }
+
+    /// Removes its file, and returns its names.
+    pub(super) fn forget(self) -> Vec<Name> {
+        self.log.into_iter().for_each(|log| log.close().remove());
+        self.names
+    }
+
+    /// Returns the memory that the answer holds.
+    pub(super) fn cost(&self) -> usize {
+        OVERHEAD + allocated(self.opening.request.len()) + self.events.memory()
+    }
+
+    /// Returns the room that it counts for.
+    pub(super) fn room(&self) -> Room {
+        if self.revoked.is_some() {
+            Room::default()
+        } else {
+            Room::of_answer(self.cost())
+        }
+    }
+}
+
+/// The events of an answer that are kept: the last ones.
+#[derive(Debug)]
+pub(super) struct KeptEvents {
+    pub(super) entries: VecDeque<Entry>,
+    /// The bytes that the events hold.
+    bytes: usize,
+    /// The last event that was dropped at the limit on one answer.
+    pub(super) dropped: Option<Position>,
+    /// The last event that was added.
+    pub(super) last: Position,
+}
+
+impl Default for KeptEvents {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bytes: 0,
+            dropped: None,
+            last: Position::START,
+        }
+    }
+}
+
+impl KeptEvents {
+    /// Returns the memory that the list gains, and the memory that it frees, if it is
     /// [shortened](Self::shorten) to `most` bytes and these events are added. The list keeps the
     /// slots of dropped events.
     pub(super) fn growth(&self, entries: &[Entry], most: usize) -> (usize, usize) {
@@ -149,51 +212,10 @@ impl Answer {
         }
     }
 
-    /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone
-    /// from then on.
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut LogFile) -> io::Result<()>) {
-        if let Some(Err(error)) = self.log.as_mut().map(write) {
-            tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
-            self.log
-                .take()
-                .into_iter()
-                .for_each(|log| log.close().remove());
-        }
-    }
-
-    /// Leaves nothing in its file but why it is gone.
-    pub(super) fn end_log(&mut self, why: Tombstone) {
-        let Some(mut log) = self.log.take() else {
-            return;
-        };
-        match log.replace(&self.opening, &self.names, why) {
-            Ok(()) => self.log = Some(log),
-            Err(error) => {
-                tracing::warn!(%error, "the file of a kept answer cannot be written");
-                log.close().remove();
-            }
-        }
-    }
-
-    /// Removes its file, and returns its names.
-    pub(super) fn forget(self) -> Vec<Name> {
-        self.log.into_iter().for_each(|log| log.close().remove());
-        self.names
-    }
-
-    /// Returns the memory that the answer holds.
-    pub(super) fn cost(&self) -> usize {
+    /// Returns the memory that the list holds.
+    fn memory(&self) -> usize {
         let spare = self.entries.capacity().saturating_sub(self.entries.len()) * size_of::<Entry>();
-        OVERHEAD + allocated(self.opening.request.len()) + self.bytes + spare
-    }
-
-    /// Returns the room that it counts for.
-    pub(super) fn room(&self) -> Room {
-        if self.revoked.is_some() {
-            Room::default()
-        } else {
-            Room::of_answer(self.cost())
-        }
+        self.bytes + spare
     }
 }
 

@@ -106,9 +106,9 @@ impl Folder {
         while let Some(record) = records.next() {
             match record {
                 Record::Name(name) => answer.names.push(name),
-                Record::Event(entry) if entry.at > answer.last => {
-                    answer.last = entry.at;
-                    answer.push(&[entry]);
+                Record::Event(entry) if entry.at > answer.events.last => {
+                    answer.events.last = entry.at;
+                    answer.events.push(&[entry]);
                 }
                 Record::End(how) => end = Some(how),
                 Record::Epoch(epoch) => answer.next_epoch = epoch,
@@ -140,7 +140,7 @@ impl Folder {
         let lost_events = (lost / SHORTEST_EVENT) as u64;
         answer.next_epoch = answer
             .next_epoch
-            .max(answer.last.epoch.saturating_add(1))
+            .max(answer.events.last.epoch.saturating_add(1))
             .saturating_add(lost_events);
         if lost_events > 0 {
             let epoch = answer.next_epoch;

@@ -1,0 +1,62 @@
+//! The JSON Schema of a configuration file. It is made from the declarations of the tables: their
+//! documentation, types and defaults.
+
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+
+use crate::route_config::{ContinueBy, ResponseFormat};
+use restitch::provider::Dialect;
+use restitch::provider::capability::{GrammarForm, PrefillForm};
+use restitch::repair::RepairLevel;
+use restitch::session::{GiveUp, MarkUse, Prose};
+use restitch::shape::RootKind;
+
+/// Returns the schema of a file with these tables.
+pub(super) fn of<File: JsonSchema>() -> Value {
+    let mut schema = SchemaGenerator::default().into_root_schema_for::<File>();
+    RecursiveTransform(first_paragraph).transform(&mut schema);
+    schema.into()
+}
+
+/// Shortens a description to its first paragraph, as the help of flags is. The rest gives reasons
+/// for readers of the code.
+fn first_paragraph(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        let end = text.find("\n\n").unwrap_or(text.len());
+        text.truncate(end);
+        *text = text.replace('\n', " ");
+    }
+}
+
+/// Takes out the default of `threads`, which is the number of cores: the schema is the same on each
+/// machine.
+pub(super) fn without_threads(schema: &mut Schema) {
+    let threads = schema.pointer_mut("/properties/threads");
+    if let Some(threads) = threads.and_then(Value::as_object_mut) {
+        threads.remove("default");
+    }
+}
+
+/// Declares the schemas of values that are one of several names.
+macro_rules! names {
+    ($($name:ident: $all:expr, $as_str:expr;)+) => { $(
+        pub(crate) fn $name(_: &mut SchemaGenerator) -> Schema {
+            let names: Vec<_> = $all.into_iter().map($as_str).collect();
+            json_schema!({ "enum": names })
+        }
+    )+ };
+}
+
+names! {
+    give_up: GiveUp::ALL, GiveUp::as_str;
+    prose: [Prose::Pass, Prose::Anchor], super::proxy::prose_name;
+    repair: RepairLevel::ALL, RepairLevel::as_str;
+    response_format: ResponseFormat::ALL, ResponseFormat::as_str;
+    continuation: ContinueBy::ALL, ContinueBy::as_str;
+    wire: Dialect::ALL, Dialect::as_str;
+    mark: MarkUse::ALL, MarkUse::as_str;
+    root_kind: RootKind::ALL, RootKind::as_str;
+    prefill: PrefillForm::NAMES, |(name, _)| name;
+    grammar: GrammarForm::NAMES, |(name, _)| name;
+}
