@@ -130,6 +130,10 @@ pub struct ContinuationLimits {
     /// one token for four bytes; a call that breaks off counts at least that. A call that breaks
     /// off without text is not the first one. Default: no such limit.
     pub max_extra_share: Option<f64>,
+    /// Tokens of the request above which a question that brings another tool comes after a prefill
+    /// and words: it misses the provider's cache of prompts. Default 20,000: below, the price of
+    /// reading the prompt again is small beside that of an answer.
+    pub max_uncached_tokens: u64,
     /// Time since the first input. After it no further call is made, and an open continuation ends.
     /// Default: none.
     pub max_total_time: Option<Duration>,
@@ -164,6 +168,7 @@ impl Default for ContinuationLimits {
             max_total_tokens: None,
             max_extra_tokens: 4,
             max_extra_share: None,
+            max_uncached_tokens: 20_000,
             max_total_time: None,
             patience: Duration::from_secs(30),
             max_hint_age: Duration::from_secs(60 * 60),
@@ -451,6 +456,7 @@ setters! {
         with_max_total_tokens max_total_tokens: Option<u64>,
         with_max_extra_tokens max_extra_tokens: u32,
         with_max_extra_share max_extra_share: Option<f64>,
+        with_max_uncached_tokens max_uncached_tokens: u64,
         with_max_total_time max_total_time: Option<Duration>,
         with_patience patience: Duration,
         with_max_hint_age max_hint_age: Duration,

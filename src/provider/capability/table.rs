@@ -15,6 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
         perplexity(),
         openrouter(),
         openai(),
+        fireworks(),
         llama_cpp(),
     ]
     .concat()
@@ -178,6 +179,15 @@ fn openai() -> Vec<Row> {
     let newer = ["gpt-5*", "openai/gpt-5*"];
     rows.extend(newer.map(|pattern| Row::of(pattern).grammar(GrammarForm::CustomTool)));
     rows
+}
+
+/// <https://docs.fireworks.ai/structured-responses/structured-output-grammar-based>.
+fn fireworks() -> Vec<Row> {
+    vec![
+        Row::of("*")
+            .at("*.fireworks.ai")
+            .grammar(GrammarForm::ResponseFormat),
+    ]
 }
 
 /// Read from a server of October 2026: it continues a last assistant message without reasoning, in

@@ -108,6 +108,10 @@ tables! {
             /// call is made. 0: no limit.
             #[arg(long, value_name = "SHARE", hide_short_help = true)]
             max_extra_share: Share,
+            /// Tokens of the request above which a question that brings another tool, and so misses the
+            /// provider's cache of prompts, comes after a prefill and words.
+            #[arg(long, value_name = "N", hide_short_help = true)]
+            max_uncached_tokens: u64,
             /// Time since the first byte of an answer, after which no call is made and an open
             /// continuation ends. 0: no limit.
             #[arg(long, value_name = "TIME", hide_short_help = true)]

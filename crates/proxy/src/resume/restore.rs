@@ -135,7 +135,7 @@ impl TakeoverContext {
         let conversation = match self.conversation(&taken.request, body) {
             Ok(conversation) => conversation,
             Err(reason) => {
-                tracing::warn!(reason, "a kept answer cannot be gone on with");
+                tracing::warn!(reason, "a kept answer can't be resumed");
                 return self.answers.store.close(id, at.next(), End::Broken).await;
             }
         };
