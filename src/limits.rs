@@ -130,8 +130,8 @@ pub struct ContinuationLimits {
     /// one token for four bytes; a call that breaks off counts at least that. A call that breaks
     /// off without text is not the first one. Default: no such limit.
     pub max_extra_share: Option<f64>,
-    /// Tokens of the request above which a question that brings another tool comes after a prefill
-    /// and words: it misses the provider's cache of prompts. Default 20,000: below, the price of
+    /// Tokens of the request above which a question that brings another tool or schema comes after a
+    /// prefill and words: it misses the provider's cache of prompts. Default 20,000: below, the price of
     /// reading the prompt again is small beside that of an answer.
     pub max_uncached_tokens: u64,
     /// Time since the first input. After it no further call is made, and an open continuation ends.

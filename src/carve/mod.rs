@@ -11,6 +11,7 @@
 pub(crate) mod grammar;
 mod head;
 mod rest;
+pub(crate) mod schema;
 
 use std::error::Error;
 use std::fmt;

@@ -6,7 +6,7 @@ use super::prefill::open_root;
 use super::wire::{Base, Changes, PlainPrompt, Rest, Tool};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
-use crate::json::walk::Raw;
+use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 
 /// Returns the functions that a request declares in its member `tools`.
@@ -130,6 +130,25 @@ pub(super) fn set_grammar<'a>(
     }
 }
 
+/// Sets the `format` of the answer in a member with settings, which keeps its other settings.
+pub(super) fn set_format(
+    root: Raw<'_>,
+    key: &'static str,
+    format: String,
+    edits: &mut Edits,
+) -> Option<(&'static str, String)> {
+    match root
+        .member(key)
+        .filter(|settings| settings.kind() == ValueKind::Object)
+    {
+        Some(settings) => {
+            edits.object(settings, &[], &[("format", &format)]);
+            None
+        }
+        None => Some((key, format!(r#"{{"format":{format}}}"#))),
+    }
+}
+
 /// Sets the member that turns reasoning off, unless it is removed or `edited` elsewhere: each byte
 /// is edited once.
 pub(super) fn turn_reasoning_off<'a>(
@@ -177,7 +196,8 @@ pub(super) const SCHEMA_MEMBERS: [&str; 4] = [
     "guided_json",
 ];
 
-/// The name of the custom tool whose input is the rest of an answer.
+/// The name of the custom tool whose input is the rest of an answer, and of the schema of an answer
+/// with the parts that are missing.
 pub(super) const REST_TOOL: &str = "write_rest";
 
 /// The member that asks for a format of the answer in OpenAI's chat API and similar APIs.

@@ -530,13 +530,22 @@ pub struct Changes<'a> {
     pub max_tokens: Option<u64>,
     /// The token of the answer that is continued, raw JSON.
     pub token: Option<&'a str>,
-    /// The grammar that the answer must follow, and how the request has it.
+    /// The grammar or schema that the answer must follow, and how the request has it.
     pub grammar: Option<(GrammarForm, &'a str)>,
     /// Keeps JSON mode unchanged in the request for the rest.
     pub keeps_json_mode: bool,
     /// The delivered text replaces the assistant's text at the end of the request
     /// ([`Base::Prefill`]), with which it begins.
     pub replaces_prefill: bool,
+}
+
+impl<'a> Changes<'a> {
+    /// Returns the JSON Schema that the answer must follow, if it must follow one.
+    pub(super) fn schema(&self) -> Option<&'a str> {
+        self.grammar
+            .filter(|(form, _)| *form == GrammarForm::JsonSchema)
+            .map(|(_, schema)| schema)
+    }
 }
 
 /// The changes that adapt a first request to its model.

@@ -12,6 +12,7 @@ use super::returned_prefill::{NewText, ReturnedPrefill};
 use super::{
     CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, PrefillOptions, StopReason,
 };
+use crate::carve::schema::RestReader;
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairRule};
 use crate::provider::Finish;
@@ -72,6 +73,8 @@ pub(super) enum ForcedAnswer {
     Head(ReturnedPrefill),
     /// It continues at the cut.
     Rest,
+    /// It is an object with the parts that are missing.
+    Members(Box<RestReader>),
     /// It has begun otherwise: the provider does not enforce the grammar.
     Other,
 }
@@ -92,6 +95,10 @@ impl RequestKind {
     fn mode(&self) -> ContinuationMode {
         match self {
             Self::Prefill { .. } | Self::OtherText(_) => ContinuationMode::Prefill,
+            Self::Grammar {
+                answer: ForcedAnswer::Members(_),
+                ..
+            } => ContinuationMode::Schema,
             Self::Grammar { .. } => ContinuationMode::Grammar,
             Self::Again => ContinuationMode::Again,
             Self::Original | Self::Reprompt => ContinuationMode::Reprompt,
@@ -230,14 +237,14 @@ impl DocumentContinuation {
                 believes_early_end,
             } => (returned, believes_early_end),
             RequestKind::Grammar { answer, .. } => {
-                let was_head = matches!(answer, ForcedAnswer::Head(_));
                 let Some(new) = answer.feed(channel.document().text(), text) else {
                     return;
                 };
                 if channel.document().is_complete() {
                     self.after_root = self.after_root.saturating_add(text.len());
                 }
-                if was_head {
+                // Nothing is compared with the delivered text: what comes next belongs at the cut.
+                if self.splice.seam().is_none() {
                     let limits = &channel.settings.limits;
                     self.splice = Splice::at_cut(&channel.text.slot, limits);
                 }
@@ -324,7 +331,10 @@ impl DocumentContinuation {
         // The capability table was wrong about the provider, or the delivered text does not follow
         // the format. Neither the model nor the network has failed, so nothing is counted.
         if matches!(end, CallEnd::FormRejected(_))
-            && matches!(mode, ContinuationMode::Prefill | ContinuationMode::Grammar)
+            && matches!(
+                mode,
+                ContinuationMode::Prefill | ContinuationMode::Grammar | ContinuationMode::Schema
+            )
         {
             leave_rung(channel, mode);
             channel.journal.uncount_call();
@@ -341,7 +351,10 @@ impl DocumentContinuation {
             match (mode, end) {
                 (_, CallEnd::Unavailable { .. }) => {}
                 (ContinuationMode::Again, _) => decisions.counters.attempts.count(None),
-                (ContinuationMode::Grammar, CallEnd::Rejected { .. }) => leave_rung(channel, mode),
+                (
+                    ContinuationMode::Grammar | ContinuationMode::Schema,
+                    CallEnd::Rejected { .. },
+                ) => leave_rung(channel, mode),
                 _ => {}
             }
             let reason = FailureReason::Rejected(reason.to_owned());
@@ -560,6 +573,10 @@ impl ForcedAnswer {
                 new
             }
             Self::Rest => Some(Cow::Borrowed(text)),
+            Self::Members(reader) => {
+                let new = reader.feed(text);
+                (!new.is_empty()).then_some(Cow::Owned(new))
+            }
             Self::Other => None,
         }
     }
@@ -570,8 +587,10 @@ impl ForcedAnswer {
         match self {
             Self::Other => true,
             Self::Head(_) => matches!(end, CallEnd::Finished(_) | CallEnd::Error(_)),
+            Self::Members(reader) if reader.has_failed() => true,
+            Self::Members(_) if matches!(end, CallEnd::Finished(Finish::Stop)) => true,
             // A key that comes twice follows the grammar.
-            Self::Rest => matches!(
+            Self::Rest | Self::Members(_) => matches!(
                 merged,
                 Err(SpliceError::Malformed(_) | SpliceError::EarlyEnd)
             ),
@@ -609,7 +628,9 @@ fn leave_rung(channel: &mut AnswerChannel, mode: ContinuationMode) {
     let strategy = &mut channel.settings.strategy;
     match mode {
         ContinuationMode::Reprompt | ContinuationMode::Again => {}
-        ContinuationMode::Grammar => strategy.grammar = GrammarForm::None,
+        ContinuationMode::Grammar | ContinuationMode::Schema => {
+            strategy.grammar = GrammarForm::None;
+        }
         ContinuationMode::Prefill => {
             strategy.prefill =
                 strategy

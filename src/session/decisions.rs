@@ -302,7 +302,7 @@ impl Decisions {
         if is_early_end && self.counters.attempts.early_ends >= EARLY_ENDS {
             return NextStep::GiveUp(StopReason::EarlyEnd, None);
         }
-        if is_too_long(end) && !self.shortens(channel) {
+        if is_too_long(channel, end) && !self.shortens(channel) {
             return NextStep::GiveUp(StopReason::Context, None);
         }
         let is_lost_body = channel.settings.sends_at_end && end.is_lost();
@@ -339,8 +339,7 @@ impl Decisions {
     /// Sends a rendering of the delivered text from now on. Returns whether that makes the next call
     /// shorter than the one that was too long for the model.
     fn shortens(&mut self, channel: &AnswerChannel) -> bool {
-        let budget = channel.settings.limits.continuation.context_budget_chars;
-        channel.document().text().len() > budget
+        is_longer_than_rendering(channel)
             && !std::mem::replace(&mut self.counters.is_shortened, true)
     }
 
@@ -557,12 +556,20 @@ pub(super) fn broke_off(end: &CallEnd) -> bool {
 }
 
 /// Returns whether a call was longer than its model takes. Some APIs report that inside a stream.
-fn is_too_long(end: &CallEnd) -> bool {
+/// After such a report a fallback gets the next call, so it ends nothing where no rendering helps.
+fn is_too_long(channel: &AnswerChannel, end: &CallEnd) -> bool {
     match end {
         CallEnd::TooLong(_) => true,
-        CallEnd::Error(reason) => too_long::is_too_long(reason),
+        CallEnd::Error(reason) => {
+            is_longer_than_rendering(channel) && too_long::is_too_long(reason)
+        }
         _ => false,
     }
+}
+
+fn is_longer_than_rendering(channel: &AnswerChannel) -> bool {
+    let budget = channel.settings.limits.continuation.context_budget_chars;
+    channel.document().text().len() > budget
 }
 
 /// Returns the finish reason of an answer whose root is closed. If the limit ended the call after

@@ -36,6 +36,10 @@ pub enum Part {
     ToolInstruction,
     /// The instruction to write the whole document once more. Off unless it is switched on.
     AgainInstruction,
+    /// The instruction where a schema forces the rest: to write the parts that are missing.
+    MembersInstruction,
+    /// The parts that are missing, by their names in that schema.
+    Members,
     /// The instruction for prose.
     TextInstruction,
     /// The instruction for prose, after an answer that was not joined.
@@ -50,7 +54,7 @@ pub enum Part {
 
 impl Part {
     /// All parts, in their order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::ToolCall,
         Self::DeliveredSummary,
         Self::ElementBeforeCutoff,
@@ -64,6 +68,8 @@ impl Part {
         Self::JsonRetryInstruction,
         Self::ToolInstruction,
         Self::AgainInstruction,
+        Self::MembersInstruction,
+        Self::Members,
         Self::TextInstruction,
         Self::TextRetryInstruction,
         Self::Progress,
@@ -87,6 +93,8 @@ impl Part {
             Self::JsonRetryInstruction => "json_retry_instruction",
             Self::ToolInstruction => "tool_instruction",
             Self::AgainInstruction => "again_instruction",
+            Self::MembersInstruction => "members_instruction",
+            Self::Members => "missing_members",
             Self::TextInstruction => "text_instruction",
             Self::TextRetryInstruction => "text_retry_instruction",
             Self::Progress => "progress",
@@ -166,6 +174,13 @@ impl Part {
                  everything that reached me unchanged, and then all that is still due, to the end. Please write nothing \
                  else."
             }
+            Self::MembersInstruction => {
+                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+                 stops in the middle of the JSON document. Please send me only what is missing, in the members below, \
+                 and nothing that the message above has. Together they must make the whole document, so leave out \
+                 nothing that is still due."
+            }
+            Self::Members => "<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::TextInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle. Please carry on, so that I can append what you write to what I have. First repeat \
@@ -220,6 +235,8 @@ pub struct Parts<'a> {
     pub shortfall: Option<&'a str>,
     /// See [`Part::Mark`].
     pub mark: Option<&'a str>,
+    /// See [`Part::Members`].
+    pub members: Option<&'a str>,
     /// Which instruction is given.
     pub form: QuestionForm,
 }
@@ -254,12 +271,18 @@ impl<'a> Parts<'a> {
             Part::JsonRetryInstruction => self.instruction(QuestionForm::RerootedAgain),
             Part::ToolInstruction => self.instruction(QuestionForm::ToolInput),
             Part::AgainInstruction => self.instruction(QuestionForm::Again),
+            Part::MembersInstruction => self.instruction(QuestionForm::Members),
+            Part::Members => self.members,
             Part::TextInstruction => self.instruction(QuestionForm::Text),
             Part::TextRetryInstruction => self.instruction(QuestionForm::TextAgain),
             // JSON mode and a grammar allow no line in front of the document, and the answers about
             // prose are not read for one.
             Part::Progress => self.form.allows_remark().then_some(""),
-            Part::Anchor => (self.form != QuestionForm::Again).then_some(self.anchor),
+            // A whole document and missing members have no text to repeat.
+            Part::Anchor => {
+                let is_repeated = !matches!(self.form, QuestionForm::Again | QuestionForm::Members);
+                is_repeated.then_some(self.anchor)
+            }
             Part::Mark => self.mark,
         }
     }

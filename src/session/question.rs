@@ -9,6 +9,7 @@ use super::returned_prefill::ReturnedPrefill;
 use super::{CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
+use crate::carve::schema::{RestReader, rest_schema};
 use crate::context;
 use crate::provider::Finish;
 use crate::provider::capability::GrammarForm;
@@ -61,7 +62,10 @@ impl<'a> Question<'a> {
             .filter(|_| self.channel.settings.allows(Rung::Prefill))
         {
             Some(prefill) => self.prefill(prefill),
-            None => self.again().unwrap_or_else(|| self.reprompt()),
+            None => self
+                .again()
+                .or_else(|| self.members())
+                .unwrap_or_else(|| self.reprompt()),
         }
     }
 
@@ -118,7 +122,7 @@ impl<'a> Question<'a> {
         let syntax = match form {
             _ if settings.strategy.keeps_json_mode => return None,
             _ if !settings.allows(Rung::Grammar) => return None,
-            GrammarForm::None => return None,
+            GrammarForm::None | GrammarForm::JsonSchema => return None,
             GrammarForm::CustomTool => Syntax::Lark,
             GrammarForm::Member
             | GrammarForm::StructuredOutputs
@@ -142,9 +146,9 @@ impl<'a> Question<'a> {
             return None;
         }
         let turn = if is_tool_input {
-            self.reprompt_of(QuestionForm::ToolInput, &carved.head, None)
+            self.reprompt_of(QuestionForm::ToolInput, &carved.head, None, None)
         } else if form == GrammarForm::ResponseFormat {
-            self.reprompt_of(QuestionForm::Anchor, &carved.head, None)
+            self.reprompt_of(QuestionForm::Anchor, &carved.head, None, None)
         } else {
             // A prefill can't name what is missing.
             let prefill = prefill?;
@@ -159,7 +163,7 @@ impl<'a> Question<'a> {
             answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, sent)),
             is_tool_input,
         };
-        let turn = turn.forced(carved.print(syntax));
+        let turn = turn.forced(ContinuationMode::Grammar, carved.print(syntax));
         Some((turn, Expect::Exact.into(), kind))
     }
 
@@ -185,9 +189,35 @@ impl<'a> Question<'a> {
         let turn = Turn {
             keeps_json_mode: true,
             mode: ContinuationMode::Again,
-            ..self.reprompt_of(QuestionForm::Again, "", None)
+            ..self.reprompt_of(QuestionForm::Again, "", None, None)
         };
         Some((turn, Expect::Any.into(), RequestKind::Again))
+    }
+
+    /// Returns the turns that ask for the parts that are missing, under a schema that the provider
+    /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or it
+    /// is another question's turn.
+    fn members(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+        let settings = &self.channel.settings;
+        // Another schema misses the cache of prompts.
+        let is_later = settings.is_costly() && settings.allows(Rung::Words);
+        let is_due = self.attempts.unjoined == u32::from(is_later);
+        let is_taken =
+            settings.strategy.grammar == GrammarForm::JsonSchema && settings.allows(Rung::Schema);
+        if !(is_taken && is_due) {
+            return None;
+        }
+        let rest = rest_schema(self.channel.document(), settings.schema()?)?;
+        let turn = self
+            .reprompt_of(QuestionForm::Members, "", None, Some(&rest.members))
+            .forced(ContinuationMode::Schema, rest.schema.clone());
+        let limits = &settings.limits.parser;
+        let reader = RestReader::new(rest, limits.max_depth, limits.max_pending_bytes);
+        let kind = RequestKind::Grammar {
+            answer: ForcedAnswer::Members(Box::new(reader)),
+            is_tool_input: false,
+        };
+        Some((turn, Expect::Exact.into(), kind))
     }
 
     fn reprompt(self) -> (Turn, SpliceRequest, RequestKind) {
@@ -208,7 +238,7 @@ impl<'a> Question<'a> {
             .clone()
             .and_then(|range| document.text().get(range))
             .unwrap_or_default();
-        let turn = self.reprompt_of(form, repeated, mark.as_deref());
+        let turn = self.reprompt_of(form, repeated, mark.as_deref(), None);
         let has_anchor = strategy.prompt.has_anchor();
         let expect = match settings.expect {
             _ if form.is_rerooted() => Expect::Any,
@@ -228,7 +258,13 @@ impl<'a> Question<'a> {
         (turn, request, RequestKind::Reprompt)
     }
 
-    fn reprompt_of(self, form: QuestionForm, anchor: &str, mark: Option<&str>) -> Turn {
+    fn reprompt_of(
+        self,
+        form: QuestionForm,
+        anchor: &str,
+        mark: Option<&str>,
+        members: Option<&str>,
+    ) -> Turn {
         let text = &self.channel.text;
         let (document, index) = (text.document(), Some(text.slot.child_index()));
         let limits = &self.channel.settings.limits.continuation;
@@ -240,7 +276,11 @@ impl<'a> Question<'a> {
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         // A grammar shows the model where the rest begins, and a whole document needs no place.
-        let shown = (!matches!(form, QuestionForm::ToolInput | QuestionForm::Again)).then_some(());
+        let is_placed = matches!(
+            form,
+            QuestionForm::ToolInput | QuestionForm::Again | QuestionForm::Members
+        );
+        let shown = (!is_placed).then_some(());
         let summary = shown.map(|()| text.sections.summary(document));
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element would not help, since the anchor is its end; nor would a longer path,
@@ -252,7 +292,7 @@ impl<'a> Question<'a> {
             // It asks for text, and no call of a tool.
             tool_call: tool_call
                 .as_deref()
-                .filter(|_| form != QuestionForm::ToolInput),
+                .filter(|_| !matches!(form, QuestionForm::ToolInput | QuestionForm::Members)),
             hierarchy_context: rendering.as_deref(),
             delivered_summary: summary.as_deref().filter(|summary| !summary.is_empty()),
             element_before_cutoff: shown
@@ -267,6 +307,7 @@ impl<'a> Question<'a> {
                 .filter(is_short),
             shortfall: shortfall.as_deref(),
             mark,
+            members,
             form,
             ..Parts::new(document.text(), anchor)
         };
@@ -358,6 +399,8 @@ pub enum QuestionForm {
     ToolInput,
     /// Asks for the whole document once more.
     Again,
+    /// Asks for an object with the parts that are missing.
+    Members,
     /// Asks to repeat the anchor of a text that is not JSON.
     Text,
     /// Asks for the same in other words, with a longer anchor.
@@ -378,6 +421,7 @@ impl QuestionForm {
                 | Self::LongerAnchor
                 | Self::ToolInput
                 | Self::Again
+                | Self::Members
                 | Self::Text
                 | Self::TextAgain
         )
@@ -385,7 +429,9 @@ impl QuestionForm {
 
     /// Whether the answer may begin with a line of its own.
     pub(super) fn allows_remark(self) -> bool {
-        !self.is_rerooted() && !self.is_text() && !matches!(self, Self::ToolInput | Self::Again)
+        !self.is_rerooted()
+            && !self.is_text()
+            && !matches!(self, Self::ToolInput | Self::Again | Self::Members)
     }
 
     /// Whether the prompt asks for the rest of a text that is not JSON.

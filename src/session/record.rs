@@ -98,6 +98,8 @@ pub enum CallKind {
     Grammar,
     /// A call for the whole document once more.
     Again,
+    /// A question for the parts that are missing, under a schema.
+    Schema,
     /// A lost connection, made again to the same answer.
     Reattach,
     /// The original request with the token with which the provider continues its answer.
@@ -197,6 +199,7 @@ impl CallKind {
                 ContinuationMode::Reprompt => Self::Reprompt,
                 ContinuationMode::Grammar => Self::Grammar,
                 ContinuationMode::Again => Self::Again,
+                ContinuationMode::Schema => Self::Schema,
             },
         }
     }
@@ -211,7 +214,7 @@ impl CallKind {
     pub fn is_for_rest(self) -> bool {
         matches!(
             self,
-            Self::Prefill | Self::Reprompt | Self::Grammar | Self::Again
+            Self::Prefill | Self::Reprompt | Self::Grammar | Self::Again | Self::Schema
         )
     }
 
@@ -224,6 +227,7 @@ impl CallKind {
             Self::Reprompt => ContinuationMode::Reprompt.as_str(),
             Self::Grammar => ContinuationMode::Grammar.as_str(),
             Self::Again => ContinuationMode::Again.as_str(),
+            Self::Schema => ContinuationMode::Schema.as_str(),
             Self::Reattach => Rung::Reattach.as_str(),
             Self::Token => Rung::Token.as_str(),
         }

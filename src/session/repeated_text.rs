@@ -22,6 +22,7 @@ pub(super) fn anchor(
     let start = match form {
         QuestionForm::Anchor
         | QuestionForm::Again
+        | QuestionForm::Members
         | QuestionForm::ToolInput
         | QuestionForm::Rerooted
         | QuestionForm::Text => return Some(first),

@@ -95,7 +95,8 @@ pub struct Turn {
     /// ([`PrefillOptions::keeps_format`]).
     pub keeps_json_mode: bool,
     /// The grammar that the answer must follow, with [`ContinuationMode::Grammar`]: the end of the
-    /// delivered text that is not in a prefill, and then the legal rests.
+    /// delivered text that is not in a prefill, and then the legal rests. With
+    /// [`ContinuationMode::Schema`] the JSON Schema of the answer.
     pub grammar: Option<String>,
     /// How the turns ask for the rest.
     pub mode: ContinuationMode,
@@ -114,6 +115,9 @@ pub enum ContinuationMode {
     Grammar,
     /// A re-prompt asks for the whole document once more, under the format that the request has.
     Again,
+    /// The provider makes the model answer with an object of the parts that are missing, under a
+    /// JSON Schema.
+    Schema,
 }
 
 impl ContinuationMode {
@@ -128,6 +132,7 @@ impl ContinuationMode {
             Self::Prefill => Rung::Prefill,
             Self::Grammar => Rung::Grammar,
             Self::Again => Rung::Again,
+            Self::Schema => Rung::Schema,
         }
     }
 }
@@ -273,11 +278,11 @@ impl Turn {
         }
     }
 
-    /// Adds the grammar that the answer must follow.
-    pub(super) fn forced(self, grammar: String) -> Self {
+    /// Adds the grammar or schema that the answer must follow.
+    pub(super) fn forced(self, mode: ContinuationMode, grammar: String) -> Self {
         Self {
             grammar: Some(grammar),
-            mode: ContinuationMode::Grammar,
+            mode,
             ..self
         }
     }
@@ -286,7 +291,7 @@ impl Turn {
     #[doc(hidden)]
     pub fn repeated_bytes(&self) -> usize {
         match self.mode {
-            ContinuationMode::Prefill => 0,
+            ContinuationMode::Prefill | ContinuationMode::Schema => 0,
             ContinuationMode::Again => self.delivered.len(),
             ContinuationMode::Reprompt | ContinuationMode::Grammar => {
                 self.anchor.len() + self.mark.as_ref().map_or(0, String::len)

@@ -38,6 +38,7 @@ mod reference;
 mod relay;
 mod repair;
 mod request;
+mod rest_schema;
 mod rewind;
 mod schema;
 mod seam;

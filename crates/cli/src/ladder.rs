@@ -37,7 +37,7 @@ pub(super) fn ladder(
     let is_first = keeps_format && form.is_some() && allowed.contains(Rung::Prefill);
     let grammar = capability.grammar;
     let has_grammar = wire.takes_grammar(grammar)
-        && grammar != GrammarForm::None
+        && !matches!(grammar, GrammarForm::None | GrammarForm::JsonSchema)
         && (form.is_some()
             || matches!(
                 grammar,
@@ -49,6 +49,9 @@ pub(super) fn ladder(
     }
     if let Some(form) = form {
         add(Rung::Prefill, Some(form));
+    }
+    if grammar == GrammarForm::JsonSchema && wire.takes_grammar(grammar) && has_format {
+        add(Rung::Schema, None);
     }
     add(Rung::Words, None);
     rungs

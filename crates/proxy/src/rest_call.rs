@@ -14,7 +14,7 @@ use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
-use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry, Turn};
+use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry, Turn};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -405,12 +405,19 @@ fn no_effort() -> Switch {
     }
 }
 
-/// Returns the hint of a refusal that names the grammar, or the member that has it.
+/// Returns the hint of a refusal that names the grammar, or the member that has it. One that names
+/// the schema is about this document.
 fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
     let refusal = refusal.to_ascii_lowercase();
+    let is_schema = retry.request().turn.as_ref();
+    let is_schema = is_schema.is_some_and(|turn| turn.mode == ContinuationMode::Schema);
     let is_named = ["grammar", "ebnf", "structured_outputs", "tool", "custom"]
         .iter()
         .any(|name| refusal.contains(name));
+    let is_named = match is_schema {
+        true => !refusal.contains("schema"),
+        false => is_named,
+    };
     (retry.is_forced() && is_named && !is_too_long(&refusal)).then_some(CapabilityHint::NoGrammar)
 }
 

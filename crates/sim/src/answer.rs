@@ -168,6 +168,19 @@ impl Answer {
         answer
     }
 
+    /// Returns the answer to a question for the parts that are missing: an object with them, up to
+    /// the step's number of bytes.
+    pub(super) fn members(step: &Step, mut text: String) -> Self {
+        let length = floor_char_boundary(&text, step.bytes.unwrap_or(text.len()));
+        let is_whole = length == text.len();
+        text.truncate(length);
+        let step = Step {
+            behaviour: Behaviour::Exact,
+            ..*step
+        };
+        Self::ending(&step, text, 0, is_whole)
+    }
+
     /// Takes away the value in which arguments were cut, like a provider that sends only whole
     /// values.
     pub(super) fn keep_whole_members(&mut self, document: &str) {

@@ -9,8 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
+use super::members::schema_of;
 use super::profile::ProviderProfile;
-use super::question::{anchor, mark, own_script};
+use super::question::{anchor, mark, members, own_script};
 use super::script::{Script, Step};
 use super::tool::Tool;
 use super::wire::{self, Wire};
@@ -69,6 +70,8 @@ pub(super) struct ParsedRequest {
     pub(super) restarts: bool,
     /// The request has a grammar, which the answer follows: llama.cpp's, vLLM's or SGLang's.
     pub(super) has_grammar: bool,
+    /// The schema that the answer follows, and the question for the parts that are missing.
+    pub(super) members: Option<(Value, String)>,
     /// The request turns reasoning off.
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
@@ -162,6 +165,7 @@ impl ParsedRequest {
             has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
                 .iter()
                 .any(|member| body.pointer(member).is_some_and(Value::is_string)),
+            members: continuation_members(messages, &body),
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
             include_usage: body
@@ -175,6 +179,13 @@ impl ParsedRequest {
                 .sum(),
         })
     }
+}
+
+/// Returns the schema of the answer and the question for the parts that are missing, if the last
+/// message asks for them.
+fn continuation_members(messages: &[Value], body: &Value) -> Option<(Value, String)> {
+    let question = text(messages.last()?);
+    Some((schema_of(body)?.clone(), members(&question)?.to_owned()))
 }
 
 /// Returns the script in the last message of the user's that has one.
@@ -299,7 +310,10 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
     let user = messages
         .iter()
         .rposition(|message| role(message) == "user")?;
-    let anchor = anchor(&text(&messages[user]))?.to_owned();
+    let question = text(&messages[user]);
+    // A question for the missing parts names no text to repeat.
+    let anchor = anchor(&question).or(members(&question).map(|_| ""))?;
+    let anchor = anchor.to_owned();
     let assistant = messages[..user]
         .iter()
         .rposition(|message| role(message) == "assistant");
@@ -344,7 +358,7 @@ fn tail(text: &str) -> &str {
 }
 
 /// White space of RFC 8259.
-const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+pub(super) const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 const OPENERS: [char; 2] = ['{', '['];
 

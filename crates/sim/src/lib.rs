@@ -125,6 +125,7 @@ mod answer;
 mod call;
 mod continued;
 mod delivery;
+mod members;
 mod profile;
 mod question;
 mod redact;
@@ -140,6 +141,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use call::{Call, CallKind};
+#[doc(hidden)]
+pub use members::missing_members;
 pub use profile::ProviderProfile;
 pub use script::{AnswerEnd, Behaviour, Lead, Script, ScriptError, ScriptErrorKind, Step};
 pub use serve::Server;

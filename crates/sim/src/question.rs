@@ -12,6 +12,11 @@ pub(super) fn mark(text: &str) -> Option<&str> {
     between(text, "<continue_mark", "</continue_mark")
 }
 
+/// Returns the text between a line `<missing_members>` and a line `</missing_members>`.
+pub(super) fn members(text: &str) -> Option<&str> {
+    between(text, "<missing_members", "</missing_members")
+}
+
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let mut begin = 0;
     for line in text.split_inclusive('\n') {

@@ -29,6 +29,7 @@ use super::Sim;
 use super::answer::Answer;
 use super::call::{Call, CallKind, ParsedRequest, RequestError};
 use super::delivery::{Delivery, Ending};
+use super::members::missing_members;
 use super::profile::{NOT_FOUND, ProviderProfile};
 use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
@@ -432,6 +433,11 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     if let Some(continuation) = continuation.filter(|_| is_forced) {
         let tool = custom;
         return Answer::forced(step, &sim.document, continuation, tool);
+    }
+    if let (Some(continuation), Some((schema, question))) = (continuation, &parsed.members) {
+        let position = continuation.position;
+        let members = missing_members(&sim.document, position, question, schema);
+        return Answer::members(step, members.unwrap_or_default());
     }
     let behaviour = match step.behaviour {
         Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,

@@ -94,17 +94,21 @@ pub enum GrammarForm {
     /// As the format of a custom tool that the model must call, as OpenAI's models take it. The
     /// answer is the tool's input.
     CustomTool,
+    /// Not as a grammar: as a JSON Schema, in the member that the API has for the format of an
+    /// answer. The answer is an object with the parts that are missing.
+    JsonSchema,
 }
 
 impl GrammarForm {
     /// All variants, with their names in a configuration.
-    pub const NAMES: [(&'static str, Self); 6] = [
+    pub const NAMES: [(&'static str, Self); 7] = [
         ("none", Self::None),
         ("grammar", Self::Member),
         ("structured-outputs", Self::StructuredOutputs),
         ("ebnf", Self::Ebnf),
         ("response-format", Self::ResponseFormat),
         ("custom-tool", Self::CustomTool),
+        ("json-schema", Self::JsonSchema),
     ];
 
     /// Returns the name in a configuration.

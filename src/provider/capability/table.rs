@@ -16,6 +16,7 @@ pub(super) fn rows() -> Vec<Row> {
         openrouter(),
         openai(),
         fireworks(),
+        xai(),
         llama_cpp(),
     ]
     .concat()
@@ -25,6 +26,8 @@ pub(super) fn rows() -> Vec<Row> {
 /// <https://platform.claude.com/docs/en/about-claude/models/migration-guide> (prefill removal).
 /// White space at its end is refused:
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response>.
+/// A schema of the answer, from 4.5 on:
+/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
 fn anthropic() -> Vec<Row> {
     let old = [
         "*claude-2*",
@@ -37,19 +40,21 @@ fn anthropic() -> Vec<Row> {
         "*claude-*-4-1*",
         "*claude-*-4-2025*",
         "*claude-*-4-online",
-        "*claude-*-4-5*",
     ];
-    old.into_iter()
-        .map(|pattern| Row {
-            rejects_trailing_space: Some(true),
-            ..Row::of(pattern).prefill(PrefillForm::Turn)
-        })
-        .collect()
+    let old = old.map(|pattern| Row::of(pattern).grammar(GrammarForm::None));
+    let newer = Row::of("*claude-*-4-5*").grammar(GrammarForm::JsonSchema);
+    let continuing = old.into_iter().chain([newer]).map(|row| Row {
+        rejects_trailing_space: Some(true),
+        ..row.prefill(PrefillForm::Turn)
+    });
+    let newest = Row::of("*claude*").grammar(GrammarForm::JsonSchema);
+    continuing.chain([newest]).collect()
 }
 
 /// Models up to 3.5 Flash continue a last message of the model; 3.5 Flash-Lite, 3.6 Flash and later
 /// models refuse it: <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Reasoning can be
-/// turned off for 2.5 Flash: <https://ai.google.dev/gemini-api/docs/openai#thinking>.
+/// turned off for 2.5 Flash: <https://ai.google.dev/gemini-api/docs/openai#thinking>. A schema of
+/// the answer, from 2.5 on: <https://ai.google.dev/gemini-api/docs/structured-output>.
 fn google() -> Vec<Row> {
     let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefill(PrefillForm::None)];
     let old = [
@@ -66,6 +71,9 @@ fn google() -> Vec<Row> {
             .at("generativelanguage.googleapis.com")
             .reasoning_off(EFFORT, NO_EFFORT),
     );
+    let older = ["*gemini-1*", "*gemini-2-0*"];
+    rows.extend(older.map(|pattern| Row::of(pattern).grammar(GrammarForm::None)));
+    rows.push(Row::of("*gemini-*").grammar(GrammarForm::JsonSchema));
     rows
 }
 
@@ -83,11 +91,15 @@ fn deepseek() -> Vec<Row> {
 }
 
 /// `prefix`, with which the answer starts:
-/// <https://docs.mistral.ai/capabilities/completion/prefix/>.
+/// <https://docs.mistral.ai/capabilities/completion/prefix/>. A schema of the answer:
+/// <https://docs.mistral.ai/capabilities/structured-output/custom_structured_output/>.
 fn mistral() -> Vec<Row> {
     vec![Row {
         returns_prefill: Some(true),
-        ..Row::of("*").at("*.mistral.ai").prefill(PrefillForm::Flag)
+        ..Row::of("*")
+            .at("*.mistral.ai")
+            .prefill(PrefillForm::Flag)
+            .grammar(GrammarForm::JsonSchema)
     }]
 }
 
@@ -178,6 +190,11 @@ fn openai() -> Vec<Row> {
     // <https://platform.openai.com/docs/guides/function-calling#context-free-grammars>.
     let newer = ["gpt-5*", "openai/gpt-5*"];
     rows.extend(newer.map(|pattern| Row::of(pattern).grammar(GrammarForm::CustomTool)));
+    // A schema of the answer: <https://platform.openai.com/docs/guides/structured-outputs>.
+    let older = ["gpt-4o*", "gpt-4-1*", "o3*", "o4*"];
+    let prefixed = older.map(|pattern| format!("openai/{pattern}"));
+    let older = older.map(str::to_owned).into_iter().chain(prefixed);
+    rows.extend(older.map(|pattern| Row::of(pattern).grammar(GrammarForm::JsonSchema)));
     rows
 }
 
@@ -188,6 +205,11 @@ fn fireworks() -> Vec<Row> {
             .at("*.fireworks.ai")
             .grammar(GrammarForm::ResponseFormat),
     ]
+}
+
+/// A schema of the answer: <https://docs.x.ai/docs/guides/structured-outputs>.
+fn xai() -> Vec<Row> {
+    vec![Row::of("*").at("api.x.ai").grammar(GrammarForm::JsonSchema)]
 }
 
 /// Read from a server of October 2026: it continues a last assistant message without reasoning, in

@@ -253,8 +253,8 @@ fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mu
 }
 
 /// Returns the members that make an answer follow a grammar.
-fn grammar_members(form: GrammarForm, grammar: &str) -> Vec<(&'static str, String)> {
-    let grammar = quoted(grammar);
+fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, String)> {
+    let grammar = quoted(definition);
     match form {
         GrammarForm::None => Vec::new(),
         GrammarForm::Member => vec![("grammar", grammar)],
@@ -280,6 +280,13 @@ fn grammar_members(form: GrammarForm, grammar: &str) -> Vec<(&'static str, Strin
                 ("tool_choice", choice),
                 ("parallel_tool_calls", "false".to_owned()),
             ]
+        }
+        GrammarForm::JsonSchema => {
+            let schema = format!(r#"{{"name":"{REST_TOOL}","strict":true,"schema":{definition}}}"#);
+            vec![(
+                RESPONSE_FORMAT,
+                format!(r#"{{"type":"json_schema","json_schema":{schema}}}"#),
+            )]
         }
     }
 }

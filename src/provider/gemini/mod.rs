@@ -13,6 +13,7 @@ mod request;
 mod writer;
 
 use crate::json::string::quoted;
+use crate::provider::capability::GrammarForm;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -77,6 +78,10 @@ impl Wire for Gemini {
 
     fn join_bodies(&self, first: &str, next: &str) -> Option<String> {
         body::join(first, next)
+    }
+
+    fn takes_grammar(&self, form: GrammarForm) -> bool {
+        form == GrammarForm::JsonSchema
     }
 
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {

@@ -210,8 +210,10 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         );
         // One answer is continued, so one rest is enough.
         config.remove.extend(CANDIDATES);
-        if !changes.keeps_json_mode {
-            config.remove.extend(FORMS.iter().flatten());
+        match changes.schema() {
+            Some(schema) => config.set_schema(schema),
+            None if changes.keeps_json_mode => {}
+            None => config.remove.extend(FORMS.iter().flatten()),
         }
         if contents.elements().any(calls_functions) && root.member("tools").is_some() {
             let key = fields::either(root, TOOL_CONFIG).map_or(TOOL_CONFIG[0], |(key, _)| key);
@@ -286,6 +288,22 @@ struct GenerationConfig {
 }
 
 impl GenerationConfig {
+    /// Sets the schema of the answer instead of the client's.
+    fn set_schema(&mut self, schema: &str) {
+        // Names of types in upper case are those of the older member.
+        let form = match schema.starts_with(r#"{"type":"OBJECT""#) {
+            true => OLDER_SCHEMA,
+            false => JSON_SCHEMA,
+        };
+        let others = FORMS
+            .iter()
+            .filter(|keys| **keys != form && **keys != FORMS[0]);
+        self.remove.extend(others.flatten());
+        self.set
+            .push((FORMS[0], r#""application/json""#.to_owned()));
+        self.set.push((form, schema.to_owned()));
+    }
+
     /// Applies the changes. Returns the member that the request needs, if it has no configuration
     /// yet.
     fn apply(self, root: Raw<'_>, edits: &mut Edits) -> Option<(&'static str, String)> {
@@ -347,9 +365,14 @@ const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"
 /// The members that force a format, in both spellings.
 const FORMS: [[&str; 2]; 3] = [
     ["responseMimeType", "response_mime_type"],
-    ["responseSchema", "response_schema"],
-    ["responseJsonSchema", "response_json_schema"],
+    OLDER_SCHEMA,
+    JSON_SCHEMA,
 ];
+
+/// A schema in the words of OpenAPI.
+const OLDER_SCHEMA: [&str; 2] = ["responseSchema", "response_schema"];
+
+const JSON_SCHEMA: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
 
 /// Turns reasoning off.
 const NO_THINKING: &str = r#"{"thinkingBudget":0}"#;

@@ -13,6 +13,7 @@ mod writer;
 use reader::MessagesReader;
 use writer::MessagesWriter;
 
+use super::capability::GrammarForm;
 use super::fields::{self, members_of, object};
 use super::translate::{self, PlainMessage};
 use super::wire::{
@@ -64,6 +65,10 @@ impl Wire for Messages {
         ending: &Ending<'_>,
     ) -> Option<String> {
         body::write_body(first_body, texts, ending)
+    }
+
+    fn takes_grammar(&self, form: GrammarForm) -> bool {
+        form == GrammarForm::JsonSchema
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

@@ -5,7 +5,9 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{is_true, members_of, object_with, present, word};
 use crate::provider::prefill;
-use crate::provider::request::{any_schema, message, remove_format, turn_reasoning_off};
+use crate::provider::request::{
+    any_schema, message, remove_format, set_format, turn_reasoning_off,
+};
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
 };
@@ -102,10 +104,19 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (root, messages) = object_with(body, "messages")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
+    let mut format = None;
     if let Some(rest) = rest {
-        if !changes.keeps_json_mode {
-            remove.push(FORM);
-            remove_format(root, CONFIG, &mut edits, &mut remove);
+        match changes.schema() {
+            Some(schema) => {
+                remove.push(FORM);
+                let schema = format!(r#"{{"type":"json_schema","schema":{schema}}}"#);
+                format = set_format(root, CONFIG, schema, &mut edits);
+            }
+            None if changes.keeps_json_mode => {}
+            None => {
+                remove.push(FORM);
+                remove_format(root, CONFIG, &mut edits, &mut remove);
+            }
         }
         let has_tools = root
             .member("tools")
@@ -135,6 +146,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             false => append(messages, delivered, rest, &mut edits),
         }
     }
+    set.extend(format.as_ref().map(|(key, value)| (*key, value.as_str())));
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     // The API requires a limit, so every valid request has the member.
     let cap = changes.max_tokens.map(|cap| cap.to_string());

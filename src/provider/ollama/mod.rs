@@ -11,6 +11,7 @@ mod writer;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
+use crate::provider::capability::GrammarForm;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind,
@@ -93,6 +94,10 @@ impl Wire for Ollama {
         set.extend(ending.report.map(|report| ("restitch", report)));
         edits.object(root, &[], &set);
         Some(edits.apply(first_body))
+    }
+
+    fn takes_grammar(&self, form: GrammarForm) -> bool {
+        form == GrammarForm::JsonSchema
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

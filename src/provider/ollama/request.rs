@@ -84,8 +84,12 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
-        remove.extend(["format", "tools"]);
-        remove.retain(|key| !(changes.keeps_json_mode && *key == "format"));
+        remove.push("tools");
+        match changes.schema() {
+            Some(schema) => set.push(("format", schema)),
+            None if changes.keeps_json_mode => {}
+            None => remove.push("format"),
+        }
         match input {
             OllamaInput::Messages(messages) => {
                 let place = ("assistant", "content");
@@ -108,7 +112,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     }
     turn_reasoning_off(
         changes,
-        &["messages", "prompt", "options"],
+        &["messages", "prompt", "options", "format"],
         &remove,
         &mut set,
     );

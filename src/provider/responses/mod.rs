@@ -69,7 +69,7 @@ impl Wire for Responses {
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {
-        form == GrammarForm::CustomTool
+        matches!(form, GrammarForm::CustomTool | GrammarForm::JsonSchema)
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

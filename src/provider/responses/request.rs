@@ -7,7 +7,7 @@ use crate::provider::capability::{GrammarForm, Switch};
 use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{
-    REST_TOOL, any_schema, message, remove_format, set_grammar, turn_reasoning_off,
+    REST_TOOL, any_schema, message, remove_format, set_format, set_grammar, turn_reasoning_off,
 };
 use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{
@@ -109,9 +109,12 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (root, input) = request(body)?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
+    let mut format = None;
     if let Some(rest) = rest {
-        if !changes.keeps_json_mode {
-            remove_format(root, "text", &mut edits, &mut remove);
+        match changes.schema() {
+            Some(schema) => format = set_format(root, "text", schema_format(schema), &mut edits),
+            None if changes.keeps_json_mode => {}
+            None => remove_format(root, "text", &mut edits, &mut remove),
         }
         // The relay reads the rest as a stream.
         remove.push("background");
@@ -138,6 +141,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         &mut remove,
         &mut set,
     );
+    set.extend(format.as_ref().map(|(key, value)| (*key, value.as_str())));
     let effort;
     if let Some(Switch { key, value }) = changes.reasoning_off {
         // The switch of Chat Completions has another name here.
@@ -187,6 +191,11 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     }
     edits.object(root, adaptation.without.as_slice(), &set);
     Some(edits.apply(body)).filter(|adapted| adapted != body)
+}
+
+/// Returns the format of an answer with the parts that are missing.
+fn schema_format(schema: &str) -> String {
+    format!(r#"{{"type":"json_schema","name":"{REST_TOOL}","strict":true,"schema":{schema}}}"#)
 }
 
 /// Returns the members that make an answer follow a grammar: that of a custom tool's input.

@@ -108,7 +108,7 @@ tables! {
             /// call is made. 0: no limit.
             #[arg(long, value_name = "SHARE", hide_short_help = true)]
             max_extra_share: Share,
-            /// Tokens of the request above which a question that brings another tool, and so misses the
+            /// Tokens of the request above which a question that brings another tool or schema, and so misses the
             /// provider's cache of prompts, comes after a prefill and words.
             #[arg(long, value_name = "N", hide_short_help = true)]
             max_uncached_tokens: u64,

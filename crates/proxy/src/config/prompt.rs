@@ -47,6 +47,8 @@ table! {
     json_retry_instruction: JsonRetryInstruction,
     tool_instruction: ToolInstruction,
     again_instruction: AgainInstruction,
+    members_instruction: MembersInstruction,
+    missing_members: Members,
     text_instruction: TextInstruction,
     text_retry_instruction: TextRetryInstruction,
     progress: Progress,

@@ -131,21 +131,29 @@ async fn asked(proxy: &restitch_proxy::Server, path: &str, body: Value) -> (Stri
     let (body, whole) = body_of(&exchange(proxy.addr(), &request).await);
     assert!(whole, "{body}");
     let (mut text, mut report) = (String::new(), Value::Null);
-    for data in body
+    // Ollama's lines are events, and the other APIs' events are in lines.
+    let events = body
         .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .filter(|data| *data != "[DONE]")
-    {
+        .filter_map(|line| match line.strip_prefix("data: ") {
+            Some(data) => Some(data).filter(|data| *data != "[DONE]"),
+            None => Some(line).filter(|line| line.starts_with('{')),
+        });
+    for data in events {
         let event: Value = serde_json::from_str(data).unwrap();
         let delta = &event["choices"][0]["delta"];
         let pieces = match event["type"].as_str() {
             Some("response.output_text.delta" | "response.function_call_arguments.delta") => {
                 event["delta"].as_str()
             }
+            Some("content_block_delta") => event["delta"]["text"]
+                .as_str()
+                .or(event["delta"]["partial_json"].as_str()),
             Some(_) => None,
             None => delta["content"]
                 .as_str()
-                .or(delta["tool_calls"][0]["function"]["arguments"].as_str()),
+                .or(delta["tool_calls"][0]["function"]["arguments"].as_str())
+                .or(event["message"]["content"].as_str())
+                .or(event["candidates"][0]["content"]["parts"][0]["text"].as_str()),
         };
         text += pieces.unwrap_or_default();
         let told = event
@@ -380,5 +388,104 @@ async fn an_item_after_a_custom_tools_call_is_continued_in_a_body() {
         assert_eq!(body.pointer(pointer), Some(&json!(text)), "{body}");
         assert_eq!(body["output"][0], custom, "{body}");
         assert_eq!(body["restitch"]["status"], "complete", "{body}");
+    }
+}
+
+/// At every fifth byte, in the APIs whose providers enforce a schema, text and arguments come back
+/// whole, with one call for each cut.
+#[tokio::test]
+async fn a_cut_costs_one_call_where_the_server_enforces_a_schema() {
+    let document = r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "rows": [{"id": 1, "tag": "один"}, {"id": 23, "tag": "三"}], "done": true}"#;
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["title", "rows", "done"],
+        "properties": {
+            "title": {"type": "string"},
+            "rows": {"type": "array", "minItems": 2, "items": {
+                "type": "object", "additionalProperties": false, "required": ["id", "tag"],
+                "properties": {"id": {"type": "integer"}, "tag": {"type": "string"}},
+            }},
+            "done": {"type": "boolean"},
+        },
+    });
+    let chat = |prompt: &str| {
+        json!({
+            "model": "m", "stream": true, "messages": [{"role": "user", "content": prompt}],
+            "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+        })
+    };
+    let arguments = |prompt: &str| {
+        let function = json!({"name": "save", "parameters": schema});
+        json!({
+            "model": "m", "stream": true, "messages": [{"role": "user", "content": prompt}],
+            "tools": [{"type": "function", "function": function}], "tool_choice": "required",
+        })
+    };
+    let responses = |prompt: &str| {
+        let format = json!({"type": "json_schema", "name": "a", "schema": schema});
+        json!({"model": "m", "stream": true, "input": prompt, "text": {"format": format, "verbosity": "low"}})
+    };
+    let messages = |prompt: &str| {
+        let format = json!({"type": "json_schema", "schema": schema});
+        json!({
+            "model": "m", "stream": true, "max_tokens": 100, "output_config": {"format": format, "effort": "low"},
+            "messages": [{"role": "user", "content": prompt}],
+        })
+    };
+    let tool_use = |prompt: &str| {
+        json!({
+            "model": "m", "stream": true, "max_tokens": 100, "tool_choice": {"type": "any"},
+            "tools": [{"name": "save", "input_schema": schema, "eager_input_streaming": true}],
+            "messages": [{"role": "user", "content": prompt}],
+        })
+    };
+    let gemini = |prompt: &str| {
+        json!({
+            "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+            "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema},
+        })
+    };
+    let ollama = |prompt: &str| json!({"model": "m", "messages": [{"role": "user", "content": prompt}], "format": schema});
+    use ProviderProfile as P;
+    let shapes: [(&str, P, &str, Ask<'_>); 7] = [
+        ("chat", P::OpenAi, "/v1/chat/completions", &chat),
+        ("arguments", P::OpenAi, "/v1/chat/completions", &arguments),
+        ("responses", P::OpenAi, "/v1/responses", &responses),
+        ("messages", P::Anthropic46, "/v1/messages", &messages),
+        ("tool use", P::Anthropic46, "/v1/messages", &tool_use),
+        (
+            "gemini",
+            P::Gemini36,
+            "/v1beta/models/m:streamGenerateContent?alt=sse",
+            &gemini,
+        ),
+        ("ollama", P::OpenAi, "/api/chat", &ollama),
+    ];
+    for (name, profile, path, body) in shapes {
+        let sim = Sim::new(document, "answer".parse().unwrap()).profile(profile);
+        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let row = Row::of("*").grammar(GrammarForm::JsonSchema);
+        let proxy = TestProxy::new(sim.url()).row(row);
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let cuts = (1..document.len() - 1)
+            .step_by(5)
+            .filter(|at| document.is_char_boundary(*at));
+        let (mut count, mut calls) = (0, 0);
+        for at in cuts {
+            let prompt = format!("[[script: answer@{at}!length | element anchor]]");
+            let (text, report) = asked(&proxy, path, body(&prompt)).await;
+            let value: Value = serde_json::from_str(&text).unwrap_or_default();
+            let expected: Value = serde_json::from_str(document).unwrap();
+            assert_eq!(value, expected, "{name} at {at}: {text}");
+            assert_eq!(report["failures"], 0, "{name} at {at}: {report}");
+            count += 1;
+            calls += report["continuations"].as_u64().unwrap();
+        }
+        assert!(count >= 20, "{name}: {count}");
+        // Text that stops in an escape of a key has no schema; there is none here.
+        assert_eq!(calls, count, "{name}");
+        let asked_by_schema = sim.calls().into_iter().filter(|call| {
+            call.body.contains("missing_members") && call.body.contains("\"rest_of_")
+        });
+        assert!(asked_by_schema.count() * 10 >= count as usize * 9, "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! Routes: which upstream answers a request, and within which limits.
 
 use restitch::Limits;
-use restitch::provider::capability::{PrefillForm, Row};
+use restitch::provider::capability::{GrammarForm, PrefillForm, Row};
 use restitch_proxy::Server;
 use restitch_proxy::config::Config;
 use serde_json::Value;
@@ -606,6 +606,27 @@ async fn a_long_prompt_is_not_sent_with_another_tool_first() {
         let answer = exchange(proxy.addr(), &post(&body)).await;
         let told = format!("\"rungs\":[\"{rung}\"");
         assert!(answer.contains(&told), "{usage} {prompt} {way}: {answer}");
+    }
+}
+
+/// The same for another schema: it comes after an answer to words that was not joined.
+#[tokio::test]
+async fn a_long_prompt_is_not_sent_with_another_schema_first() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"]}"#;
+    let format = format!(
+        r#""response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}},"messages""#
+    );
+    for (most, by_schema) in [(1_000, [true, false]), (40, [false, true])] {
+        let mut answers = vec![stream(&(chunk("{\"a\": [1, 2") + &finish("length")))];
+        answers.resize(6, stream(&(chunk("I can't.") + &finish("stop"))));
+        let base = Raw::new(answers).await;
+        let limits = Limits::default().with_max_uncached_tokens(most);
+        let row = Row::of("*").grammar(GrammarForm::JsonSchema);
+        let proxy = base.unbound(limits).row(row);
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        exchange(proxy.addr(), &post(&ASK.replace("\"messages\"", &format))).await;
+        let asked = [1, 2].map(|n| base.request(n).contains("rest_of_"));
+        assert_eq!(asked, by_schema, "{most}");
     }
 }
 

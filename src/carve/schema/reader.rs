@@ -1,0 +1,377 @@
+//! Reads an answer under a [`RestSchema`](super::RestSchema), and writes the rest of the document
+//! while the answer streams.
+
+use std::collections::VecDeque;
+
+use super::{Content, Piece, RestSchema};
+use crate::document::Document;
+use crate::json::string::{decode, first_unit};
+use crate::json::walk::{Raw, ValueKind};
+use crate::json::{Event, Kind, ParserView, Sink, Span};
+
+/// Writes the rest of a document from the answer to a question for its members.
+#[derive(Clone, Debug)]
+pub(crate) struct RestReader {
+    answer: Document,
+    rest: RestWriter,
+}
+
+/// The rest of the document, as far as the answer has it.
+#[derive(Clone, Debug)]
+struct RestWriter {
+    /// The pieces that are due, in their order.
+    due: VecDeque<Piece>,
+    /// Members that came before they were due: their names and their texts.
+    early: Vec<(String, String)>,
+    state: State,
+    out: String,
+    /// The bytes that `early` may have.
+    most_early: usize,
+}
+
+/// Where the answer stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Between two members, or before the first one.
+    Between,
+    /// After a key of the answer.
+    Key(String),
+    /// Inside the member that is due. `from`: the offset from which on its text is not written.
+    Member {
+        open: OpenMember,
+        from: usize,
+        is_container: bool,
+    },
+    /// Inside a member that is not due.
+    Other { name: String, from: usize },
+    /// The answer does not have the form that was asked for.
+    Failed,
+}
+
+/// The member that is due, while it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenMember {
+    content: Content,
+    has_begun: bool,
+}
+
+impl RestReader {
+    /// Waits for an answer. `most_early`: the bytes of members that may wait since they came before
+    /// they were due.
+    pub(crate) fn new(rest: RestSchema, max_depth: usize, most_early: usize) -> Self {
+        let mut rest = RestWriter {
+            due: rest.pieces.into(),
+            early: Vec::new(),
+            state: State::Between,
+            out: String::new(),
+            most_early,
+        };
+        // Text before the first member is written with it: an answer that has no member adds
+        // nothing to the document.
+        if !matches!(rest.due.front(), Some(Piece::Known(_))) {
+            rest.advance();
+        }
+        Self {
+            answer: Document::new(max_depth),
+            rest,
+        }
+    }
+
+    /// Takes text of the answer. Returns the new text of the document.
+    pub(crate) fn feed(&mut self, text: &str) -> String {
+        let is_legal = self.answer.push_with(text, &mut self.rest).is_ok();
+        match is_legal {
+            true => self.rest.flush(self.answer.text()),
+            false => self.rest.state = State::Failed,
+        }
+        std::mem::take(&mut self.rest.out)
+    }
+
+    /// Returns whether the answer has another form than was asked for.
+    pub(crate) fn has_failed(&self) -> bool {
+        let is_over = self.answer.is_complete() && !self.rest.due.is_empty();
+        is_over || self.rest.state == State::Failed
+    }
+}
+
+impl RestWriter {
+    /// Writes the known text that is due, and the members that came early.
+    fn advance(&mut self) {
+        loop {
+            match self.due.front() {
+                Some(Piece::Known(text)) => {
+                    self.out.push_str(text);
+                    self.due.pop_front();
+                }
+                Some(Piece::Member { name, content }) => {
+                    let Some(at) = self.early.iter().position(|(early, _)| early == name) else {
+                        return;
+                    };
+                    let mut open = OpenMember::new(content.clone());
+                    let (_, text) = self.early.swap_remove(at);
+                    self.due.pop_front();
+                    if open.whole(&text, &mut self.out).is_none() {
+                        self.state = State::Failed;
+                        return;
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Writes the text of an open container up to the end of the answer so far.
+    fn flush(&mut self, text: &str) {
+        if let State::Member {
+            open,
+            from,
+            is_container: true,
+        } = &mut self.state
+            && let Some(new) = text.get(*from..)
+        {
+            open.raw(new, &mut self.out);
+            *from = text.len();
+        }
+    }
+
+    fn begin(&mut self, event: Event, live: &ParserView<'_>) {
+        let State::Key(name) = std::mem::replace(&mut self.state, State::Between) else {
+            return;
+        };
+        let at = event.span().start;
+        let position = self
+            .due
+            .iter()
+            .position(|piece| matches!(piece, Piece::Member { name: due, .. } if *due == name));
+        let is_next = position.is_some_and(|at| {
+            let mut before = self.due.iter().take(at);
+            before.all(|piece| matches!(piece, Piece::Known(_)))
+        });
+        if !is_next {
+            self.state = State::Other { name, from: at };
+            if let Event::Scalar { span, .. } = event {
+                self.end(span, live);
+            }
+            return;
+        }
+        self.advance();
+        let Some(Piece::Member { content, .. }) = self.due.pop_front() else {
+            return;
+        };
+        let open = OpenMember::new(content);
+        let from = match (&open.content, event) {
+            (Content::Value, Event::StringBegin(_)) => {
+                self.out.push('"');
+                at + 1
+            }
+            (Content::Value, _) => at,
+            (Content::Items { kind, .. }, Event::Begin { kind: found, .. }) if *kind == found => {
+                at + 1
+            }
+            (Content::StringRest { .. } | Content::Text { .. }, Event::StringBegin(_)) => at + 1,
+            (Content::Number { .. }, Event::Scalar { .. }) => at,
+            _ => {
+                self.state = State::Failed;
+                return;
+            }
+        };
+        self.state = State::Member {
+            open,
+            from,
+            is_container: matches!(event, Event::Begin { .. }),
+        };
+        if let Event::Scalar { span, .. } = event {
+            self.end(span, live);
+        }
+    }
+
+    fn fragment(&mut self, span: Span, live: &ParserView<'_>) {
+        if let State::Member { open, from, .. } = &mut self.state {
+            let is_written = open.string(span.of(live.text), &mut self.out).is_some();
+            *from = span.end;
+            if !is_written {
+                self.state = State::Failed;
+            }
+        }
+    }
+
+    fn end(&mut self, span: Span, live: &ParserView<'_>) {
+        match std::mem::replace(&mut self.state, State::Between) {
+            State::Member { mut open, from, .. } => {
+                let rest = Span {
+                    start: from,
+                    end: span.end,
+                };
+                if open.end(rest.of(live.text), &mut self.out).is_some() {
+                    self.advance();
+                } else {
+                    self.state = State::Failed;
+                }
+            }
+            State::Other { name, from } => {
+                let is_due = |piece: &Piece| matches!(piece, Piece::Member { name: due, .. } if *due == name);
+                if self.due.iter().any(is_due) {
+                    let early: usize = self.early.iter().map(|(_, text)| text.len()).sum();
+                    let text = live.text.get(from..span.end).unwrap_or_default();
+                    if early + text.len() > self.most_early {
+                        self.state = State::Failed;
+                    } else {
+                        self.early.push((name, text.to_owned()));
+                    }
+                }
+            }
+            State::Failed => self.state = State::Failed,
+            State::Between | State::Key(_) => {}
+        }
+    }
+}
+
+impl Sink for RestWriter {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
+        if self.state == State::Failed {
+            return;
+        }
+        match (live.path().len(), event) {
+            (
+                0,
+                Event::Begin {
+                    kind: Kind::Object, ..
+                }
+                | Event::End { .. },
+            ) => {}
+            (0, _) => self.state = State::Failed,
+            (1, Event::Key(key)) => self.state = State::Key(live.key(key).into_owned()),
+            (1, Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. }) => {
+                self.begin(event, live);
+            }
+            (1, Event::Fragment(span)) => self.fragment(span, live),
+            (1, Event::StringEnd(span)) => self.end(span, live),
+            (1, Event::End { span, .. }) => self.end(span, live),
+            _ => {}
+        }
+    }
+}
+
+impl OpenMember {
+    fn new(content: Content) -> Self {
+        Self {
+            content,
+            has_begun: false,
+        }
+    }
+
+    /// Writes a member that came early.
+    fn whole(&mut self, text: &str, out: &mut String) -> Option<()> {
+        let value = Raw::root(text)?;
+        match (&self.content, value.kind()) {
+            (Content::StringRest { .. } | Content::Text { .. }, ValueKind::String) => {
+                self.string(value.inner()?, out)?;
+                self.end("\"", out)
+            }
+            (
+                Content::Items {
+                    kind: Kind::Object, ..
+                },
+                ValueKind::Object,
+            )
+            | (
+                Content::Items {
+                    kind: Kind::Array, ..
+                },
+                ValueKind::Array,
+            ) => self.end(text.get(1..)?, out),
+            (Content::Value | Content::Number { .. }, _) => self.end(text, out),
+            _ => None,
+        }
+    }
+
+    /// Writes text of a container.
+    fn raw(&mut self, text: &str, out: &mut String) {
+        let text = match &self.content {
+            Content::Items { separator, .. } if !self.has_begun => {
+                let text = text.trim_ascii_start();
+                if text.is_empty() {
+                    return;
+                }
+                out.push_str(separator);
+                text
+            }
+            _ => text,
+        };
+        self.has_begun = true;
+        out.push_str(text);
+    }
+
+    /// Writes text of a string that ends in no escape. `None` if it does not go on where the
+    /// document stops.
+    fn string(&mut self, raw: &str, out: &mut String) -> Option<()> {
+        match &mut self.content {
+            Content::StringRest { open } if !open.is_empty() && !raw.is_empty() => {
+                let (_, length) = first_unit(raw);
+                let (first, rest) = raw.split_at_checked(length)?;
+                out.push_str(&rest_of_escape(open, first)?);
+                open.clear();
+                out.push_str(rest);
+            }
+            Content::StringRest { .. } | Content::Value => out.push_str(raw),
+            Content::Text { separator } => {
+                let text = decode(raw);
+                let text = match self.has_begun {
+                    true => &*text,
+                    false => text.trim_ascii_start(),
+                };
+                if !text.is_empty() && !std::mem::replace(&mut self.has_begun, true) {
+                    out.push_str(separator);
+                }
+                out.push_str(text);
+            }
+            Content::Items { .. } | Content::Number { .. } => return None,
+        }
+        Some(())
+    }
+
+    /// Ends the member; `rest` is its text that was not written, with its closing bracket or quote.
+    fn end(&mut self, rest: &str, out: &mut String) -> Option<()> {
+        match &self.content {
+            Content::StringRest { open } => open.is_empty().then_some(()),
+            Content::Text { .. } => Some(()),
+            Content::Number { begun } => {
+                out.push_str(rest.strip_prefix(begun.as_str())?);
+                Some(())
+            }
+            Content::Value => {
+                out.push_str(rest);
+                Some(())
+            }
+            Content::Items { .. } => {
+                self.raw(rest.get(..rest.len().checked_sub(1)?)?, out);
+                Some(())
+            }
+        }
+    }
+}
+
+/// Returns the rest of an escape that begins with `open` and stands for the same text as `first`,
+/// one character or escape.
+fn rest_of_escape(open: &str, first: &str) -> Option<String> {
+    let decoded = decode(first);
+    let units: String = decoded
+        .encode_utf16()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect();
+    let short = match &*decoded {
+        "\"" => "\\\"",
+        "\\" => "\\\\",
+        "/" => "\\/",
+        "\u{8}" => "\\b",
+        "\u{c}" => "\\f",
+        "\n" => "\\n",
+        "\r" => "\\r",
+        "\t" => "\\t",
+        _ => "",
+    };
+    [short, &units].into_iter().find_map(|escape| {
+        let (same, rest) = escape.split_at_checked(open.len())?;
+        (same.eq_ignore_ascii_case(open)).then(|| rest.to_owned())
+    })
+}

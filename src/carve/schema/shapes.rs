@@ -1,0 +1,353 @@
+//! Reads the shapes of values from a request's schema, and writes schemas of parts of them.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use crate::json::edit::Edits;
+use crate::json::string::{key as read_key, quoted};
+use crate::json::walk::{Raw, ValueKind};
+use crate::json::{Frame, Kind, PathSegment};
+
+/// The schema of one value.
+pub(super) type Shape<'a> = Raw<'a>;
+
+/// A request's schema.
+pub(super) struct Shapes<'a> {
+    root: Raw<'a>,
+    /// Its types have names in upper case, as those of Gemini's `responseSchema` do.
+    is_upper_case: bool,
+    /// A copy refers to the definitions.
+    uses_definitions: Cell<bool>,
+}
+
+/// The members that an object may still have.
+pub(super) struct DueMembers<'a> {
+    /// Those that the schema names, in its order.
+    pub(super) members: Vec<DueMember<'a>>,
+    /// The shape of all others, if they have one.
+    pub(super) others: Option<Shape<'a>>,
+    /// The object has no others.
+    pub(super) is_closed: bool,
+}
+
+/// A member that an object may still have.
+pub(super) struct DueMember<'a> {
+    pub(super) key: Cow<'a, str>,
+    pub(super) shape: Shape<'a>,
+    pub(super) is_required: bool,
+}
+
+impl<'a> Shapes<'a> {
+    /// Reads a schema. `None` if it is no JSON object.
+    pub(super) fn read(schema: &'a str) -> Option<Self> {
+        let root = Raw::valid(schema).filter(|root| root.kind() == ValueKind::Object)?;
+        let is_upper = |name: Cow<'_, str>| name.chars().all(|c| c.is_ascii_uppercase());
+        let name = root.member("type").and_then(|name| name.decode());
+        Some(Self {
+            root,
+            is_upper_case: name.is_some_and(is_upper),
+            uses_definitions: Cell::new(false),
+        })
+    }
+
+    pub(super) fn root(&self) -> Shape<'a> {
+        self.root
+    }
+
+    /// Returns the shape of the child that a container has open, or that is due in it.
+    pub(super) fn child(
+        &self,
+        container: Option<Shape<'a>>,
+        frame: &Frame,
+        text: &str,
+    ) -> Option<Shape<'a>> {
+        let shape = container?;
+        match frame.kind {
+            Kind::Array => self.element(shape, frame.count as u64),
+            Kind::Object => {
+                let key = read_key(frame.key.of(text));
+                let named = shape.member("properties");
+                named
+                    .and_then(|named| named.member(&key))
+                    .or_else(|| self.others(shape))
+            }
+        }
+    }
+
+    /// Returns the shape with the keywords of an open container that has these keys. `None` if it
+    /// has none, or if several fit.
+    pub(super) fn container(
+        &self,
+        shape: Shape<'a>,
+        kind: Kind,
+        keys: &[String],
+    ) -> Option<Shape<'a>> {
+        self.resolved(shape, &|shape| {
+            let named = shape.member("properties");
+            let has = |key: &String| named.is_some_and(|named| named.member(key).is_some());
+            let is_closed = self.is_closed(shape);
+            self.has_type(shape, kind.as_str()) && (!is_closed || keys.iter().all(has))
+        })
+    }
+
+    /// Returns whether a schema allows a type by its name.
+    pub(super) fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
+        let Some(types) = shape.member("type") else {
+            return match name {
+                "object" => shape.member("properties").is_some(),
+                "array" => shape.member("items").is_some(),
+                _ => false,
+            };
+        };
+        let is = |one: Raw<'_>| {
+            one.decode()
+                .is_some_and(|one| one.eq_ignore_ascii_case(name))
+        };
+        is(types) || types.elements().any(is)
+    }
+
+    /// Returns the strings that a value may be, if the schema lists them.
+    pub(super) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
+        let shape = self.resolved(shape, &|shape| {
+            shape.member("enum").is_some() || shape.member("const").is_some()
+        })?;
+        let strings = |list: Raw<'a>| list.elements().filter_map(|one| one.decode()).collect();
+        match shape.member("const") {
+            Some(one) => Some(one.decode().into_iter().collect()),
+            None => shape.member("enum").map(strings),
+        }
+    }
+
+    /// Returns the members that an object may have besides those with these keys.
+    pub(super) fn members(&self, shape: Shape<'a>, present: &[String]) -> DueMembers<'a> {
+        let required: Vec<_> = shape
+            .member("required")
+            .into_iter()
+            .flat_map(|list| list.elements())
+            .filter_map(|key| key.decode())
+            .collect();
+        let named = shape.member("properties");
+        let named = named.into_iter().flat_map(|named| named.members());
+        let due = named.filter_map(|(key, shape)| {
+            let key = key.decode()?;
+            let is_required = required.contains(&key);
+            (!present.iter().any(|known| *known == key)).then_some(DueMember {
+                key,
+                shape,
+                is_required,
+            })
+        });
+        DueMembers {
+            members: due.collect(),
+            others: self.others(shape),
+            is_closed: self.is_closed(shape),
+        }
+    }
+
+    /// Returns the shape of the elements after the first `count`, and the least and the most that
+    /// may follow.
+    pub(super) fn elements(
+        &self,
+        shape: Shape<'a>,
+        count: u64,
+    ) -> (Option<Shape<'a>>, u64, Option<u64>) {
+        let limit = |keys: [&str; 2]| {
+            let value = keys.iter().find_map(|key| shape.member(key))?;
+            // Gemini's schemas have counts as strings.
+            value.as_u64().or_else(|| value.inner()?.parse().ok())
+        };
+        let least = limit(["minItems", "min_items"]).unwrap_or(0);
+        let most = limit(["maxItems", "max_items"]);
+        (
+            self.element(shape, count),
+            least.saturating_sub(count),
+            most.map(|most| most.saturating_sub(count)),
+        )
+    }
+
+    /// Writes the schema of a type, with more members, `,"key":value`.
+    pub(super) fn typed(&self, name: &str, members: &str) -> String {
+        let name = match self.is_upper_case {
+            true => name.to_ascii_uppercase(),
+            false => name.to_owned(),
+        };
+        format!(r#"{{"type":"{name}"{members}}}"#)
+    }
+
+    /// Writes the schema of an object with the members that are due. `None` if one of them has no
+    /// copy.
+    pub(super) fn rest_of_object(&self, due: &DueMembers<'a>) -> Option<String> {
+        let mut properties = Vec::new();
+        let mut required = Vec::new();
+        for member in &due.members {
+            let key = quoted(&member.key);
+            properties.push(format!("{key}:{}", self.copy(member.shape)?));
+            required.extend(member.is_required.then_some(key));
+        }
+        let others = match (due.is_closed, due.others) {
+            (true, _) => "false".to_owned(),
+            (false, Some(others)) => self.copy(others)?,
+            (false, None) => return None,
+        };
+        Some(self.object(&properties, &required, &others))
+    }
+
+    /// Writes the schema of an array of at least `least` and at most `most` of these elements.
+    pub(super) fn rest_of_array(
+        &self,
+        items: Shape<'a>,
+        least: u64,
+        most: Option<u64>,
+    ) -> Option<String> {
+        let items = self.copy(items)?;
+        let mut members = format!(r#","items":{items}"#);
+        if least > 0 {
+            members.push_str(&format!(r#","minItems":{least}"#));
+        }
+        if let Some(most) = most {
+            members.push_str(&format!(r#","maxItems":{most}"#));
+        }
+        Some(self.typed("array", &members))
+    }
+
+    /// Writes the schema of the answer: an object with exactly these members, and the definitions
+    /// that they refer to.
+    pub(super) fn object_of(&self, members: &[(String, String)]) -> String {
+        let properties: Vec<_> = members
+            .iter()
+            .map(|(name, shape)| format!("{}:{shape}", quoted(name)))
+            .collect();
+        let required: Vec<_> = members.iter().map(|(name, _)| quoted(name)).collect();
+        let object = self.object(&properties, &required, "false");
+        let definitions = DEFINITIONS.iter().filter(|_| self.uses_definitions.get());
+        let definitions: String = definitions
+            .filter_map(|key| Some((key, self.copy(self.root.member(key)?)?)))
+            .map(|(key, definitions)| format!(r#","{key}":{definitions}"#))
+            .collect();
+        match object.strip_suffix('}') {
+            Some(open) => format!("{open}{definitions}}}"),
+            None => object,
+        }
+    }
+
+    fn object(&self, properties: &[String], required: &[String], others: &str) -> String {
+        let mut members = format!(r#","properties":{{{}}}"#, properties.join(","));
+        // Gemini refuses an empty list.
+        if !required.is_empty() {
+            members.push_str(&format!(r#","required":[{}]"#, required.join(",")));
+        }
+        // The schemas with names in upper case have no such keyword.
+        if !self.is_upper_case {
+            members.push_str(&format!(r#","additionalProperties":{others}"#));
+        }
+        self.typed("object", &members)
+    }
+
+    /// Copies a schema. Its objects are closed, which providers demand of every object. `None` if
+    /// it refers to more than definitions.
+    pub(super) fn copy(&self, shape: Shape<'a>) -> Option<String> {
+        let text = shape.as_str();
+        if shape.kind() != ValueKind::Object {
+            return None;
+        }
+        let root = Raw::root(text)?;
+        let mut edits = Edits::default();
+        let mut unread = vec![root];
+        while let Some(value) = unread.pop() {
+            if let Some(target) = value.member("$ref").and_then(|target| target.decode()) {
+                let is_definition = |key: &str| target.starts_with(&format!("#/{key}/"));
+                DEFINITIONS.into_iter().find(|key| is_definition(key))?;
+                self.uses_definitions.set(true);
+            }
+            let is_object = value
+                .member("properties")
+                .is_some_and(|named| named.kind() == ValueKind::Object);
+            if is_object && value.member(OTHERS).is_none() && !self.is_upper_case {
+                edits.object(value, &[], &[(OTHERS, "false")]);
+            }
+            unread.extend(value.members().map(|(_, value)| value));
+            unread.extend(value.elements());
+        }
+        Some(edits.apply(text))
+    }
+
+    /// Returns the shape of an element.
+    fn element(&self, shape: Shape<'a>, index: u64) -> Option<Shape<'a>> {
+        let mut first = shape.member("prefixItems").into_iter();
+        let mut first = first.by_ref().flat_map(|first| first.elements());
+        match first.nth(usize::try_from(index).ok()?) {
+            Some(shape) => Some(shape),
+            // The elements after the cut have several shapes.
+            None if shape.member("prefixItems").is_some() => None,
+            None => shape
+                .member("items")
+                .filter(|items| items.kind() == ValueKind::Object),
+        }
+    }
+
+    /// Returns the shape of the members that a schema does not name.
+    fn others(&self, shape: Shape<'a>) -> Option<Shape<'a>> {
+        shape
+            .member(OTHERS)
+            .filter(|others| others.members().next().is_some())
+    }
+
+    /// Returns whether an object has only the members that its schema names. One that names some
+    /// and is silent about others counts as closed: the provider would demand it.
+    fn is_closed(&self, shape: Shape<'a>) -> bool {
+        let is_named = shape.member("properties").is_some();
+        match shape.member(OTHERS) {
+            _ if shape.member("patternProperties").is_some() => false,
+            Some(others) => others.as_bool() == Some(false),
+            None => is_named,
+        }
+    }
+
+    /// Follows references and alternatives to the one schema that `fits`.
+    fn resolved(&self, shape: Shape<'a>, fits: &dyn Fn(Shape<'a>) -> bool) -> Option<Shape<'a>> {
+        let mut found = None;
+        let mut unread = vec![(shape, 0)];
+        while let Some((shape, hops)) = unread.pop() {
+            // A circle of references is legal text.
+            if hops >= MOST_HOPS {
+                return None;
+            }
+            if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
+                unread.push((self.target(&target)?, hops + 1));
+                continue;
+            }
+            let alternatives = ["anyOf", "oneOf", "allOf"].map(|key| shape.member(key));
+            let alternatives: Vec<_> = alternatives
+                .into_iter()
+                .flatten()
+                .flat_map(|list| list.elements())
+                .collect();
+            if !alternatives.is_empty() {
+                unread.extend(alternatives.into_iter().map(|one| (one, hops + 1)));
+            } else if fits(shape) && found.replace(shape).is_some() {
+                return None;
+            }
+        }
+        found
+    }
+
+    /// Returns the schema that a reference names.
+    fn target(&self, reference: &str) -> Option<Shape<'a>> {
+        let steps = reference.strip_prefix('#')?.split('/').skip(1);
+        steps.into_iter().try_fold(self.root, |schema, step| {
+            let key = PathSegment::read_key(step);
+            let index = PathSegment::read_index(step);
+            let element = || schema.elements().nth(index?);
+            schema.member(&key).or_else(element)
+        })
+    }
+}
+
+/// The members of a schema that have its definitions.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+
+const OTHERS: &str = "additionalProperties";
+
+// As in the check of a document against its schema.
+/// The references and alternatives that are followed from one schema.
+const MOST_HOPS: usize = 16;
