@@ -543,7 +543,7 @@ impl<'a> Changes<'a> {
     /// Returns the JSON Schema that the answer must follow, if it must follow one.
     pub(super) fn schema(&self) -> Option<&'a str> {
         self.grammar
-            .filter(|(form, _)| *form == GrammarForm::JsonSchema)
+            .filter(|(form, _)| form.is_schema())
             .map(|(_, schema)| schema)
     }
 }

@@ -147,13 +147,10 @@ impl DocumentContinuation {
     /// end where a grammar allows nothing else, and an answer that does not follow its grammar is
     /// not joined.
     pub(super) fn is_useless(&self) -> bool {
-        let is_other = matches!(
-            self.kind,
-            RequestKind::Grammar {
-                answer: ForcedAnswer::Other,
-                ..
-            }
-        );
+        let is_other = match &self.kind {
+            RequestKind::Grammar { answer, .. } => answer.is_other(),
+            _ => false,
+        };
         is_other || self.after_root > MOST_AFTER_ROOT
     }
 
@@ -560,6 +557,15 @@ impl DocumentContinuation {
 }
 
 impl ForcedAnswer {
+    /// Returns whether the answer has another form than was asked for.
+    fn is_other(&self) -> bool {
+        match self {
+            Self::Other => true,
+            Self::Members(reader) => reader.has_failed(),
+            Self::Head(_) | Self::Rest => false,
+        }
+    }
+
     /// Takes text. Returns the new text, once it has repeated all of the head.
     fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
@@ -587,7 +593,7 @@ impl ForcedAnswer {
         match self {
             Self::Other => true,
             Self::Head(_) => matches!(end, CallEnd::Finished(_) | CallEnd::Error(_)),
-            Self::Members(reader) if reader.has_failed() => true,
+            Self::Members(_) if self.is_other() => true,
             Self::Members(_) if matches!(end, CallEnd::Finished(Finish::Stop)) => true,
             // A key that comes twice follows the grammar.
             Self::Rest | Self::Members(_) => matches!(

@@ -34,7 +34,7 @@ pub enum Part {
     JsonRetryInstruction,
     /// The instruction where a grammar forces the rest: to call a tool with it.
     ToolInstruction,
-    /// The instruction to write the whole document once more. Off unless it is switched on.
+    /// The instruction to write the whole document once more.
     AgainInstruction,
     /// The instruction where a schema forces the rest: to write the parts that are missing.
     MembersInstruction,
@@ -176,9 +176,9 @@ impl Part {
             }
             Self::MembersInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document. Please send me only what is missing, in the members below, \
-                 and nothing that the message above has. Together they must make the whole document, so leave out \
-                 nothing that is still due."
+                 stops in the middle of the JSON document. Please answer with one JSON object that has the members \
+                 below, with only what is missing. The message above, followed by them, must make the whole document, so \
+                 leave out nothing that is still due, and repeat nothing."
             }
             Self::Members => "<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::TextInstruction => {
@@ -354,8 +354,7 @@ pub struct Prompt {
 
 impl Default for Prompt {
     fn default() -> Self {
-        let is_off = |part: &Part| matches!(part, Part::Progress | Part::AgainInstruction);
-        let on = Part::ALL.into_iter().filter(|part| !is_off(part));
+        let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
         // The templates of this module parse without an error.
         let templates = on
             .filter_map(|part| Some((part, part.template().parse().ok()?)))

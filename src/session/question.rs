@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
         let syntax = match form {
             _ if settings.strategy.keeps_json_mode => return None,
             _ if !settings.allows(Rung::Grammar) => return None,
-            GrammarForm::None | GrammarForm::JsonSchema => return None,
+            GrammarForm::None | GrammarForm::JsonSchema(_) => return None,
             GrammarForm::CustomTool => Syntax::Lark,
             GrammarForm::Member
             | GrammarForm::StructuredOutputs
@@ -195,19 +195,26 @@ impl<'a> Question<'a> {
     }
 
     /// Returns the turns that ask for the parts that are missing, under a schema that the provider
-    /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or it
-    /// is another question's turn.
+    /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or two
+    /// answers at this cut were not joined.
     fn members(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
         let settings = &self.channel.settings;
+        let has_words = settings
+            .strategy
+            .prompt
+            .template(Part::MembersInstruction)
+            .is_some();
+        let GrammarForm::JsonSchema(subset) = settings.strategy.grammar else {
+            return None;
+        };
+        // One answer that was not joined may have been to the question for the whole document.
+        let is_due = self.attempts.unjoined <= 1 && settings.allows(Rung::Schema);
         // Another schema misses the cache of prompts.
         let is_later = settings.is_costly() && settings.allows(Rung::Words);
-        let is_due = self.attempts.unjoined == u32::from(is_later);
-        let is_taken =
-            settings.strategy.grammar == GrammarForm::JsonSchema && settings.allows(Rung::Schema);
-        if !(is_taken && is_due) {
+        if !has_words || !is_due || is_later && self.attempts.unjoined == 0 {
             return None;
         }
-        let rest = rest_schema(self.channel.document(), settings.schema()?)?;
+        let rest = rest_schema(self.channel.document(), settings.schema()?, subset)?;
         let turn = self
             .reprompt_of(QuestionForm::Members, "", None, Some(&rest.members))
             .forced(ContinuationMode::Schema, rest.schema.clone());
@@ -276,11 +283,11 @@ impl<'a> Question<'a> {
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         // A grammar shows the model where the rest begins, and a whole document needs no place.
-        let is_placed = matches!(
+        let needs_no_place = matches!(
             form,
             QuestionForm::ToolInput | QuestionForm::Again | QuestionForm::Members
         );
-        let shown = (!is_placed).then_some(());
+        let shown = (!needs_no_place).then_some(());
         let summary = shown.map(|()| text.sections.summary(document));
         let child = context::cut_child(document).filter(|_| form.has_path());
         // A longer element would not help, since the anchor is its end; nor would a longer path,

@@ -50,6 +50,7 @@ fn every_part_can_be_replaced_and_switched_off() {
         (parts.tool_call, parts.cut_path, parts.mark) =
             (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
         parts.shortfall = Some("the root still lacks \"total\"");
+        parts.members = Some("- `number`: the number at `/rows/1`");
         parts.form = match part {
             Part::RetryInstruction => QuestionForm::LongerAnchor,
             Part::ElementInstruction => QuestionForm::WholeElement,
@@ -57,6 +58,7 @@ fn every_part_can_be_replaced_and_switched_off() {
             Part::JsonRetryInstruction => QuestionForm::RerootedAgain,
             Part::ToolInstruction => QuestionForm::ToolInput,
             Part::AgainInstruction => QuestionForm::Again,
+            Part::MembersInstruction => QuestionForm::Members,
             Part::TextInstruction => QuestionForm::Text,
             Part::TextRetryInstruction => QuestionForm::TextAgain,
             _ => QuestionForm::Anchor,

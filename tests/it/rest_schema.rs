@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::provider::Finish;
-use restitch::provider::capability::GrammarForm;
+use restitch::provider::capability::{GrammarForm, SchemaSubset};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Outcome, Output, Request, Session,
     Status,
@@ -25,9 +25,14 @@ struct Asked {
 
 impl Asked {
     fn new(schema: &str, delivered: &str) -> Self {
+        Self::with(SchemaSubset::Full, schema, delivered)
+    }
+
+    fn with(subset: SchemaSubset, schema: &str, delivered: &str) -> Self {
         let mut session = Session::new(Limits::default());
         session.set_schema(schema);
-        session.set_strategy(ContinuationStrategy::default().grammar(GrammarForm::JsonSchema));
+        session
+            .set_strategy(ContinuationStrategy::default().grammar(GrammarForm::JsonSchema(subset)));
         session.handle_input(NOW, Input::Text(delivered));
         let mut asked = Self {
             session,
@@ -76,7 +81,15 @@ impl Asked {
         let turn = self.requests.last().unwrap().turn.as_ref().unwrap();
         let position = position(document, &self.client);
         let answer = missing_members(document, position, &turn.prompt, &self.schema());
-        answer.unwrap_or_else(|| panic!("{}\n{}", self.client, turn.prompt))
+        let answer = answer.unwrap_or_else(|| panic!("{}\n{}", self.client, turn.prompt));
+        let (schema, value) = (self.schema(), serde_json::from_str(&answer).unwrap());
+        // A provider that enforces the schema could not have written it otherwise.
+        assert!(
+            is_valid(&schema, &schema, &value),
+            "{}\n{schema}\n{answer}",
+            self.client
+        );
+        answer
     }
 
     /// Takes an answer in pieces of random sizes.
@@ -90,6 +103,61 @@ impl Asked {
             rest = later;
         }
     }
+}
+
+/// Returns whether a value is valid under a schema with the keywords of these tests.
+fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
+    if let Some(target) = schema["$ref"].as_str() {
+        return is_valid(root, root.pointer(&target[1..]).unwrap(), value);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        return any.iter().any(|schema| is_valid(root, schema, value));
+    }
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let is_of_type = schema["type"].as_str().is_none_or(|name| {
+        let name = name.to_ascii_lowercase();
+        name == kind || name == "number" && kind == "integer"
+    });
+    let is_chosen = schema["enum"]
+        .as_array()
+        .is_none_or(|list| list.contains(value));
+    let has_all = match value {
+        Value::Object(members) => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let mut required = required.filter_map(Value::as_str);
+            let has_required = required.all(|key| members.contains_key(key));
+            let others = &schema["additionalProperties"];
+            has_required
+                && members
+                    .iter()
+                    .all(|(key, value)| match schema["properties"].get(key) {
+                        Some(schema) => is_valid(root, schema, value),
+                        None => *others != Value::Bool(false) && is_valid(root, others, value),
+                    })
+        }
+        Value::Array(elements) => {
+            let count = |key: &str| {
+                let count = &schema[key];
+                count.as_u64().or_else(|| count.as_str()?.parse().ok())
+            };
+            let length = elements.len() as u64;
+            count("minItems").is_none_or(|least| least <= length)
+                && count("maxItems").is_none_or(|most| length <= most)
+                && elements
+                    .iter()
+                    .all(|value| is_valid(root, &schema["items"], value))
+        }
+        _ => true,
+    };
+    is_of_type && is_chosen && has_all
 }
 
 /// Returns how much of a document a client has, whose white space between tokens may differ.
@@ -346,4 +414,163 @@ fn a_cut_answer_is_continued_in_the_same_way() {
             }
         }
     }
+}
+
+/// Circles of references and large unions cost bounded work, and are asked in words.
+#[test]
+fn endless_schemas_are_asked_in_words() {
+    let circle = r##"{"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}"##;
+    let refers_to_root = r##"{"$ref": "#"}"##;
+    for schema in [
+        circle,
+        refers_to_root,
+        "{}",
+        "[]",
+        "true",
+        "",
+        "{\"type\": 7}",
+        "{\"properties\": []}",
+    ] {
+        for delivered in ["{\"a\": [1, ", "[{\"a", "{\"a\": \"x"] {
+            let asked = Asked::new(schema, delivered);
+            assert_eq!(
+                asked.mode(),
+                Some(ContinuationMode::Reprompt),
+                "{schema} {delivered}"
+            );
+        }
+    }
+}
+
+/// A key that follows from the schema is not asked for again.
+#[test]
+fn a_completed_key_is_not_due_again() {
+    let schema = r#"{"type": "object", "additionalProperties": false, "required": ["name", "tags", "age"],
+        "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}, "age": {"type": "integer"}}}"#;
+    let asked = Asked::new(schema, r#"{"name": "x", "ta"#);
+    let found = asked.schema();
+    assert_eq!(found["required"], json!(["value", "rest_of_item"]));
+    assert_eq!(
+        found["properties"]["rest_of_item"]["required"],
+        json!(["age"])
+    );
+}
+
+#[test]
+fn a_key_that_may_be_another_one_is_asked_for() {
+    let other = r#"{"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": {"type": "string"}}"#;
+    let mut asked = Asked::new(other, r#"{"i"#);
+    assert_eq!(
+        asked.schema()["required"],
+        json!(["rest_of_key", "value", "rest_of_item"])
+    );
+    asked.text(r#"{"rest_of_key": "tem7", "value": "\"x\"", "rest_of_item": "\"id\": 3"}"#);
+    asked.end(Finish::Stop);
+    assert_eq!(asked.client, r#"{"item7": "x", "id": 3}"#);
+    let closed = r#"{"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": false}"#;
+    let asked = Asked::new(closed, r#"{"x"#);
+    assert_eq!(asked.mode(), Some(ContinuationMode::Reprompt));
+}
+
+/// Several shapes of one place are not guessed.
+#[test]
+fn shapes_that_are_not_certain_are_text() {
+    let tuple = r#"{"type": "array", "minItems": 3, "prefixItems": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]}"#;
+    let asked = Asked::new(tuple, r#"["a", "#);
+    assert_eq!(
+        asked.schema()["properties"],
+        json!({"rest_of_items": {"type": "string"}})
+    );
+    let open = r#"{"type": "object", "properties": {"mode": {"anyOf": [{"const": "auto"}, {"type": "string"}]}}}"#;
+    let asked = Asked::new(open, r#"{"mode": "au"#);
+    assert_eq!(
+        asked.schema()["properties"]["rest_of_string"],
+        json!({"type": "string"})
+    );
+    let all = r#"{"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}"#;
+    let asked = Asked::new(all, r#"{"a": 1"#);
+    assert_eq!(asked.mode(), Some(ContinuationMode::Reprompt));
+}
+
+/// Text that closes more than its container, or less, is not joined.
+#[test]
+fn json_text_stays_in_its_container() {
+    let schema = r#"{"type": "object", "properties": {"in": {}, "out": {"type": "integer"}}, "required": ["in", "out"], "additionalProperties": false}"#;
+    let answer = |text: &str| {
+        let mut asked = Asked::new(schema, r#"{"in": {"a": [1"#);
+        assert_eq!(
+            asked.schema()["properties"]["rest_of_items"],
+            json!({"type": "string"})
+        );
+        let text = Value::from(text);
+        asked.text(&format!(r#"{{"number": 1, "rest_of_items": {text}, "rest_of_item": "", "rest_of_item_2": {{"out": 2}}}}"#));
+        asked.end(Finish::Stop);
+        let mode = asked.mode();
+        (asked.client, mode)
+    };
+    let (client, mode) = answer("2, [3]");
+    assert_eq!(client, r#"{"in": {"a": [1, 2, [3]]}, "out": 2}"#);
+    assert_eq!(mode, Some(ContinuationMode::Schema));
+    for text in ["2]}", "2], \"b\": [3", "[2", "\"x"] {
+        let (client, mode) = answer(text);
+        assert_ne!(mode, Some(ContinuationMode::Schema), "{text}: {client}");
+        assert!(!client.contains("out"), "{client}");
+    }
+}
+
+/// A model that writes the string or the elements again from their beginning has not answered.
+#[test]
+fn a_repeat_of_delivered_text_is_not_joined() {
+    let schema = r#"{"type": "object", "properties": {"t": {"type": "string"}, "rows": {"type": "array", "items": {"type": "string"}}}, "required": ["t", "rows"], "additionalProperties": false}"#;
+    let string = r#"{"t": "The quick brown"#;
+    let rows = r#"{"t": "x", "rows": ["The first element", "The sec"#;
+    for (delivered, answer) in [
+        (
+            string,
+            r#"{"rest_of_string": "The quick brown fox", "rest_of_item": {"rows": []}}"#,
+        ),
+        (
+            rows,
+            r#"{"rest_of_string": "ond", "rest_of_items": ["The first element", "The second"]}"#,
+        ),
+    ] {
+        for size in [1, 5, 1000] {
+            let mut asked = Asked::new(schema, delivered);
+            for piece in answer.as_bytes().chunks(size) {
+                asked.text(std::str::from_utf8(piece).unwrap());
+            }
+            asked.end(Finish::Stop);
+            assert_ne!(asked.mode(), Some(ContinuationMode::Schema), "{answer}");
+            assert_eq!(
+                asked.client.matches("The quick brown").count(),
+                usize::from(delivered == string)
+            );
+            assert_eq!(
+                asked.client.matches("The first element").count(),
+                usize::from(delivered == rows)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_schema_has_only_what_the_provider_enforces() {
+    let schema = r#"{"type": "object", "additionalProperties": false, "required": ["rows"], "properties": {
+        "rows": {"type": "array", "minItems": 3, "maxItems": 5, "items": {"type": "object", "properties": {
+            "n": {"type": "integer", "minimum": 1}, "properties": {"type": "string"}}, "required": ["n"]}}}}"#;
+    let rows = |subset| {
+        Asked::with(subset, schema, r#"{"rows": [{"n": 1}"#).schema()["properties"]["rest_of_items"]
+            .clone()
+    };
+    let items = |n: Value| json!({"type": "object", "properties": {"n": n, "properties": {"type": "string"}}, "required": ["n"], "additionalProperties": false});
+    assert_eq!(
+        rows(SchemaSubset::Full),
+        json!({"type": "array", "minItems": 2, "maxItems": 4, "items": items(json!({"type": "integer", "minimum": 1}))})
+    );
+    assert_eq!(
+        rows(SchemaSubset::Plain),
+        json!({"type": "array", "minItems": 1, "items": items(json!({"type": "integer"}))})
+    );
+    // An optional member can't be asked for.
+    assert_eq!(rows(SchemaSubset::Strict), json!({"type": "string"}));
 }

@@ -6,7 +6,7 @@ use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, FailureReason, GiveUp, Input, Outcome, Output,
-    Part, PrefillOptions, Prompt, Request, Session, SessionEvent, Status, StopReason,
+    PrefillOptions, Request, Session, SessionEvent, Status, StopReason,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,6 @@ impl Asked {
     fn new(schema: &Value) -> Self {
         let mut session = Session::new(Limits::default());
         session.set_schema(&schema.to_string());
-        session.set_strategy(strategy());
         Self {
             session,
             client: String::new(),
@@ -84,12 +83,6 @@ impl Asked {
         let outcome = self.outcome.as_ref()?;
         Some((outcome.status(), outcome.reason()))
     }
-}
-
-/// The default strategy, with the question for a short document once more.
-fn strategy() -> ContinuationStrategy {
-    let part = Part::AgainInstruction;
-    ContinuationStrategy::with(Prompt::default().with(part, Some(part.template())).unwrap())
 }
 
 const NOW: Duration = Duration::ZERO;
@@ -241,7 +234,7 @@ fn a_prefill_is_followed_by_words() {
     let mut asked = Asked::new(&rows());
     asked
         .session
-        .set_strategy(strategy().prefill(PrefillOptions::default()));
+        .set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
     asked.call(CUT, 9, Finish::Length);
     asked.call("unt\": 12}], \"total\": 23}", 5, Finish::Stop);
     assert_eq!(asked.status(), None);

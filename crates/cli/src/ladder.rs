@@ -37,7 +37,8 @@ pub(super) fn ladder(
     let is_first = keeps_format && form.is_some() && allowed.contains(Rung::Prefill);
     let grammar = capability.grammar;
     let has_grammar = wire.takes_grammar(grammar)
-        && !matches!(grammar, GrammarForm::None | GrammarForm::JsonSchema)
+        && grammar != GrammarForm::None
+        && !grammar.is_schema()
         && (form.is_some()
             || matches!(
                 grammar,
@@ -50,7 +51,11 @@ pub(super) fn ladder(
     if let Some(form) = form {
         add(Rung::Prefill, Some(form));
     }
-    if grammar == GrammarForm::JsonSchema && wire.takes_grammar(grammar) && has_format {
+    // A document that a prefill continues is not written once more.
+    if form.is_none() && has_format {
+        add(Rung::Again, None);
+    }
+    if grammar.is_schema() && wire.takes_grammar(grammar) && has_format {
         add(Rung::Schema, None);
     }
     add(Rung::Words, None);

@@ -405,8 +405,8 @@ fn no_effort() -> Switch {
     }
 }
 
-/// Returns the hint of a refusal that names the grammar, or the member that has it. One that names
-/// the schema is about this document.
+/// Returns the hint of a refusal that names the grammar, or the member that has it. A refusal of a
+/// schema is about this document, unless it says that the member is not taken.
 fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
     let refusal = refusal.to_ascii_lowercase();
     let is_schema = retry.request().turn.as_ref();
@@ -415,11 +415,32 @@ fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
         .iter()
         .any(|name| refusal.contains(name));
     let is_named = match is_schema {
-        true => !refusal.contains("schema"),
+        true => {
+            SCHEMA_MEMBERS.iter().any(|name| refusal.contains(name))
+                && NOT_TAKEN.iter().any(|said| refusal.contains(said))
+        }
         false => is_named,
     };
     (retry.is_forced() && is_named && !is_too_long(&refusal)).then_some(CapabilityHint::NoGrammar)
 }
+
+/// The members that have a schema, in lower case.
+const SCHEMA_MEMBERS: [&str; 5] = [
+    "response_format",
+    "output_config",
+    "text.format",
+    "responsejsonschema",
+    "responseschema",
+];
+
+/// Words of a refusal of a member, whatever its value is.
+const NOT_TAKEN: [&str; 5] = [
+    "not supported with this model",
+    "does not support",
+    "unknown",
+    "unrecognized",
+    "not permitted",
+];
 
 /// Returns whether a refusal is about an addition of the proxy: the prefill, or the switch that
 /// turns reasoning off. The capability table, not the client, supplies that switch and its value.

@@ -66,7 +66,8 @@ pub(super) struct ParsedRequest {
     pub(super) continuation: Option<Continuation>,
     /// The continuation is that of a prefill.
     pub(super) is_prefill: bool,
-    /// The answer to a prefill begins again, since the format does not apply to the prefill.
+    /// The answer begins again: the question asks for that, or the format does not apply to the
+    /// prefill.
     pub(super) restarts: bool,
     /// The request has a grammar, which the answer follows: llama.cpp's, vLLM's or SGLang's.
     pub(super) has_grammar: bool,
@@ -147,8 +148,12 @@ impl ParsedRequest {
             Some((last, before)) if is_prefill => (before, Some(text(last))),
             _ => (messages, None),
         };
-        let continuation = Continuation::asked(messages, prefill, document)?;
-        let mut prompt = messages;
+        let again = Continuation::again(messages, document).filter(|_| !is_prefill);
+        let is_again = again.is_some();
+        let (continuation, mut prompt) = match again {
+            Some((continuation, prompt)) => (Some(continuation), prompt),
+            None => (Continuation::asked(messages, prefill, document)?, messages),
+        };
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
             prompt = &prompt[..begin];
         }
@@ -161,7 +166,7 @@ impl ParsedRequest {
             script: script(prompt)?,
             continuation,
             is_prefill,
-            restarts: is_prefill && profile.restarts_format(&body),
+            restarts: is_again || is_prefill && profile.restarts_format(&body),
             has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
                 .iter()
                 .any(|member| body.pointer(member).is_some_and(Value::is_string)),
@@ -241,6 +246,19 @@ impl Continuation {
             mark,
             ..Self::read(delivered, anchor, document)?
         }))
+    }
+
+    /// Reads a question for the whole document once more: a last message of the user's without an
+    /// anchor, after a message with a part of the document. Returns the messages before it, too.
+    fn again<'m>(messages: &'m [Value], document: &str) -> Option<(Self, &'m [Value])> {
+        let [prompt @ .., said, question] = messages else {
+            return None;
+        };
+        let question = (role(question) == "user").then(|| text(question))?;
+        let has_part = anchor(&question).is_some() || members(&question).is_some();
+        let delivered = (role(said) == "assistant" && !has_part).then(|| text(said))?;
+        let asked = Self::read(delivered, String::new(), document).ok()?;
+        (0 < asked.position && asked.position < document.len()).then_some((asked, prompt))
     }
 
     fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {

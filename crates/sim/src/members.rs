@@ -131,6 +131,10 @@ impl<'a> Model<'a> {
             "rest_of_item" | "rest_of_items" => {
                 let path = line.rsplit('`').nth(1).filter(|path| path.starts_with('/'));
                 let depth = path.map_or(0, |path| path.matches('/').count());
+                // The client has completed the only string that is legal.
+                if self.token.take().is_some() {
+                    self.at += end_of_string(&self.document[self.at..])?;
+                }
                 while self.open.len() > depth + 1 {
                     let (_, end) = self.close()?;
                     self.at = end;

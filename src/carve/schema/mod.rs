@@ -2,10 +2,10 @@
 //! nothing else.
 //!
 //! The answer is an object: one member for the rest of the cut token, then one for each open
-//! container, the innermost first. Commas, closing brackets and the rest of a literal or of a key
-//! that the schema knows follow from the document, so no member has them. The shapes come from the
-//! request's own schema, copied: the provider accepts them already. A part that has no such shape
-//! is a string of JSON text.
+//! container, the innermost first. No member has a comma, a closing bracket, or the rest of a
+//! literal or of a key that the schema names: these follow from the document. The shapes are
+//! copies of parts of the request's own schema, as far as the provider enforces them. A part
+//! without such a shape is a string of JSON text.
 
 mod open_members;
 mod reader;
@@ -13,7 +13,9 @@ mod shapes;
 
 use crate::document::Document;
 use crate::json::string::{decode, quoted};
+use crate::json::walk::Raw;
 use crate::json::{Frame, GrammarState, Kind, PathSegment};
+use crate::provider::capability::SchemaSubset;
 
 use open_members::OpenMembers;
 pub(crate) use reader::RestReader;
@@ -22,6 +24,18 @@ use shapes::{Shape, Shapes};
 /// The most open containers of a document whose rest is asked for by a schema.
 // Chosen: each costs a member with a line in the prompt, and providers limit the properties.
 const MAX_DEPTH: usize = 32;
+
+// Chosen: far above usual schemas, which providers limit to some thousand properties.
+/// The most bytes of a schema of the rest.
+const MAX_SCHEMA: usize = 64 << 10;
+
+/// The most bytes of a cut number, which the prompt shows.
+const MAX_NUMBER: usize = 64;
+
+// Shorter texts occur again by chance: in English some 12 characters are unique in a document.
+/// The fewest characters of delivered text whose repeat at the start of an answer shows that the
+/// model begins again.
+const LEAST_REPEAT: usize = 12;
 
 /// What a model must write after a cut, as the members of an object.
 #[derive(Clone, Debug)]
@@ -45,29 +59,42 @@ enum Piece {
 /// What a member of the answer adds to the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
-    /// The text of a string without its quotes, escaped as it comes. `open`: the escape in which
-    /// the document stops, whose character the member begins with.
-    StringRest { open: String },
+    /// The text of a string without its quotes, escaped as it comes.
+    StringRest {
+        /// The escape in which the document stops, whose character the member begins with.
+        open: String,
+        /// The delivered text of the string, if its repeat would show.
+        delivered: String,
+    },
     /// A number, whole. The document has its first characters.
     Number { begun: String },
     /// A value.
     Value,
-    /// The members or elements of a container without its brackets, after `separator`.
-    Items { kind: Kind, separator: &'static str },
-    /// The text of a string, decoded: JSON. `separator` comes before it, unless it is blank.
-    Text { separator: &'static str },
+    /// The members or elements of a container without its brackets.
+    Items {
+        kind: Kind,
+        separator: &'static str,
+        /// The first delivered element, if its repeat would show.
+        delivered: String,
+    },
+    /// The decoded text of a string: JSON that fits into a container of this kind.
+    Text { kind: Kind, separator: &'static str },
 }
 
 /// Returns the schema of the rest of a cut document, and how its answer is read. Reads the
 /// document once. `None`: no root is open, or the request's schema says nothing about the cut, or
 /// the delivered text does not follow it.
-pub(crate) fn rest_schema(document: &Document, schema: &str) -> Option<RestSchema> {
+pub(crate) fn rest_schema(
+    document: &Document,
+    schema: &str,
+    subset: SchemaSubset,
+) -> Option<RestSchema> {
     let frames = document.machine().frames();
     document.root_start()?;
     if frames.is_empty() || frames.len() > MAX_DEPTH {
         return None;
     }
-    let shapes = Shapes::read(schema)?;
+    let shapes = Shapes::read(schema, subset)?;
     let mut present = OpenMembers::default();
     document.replay(&mut present);
     let mut containers: Vec<Option<Shape<'_>>> = Vec::with_capacity(frames.len());
@@ -93,6 +120,7 @@ pub(crate) fn rest_schema(document: &Document, schema: &str) -> Option<RestSchem
         pieces: Vec::new(),
         properties: Vec::new(),
         lines: String::new(),
+        has_free_key: false,
     };
     let cut = builder.token()?;
     for depth in (0..frames.len()).rev() {
@@ -103,8 +131,13 @@ pub(crate) fn rest_schema(document: &Document, schema: &str) -> Option<RestSchem
         };
         builder.tail(depth, before)?;
     }
-    // The whole rest would be a guess, without a call.
-    (!builder.properties.is_empty()).then(|| builder.finish())
+    // Without a member the whole rest would be a guess.
+    if builder.properties.is_empty() {
+        return None;
+    }
+    builder
+        .finish()
+        .filter(|rest| rest.schema.len() <= MAX_SCHEMA)
 }
 
 /// What comes before the rest of a container.
@@ -128,6 +161,8 @@ struct Builder<'a> {
     /// The names of the members, and their schemas.
     properties: Vec<(String, String)>,
     lines: String,
+    /// The answer has the key of the member in which the document stops.
+    has_free_key: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -150,6 +185,7 @@ impl<'a> Builder<'a> {
             _ if state.in_string() && machine.in_key() => self.key(begun.get(1..)?)?,
             _ if state.in_string() => self.string(begun.get(1..)?)?,
             _ if state.in_literal() => self.known(state.rest_of_literal()),
+            _ if machine.in_token() && begun.len() > MAX_NUMBER => return None,
             _ if machine.in_token() => self.number(begun),
             _ => {}
         }
@@ -178,28 +214,33 @@ impl<'a> Builder<'a> {
             .filter_map(|choice| choice.strip_prefix(&*begun))
             .map(quoted)
             .collect();
-        let shape = match rests.is_empty() || !open.is_empty() {
-            true => self.shapes.typed("string", ""),
-            false => {
+        if let ([only], "") = (rests.as_slice(), open) {
+            self.known(only.get(1..)?);
+            return Some(());
+        }
+        // Gemini refuses an empty string in a list.
+        let is_listed =
+            !rests.is_empty() && open.is_empty() && rests.iter().all(|rest| rest != "\"\"");
+        let shape = match is_listed {
+            false => self.shapes.typed("string", ""),
+            true => {
                 let members = format!(r#","enum":[{}]"#, rests.join(","));
                 self.shapes.typed("string", &members)
             }
         };
         let about = format!(
             "the rest of the string at {}, which {}, up to its end; empty if the string is whole",
-            self.place(self.document.machine().frames().len()),
+            self.pointer(self.document.machine().frames().len()),
             match open {
                 "" => format!("stops after {}", quoted(tail(&begun))),
                 open => format!("stops inside a character; begin with it, {open} is its start"),
             }
         );
-        let open = open.to_owned();
-        self.member(
-            "rest_of_string",
-            Content::StringRest { open },
-            shape,
-            &about,
-        );
+        let content = Content::StringRest {
+            open: open.to_owned(),
+            delivered: repeatable(&begun),
+        };
+        self.member("rest_of_string", content, shape, &about);
         self.known("\"");
         Some(())
     }
@@ -215,31 +256,43 @@ impl<'a> Builder<'a> {
         let container = self.containers.get(depth).copied().flatten();
         let present = self.present.keys(depth);
         let due = container.map(|shape| self.shapes.members(shape, present));
-        let mut named = due.iter().flat_map(|due| &due.members);
-        let fits = |key: &str| key.starts_with(&*begun);
-        let first = named.find(|member| fits(&member.key));
-        let others = named.filter(|member| fits(&member.key)).count();
-        // The document needs a required member in any case, so its key is no guess.
-        if let Some(member) = first.filter(|member| member.is_required || others == 0) {
+        let is_closed = due.as_ref().is_some_and(|due| due.is_closed);
+        let named = due.iter().flat_map(|due| &due.members);
+        let fitting: Vec<_> = named
+            .filter(|member| member.key.starts_with(&*begun))
+            .collect();
+        // The document needs a required member in any case, so its key is no guess. Nor is the only
+        // one that is legal.
+        let required = fitting.iter().find(|member| member.is_required);
+        let only = fitting.first().filter(|_| fitting.len() == 1 && is_closed);
+        if fitting.is_empty() && is_closed {
+            return None;
+        }
+        if let Some(member) = required.or(only) {
             let rest = quoted(member.key.strip_prefix(&*begun)?);
             let shape = member.shape;
-            let place = self.place_of(depth, &member.key);
+            let pointer = self.pointer_of(depth, &member.key);
+            self.present.add(depth, &member.key);
             self.known(&format!("{}: ", rest.get(1..)?));
-            self.value(Some(shape), &place);
+            self.value(Some(shape), &pointer);
             return Some(());
         }
-        let shape = match first {
-            Some(_) => None,
-            None => due.and_then(|due| due.others),
+        let shape = match fitting.is_empty() {
+            false => None,
+            true => due.as_ref().and_then(|due| due.others),
         };
+        self.has_free_key = true;
         let about = format!(
             "the rest of the key at {}, which stops after {}",
-            self.place(depth),
+            self.pointer(depth),
             quoted(tail(&begun))
         );
-        let open = String::new();
         let string = self.shapes.typed("string", "");
-        self.member("rest_of_key", Content::StringRest { open }, string, &about);
+        let content = Content::StringRest {
+            open: String::new(),
+            delivered: repeatable(&begun),
+        };
+        self.member("rest_of_key", content, string, &about);
         self.known("\": ");
         self.value(shape, "that key");
         Some(())
@@ -249,11 +302,11 @@ impl<'a> Builder<'a> {
     fn number(&mut self, begun: &str) {
         let is_integer = self
             .child()
-            .is_some_and(|shape| self.shapes.has_type(shape, "integer"));
+            .is_some_and(|shape| self.shapes.allows(shape, "integer"));
         let name = if is_integer { "integer" } else { "number" };
         let about = format!(
             "the number at {} as a whole; it begins with {begun}",
-            self.place(self.document.machine().frames().len())
+            self.pointer(self.document.machine().frames().len())
         );
         let begun = begun.to_owned();
         let shape = self.shapes.typed(name, "");
@@ -262,7 +315,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the value of the key that the document has.
     fn due_value(&mut self) {
-        let place = self.place(self.document.machine().frames().len());
+        let place = self.pointer(self.document.machine().frames().len());
         self.value(self.child(), &place);
     }
 
@@ -270,7 +323,7 @@ impl<'a> Builder<'a> {
         let about = format!("the value at {place}");
         match shape.and_then(|shape| self.shapes.copy(shape)) {
             Some(copy) => self.member("value", Content::Value, copy, &about),
-            None => self.text("value", "", &about),
+            None => self.text("value", Kind::Array, "", &about),
         }
     }
 
@@ -288,33 +341,42 @@ impl<'a> Builder<'a> {
     fn members(&mut self, depth: usize, before: Before) -> Option<()> {
         let about = format!(
             "the members that the object at {} still lacks",
-            self.place(depth)
+            self.pointer(depth)
         );
         let separator = before.separator();
         let Some(shape) = self.containers.get(depth).copied().flatten() else {
-            self.text("rest_of_item", separator, &about);
+            self.text("rest_of_item", Kind::Object, separator, &about);
             return Some(());
         };
         let present = self.present.keys(depth);
         let due = self.shapes.members(shape, present);
         if due.members.is_empty() && due.is_closed {
-            // After a comma a member is due, and the schema has none.
+            // After a comma the document needs a member, and the schema has none.
             return (before != Before::Comma).then_some(());
         }
-        match self.shapes.rest_of_object(&due) {
+        // The key that the answer has may be any of these.
+        let is_known = !(self.has_free_key && depth + 1 == self.containers.len());
+        let is_known = is_known || due.members.is_empty();
+        let schema = is_known.then(|| self.shapes.rest_of_object(&due)).flatten();
+        match schema {
             Some(schema) => {
-                let kind = Kind::Object;
-                let content = Content::Items { kind, separator };
+                let content = Content::Items {
+                    kind: Kind::Object,
+                    separator,
+                    delivered: String::new(),
+                };
                 self.member("rest_of_item", content, schema, &about);
             }
-            None => self.text("rest_of_item", separator, &about),
+            None => self.text("rest_of_item", Kind::Object, separator, &about),
         }
         Some(())
     }
 
     fn elements(&mut self, depth: usize, frame: &Frame, before: Before) -> Option<()> {
-        let place = self.place(depth);
-        let about = format!("the elements that follow in the array at {place}");
+        let about = format!(
+            "the elements that follow in the array at {}",
+            self.pointer(depth)
+        );
         let separator = before.separator();
         let is_innermost = depth + 1 == self.containers.len();
         // Every container but the innermost is open in a child of its own.
@@ -323,7 +385,7 @@ impl<'a> Builder<'a> {
         let shape = self.containers.get(depth).copied().flatten();
         let Some((items, least, most)) = shape.map(|shape| self.shapes.elements(shape, count))
         else {
-            self.text("rest_of_items", separator, &about);
+            self.text("rest_of_items", Kind::Array, separator, &about);
             return Some(());
         };
         if most == Some(0) {
@@ -332,13 +394,27 @@ impl<'a> Builder<'a> {
         let least = least.max(u64::from(before == Before::Comma));
         match items.and_then(|items| self.shapes.rest_of_array(items, least, most)) {
             Some(schema) => {
-                let kind = Kind::Array;
-                let content = Content::Items { kind, separator };
+                let content = Content::Items {
+                    kind: Kind::Array,
+                    separator,
+                    delivered: self.first_element(frame),
+                };
                 self.member("rest_of_items", content, schema, &about);
             }
-            None => self.text("rest_of_items", separator, &about),
+            None => self.text("rest_of_items", Kind::Array, separator, &about),
         }
         Some(())
+    }
+
+    /// Returns the text of an array's first element, if it is whole and its repeat would show.
+    fn first_element(&self, frame: &Frame) -> String {
+        let text = self
+            .document
+            .text()
+            .get(frame.start + 1..)
+            .unwrap_or_default();
+        let first = Raw::root(text).filter(|_| frame.count > 0);
+        first.map_or(String::new(), |first| repeatable(first.as_str()))
     }
 
     /// Adds text that no member has.
@@ -350,10 +426,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a member whose shape is unknown: a string of JSON text.
-    fn text(&mut self, name: &str, separator: &'static str, about: &str) {
+    fn text(&mut self, name: &str, kind: Kind, separator: &'static str, about: &str) {
         let shape = self.shapes.typed("string", "");
-        let about = format!("{about}, as JSON text in a string, separated by commas");
-        self.member(name, Content::Text { separator }, shape, &about);
+        let about = format!("{about}, as JSON text in a string");
+        self.member(name, Content::Text { kind, separator }, shape, &about);
     }
 
     fn member(&mut self, name: &str, content: Content, shape: String, about: &str) {
@@ -375,7 +451,7 @@ impl<'a> Builder<'a> {
 
     /// Names a container, or the child in which the document stops, by the number of containers
     /// around it.
-    fn place(&self, depth: usize) -> String {
+    fn pointer(&self, depth: usize) -> String {
         let path = self.document.path();
         let steps: String = path
             .tokens()
@@ -389,21 +465,21 @@ impl<'a> Builder<'a> {
     }
 
     /// Names a member of a container.
-    fn place_of(&self, depth: usize, key: &str) -> String {
+    fn pointer_of(&self, depth: usize, key: &str) -> String {
         let key = PathSegment::Key(key.into());
-        let container = self.place(depth);
+        let container = self.pointer(depth);
         match container.strip_suffix('`') {
             Some(path) => format!("{path}/{key}`"),
             None => format!("`/{key}`"),
         }
     }
 
-    fn finish(self) -> RestSchema {
-        RestSchema {
-            schema: self.shapes.object_of(&self.properties),
+    fn finish(self) -> Option<RestSchema> {
+        Some(RestSchema {
+            schema: self.shapes.object_of(&self.properties)?,
             members: self.lines.trim_end().to_owned(),
             pieces: self.pieces,
-        }
+        })
     }
 }
 
@@ -413,6 +489,15 @@ impl Before {
             Self::Opener | Self::Comma => "",
             Self::Child => ", ",
         }
+    }
+}
+
+/// Returns a text whose repeat at the start of an answer shows that the model begins again; empty
+/// if it is too short.
+fn repeatable(text: &str) -> String {
+    match text.chars().nth(LEAST_REPEAT - 1) {
+        Some(_) => text.to_owned(),
+        None => String::new(),
     }
 }
 

@@ -13,6 +13,13 @@ impl OpenMembers {
     pub(super) fn keys(&self, depth: usize) -> &[String] {
         self.open.get(depth).map_or(&[], Vec::as_slice)
     }
+
+    /// Adds a key of the open container at this depth.
+    pub(super) fn add(&mut self, depth: usize, key: &str) {
+        if let Some(keys) = self.open.get_mut(depth) {
+            keys.push(key.to_owned());
+        }
+    }
 }
 
 impl Sink for OpenMembers {

@@ -16,7 +16,7 @@ pub(crate) struct RestReader {
     rest: RestWriter,
 }
 
-/// The rest of the document, as far as the answer has it.
+/// Writes the members of an answer into the document.
 #[derive(Clone, Debug)]
 struct RestWriter {
     /// The pieces that are due, in their order.
@@ -27,10 +27,11 @@ struct RestWriter {
     out: String,
     /// The bytes that `early` may have.
     most_early: usize,
+    max_depth: usize,
 }
 
 /// Where the answer stops.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum State {
     /// Between two members, or before the first one.
     Between,
@@ -38,7 +39,7 @@ enum State {
     Key(String),
     /// Inside the member that is due. `from`: the offset from which on its text is not written.
     Member {
-        open: OpenMember,
+        open: Box<OpenMember>,
         from: usize,
         is_container: bool,
     },
@@ -49,31 +50,31 @@ enum State {
 }
 
 /// The member that is due, while it is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct OpenMember {
     content: Content,
     has_begun: bool,
+    /// The start of its text, while this may repeat delivered text.
+    held: String,
+    /// Reads the text of a string of JSON: it must not leave its container.
+    inside: Option<Document>,
 }
 
 impl RestReader {
-    /// Waits for an answer. `most_early`: the bytes of members that may wait since they came before
-    /// they were due.
+    /// Waits for an answer. `most_early`: the most bytes of members that come before they are due.
     pub(crate) fn new(rest: RestSchema, max_depth: usize, most_early: usize) -> Self {
-        let mut rest = RestWriter {
-            due: rest.pieces.into(),
-            early: Vec::new(),
-            state: State::Between,
-            out: String::new(),
-            most_early,
-        };
-        // Text before the first member is written with it: an answer that has no member adds
-        // nothing to the document.
-        if !matches!(rest.due.front(), Some(Piece::Known(_))) {
-            rest.advance();
-        }
         Self {
             answer: Document::new(max_depth),
-            rest,
+            // Known text before the first member is written with it: an answer without a member adds
+            // nothing to the document.
+            rest: RestWriter {
+                due: rest.pieces.into(),
+                early: Vec::new(),
+                state: State::Between,
+                out: String::new(),
+                most_early,
+                max_depth,
+            },
         }
     }
 
@@ -90,11 +91,15 @@ impl RestReader {
     /// Returns whether the answer has another form than was asked for.
     pub(crate) fn has_failed(&self) -> bool {
         let is_over = self.answer.is_complete() && !self.rest.due.is_empty();
-        is_over || self.rest.state == State::Failed
+        is_over || self.rest.has_failed()
     }
 }
 
 impl RestWriter {
+    fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed)
+    }
+
     /// Writes the known text that is due, and the members that came early.
     fn advance(&mut self) {
         loop {
@@ -107,7 +112,7 @@ impl RestWriter {
                     let Some(at) = self.early.iter().position(|(early, _)| early == name) else {
                         return;
                     };
-                    let mut open = OpenMember::new(content.clone());
+                    let mut open = OpenMember::new(content.clone(), self.max_depth);
                     let (_, text) = self.early.swap_remove(at);
                     self.due.pop_front();
                     if open.whole(&text, &mut self.out).is_none() {
@@ -129,8 +134,11 @@ impl RestWriter {
         } = &mut self.state
             && let Some(new) = text.get(*from..)
         {
-            open.raw(new, &mut self.out);
+            let is_new = open.raw(new, &mut self.out).is_some();
             *from = text.len();
+            if !is_new {
+                self.state = State::Failed;
+            }
         }
     }
 
@@ -158,7 +166,7 @@ impl RestWriter {
         let Some(Piece::Member { content, .. }) = self.due.pop_front() else {
             return;
         };
-        let open = OpenMember::new(content);
+        let open = Box::new(OpenMember::new(content, self.max_depth));
         let from = match (&open.content, event) {
             (Content::Value, Event::StringBegin(_)) => {
                 self.out.push('"');
@@ -210,7 +218,8 @@ impl RestWriter {
             }
             State::Other { name, from } => {
                 let is_due = |piece: &Piece| matches!(piece, Piece::Member { name: due, .. } if *due == name);
-                if self.due.iter().any(is_due) {
+                let is_new = self.early.iter().all(|(early, _)| *early != name);
+                if is_new && self.due.iter().any(is_due) {
                     let early: usize = self.early.iter().map(|(_, text)| text.len()).sum();
                     let text = live.text.get(from..span.end).unwrap_or_default();
                     if early + text.len() > self.most_early {
@@ -228,7 +237,7 @@ impl RestWriter {
 
 impl Sink for RestWriter {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
-        if self.state == State::Failed {
+        if self.has_failed() {
             return;
         }
         match (live.path().len(), event) {
@@ -253,69 +262,108 @@ impl Sink for RestWriter {
 }
 
 impl OpenMember {
-    fn new(content: Content) -> Self {
+    fn new(content: Content, max_depth: usize) -> Self {
+        let inside = match content {
+            Content::Text { kind, .. } => {
+                let mut inside = Document::new(max_depth);
+                inside
+                    .push(kind.opener().encode_utf8(&mut [0; 4]))
+                    .is_ok()
+                    .then_some(inside)
+            }
+            _ => None,
+        };
         Self {
             content,
             has_begun: false,
+            held: String::new(),
+            inside,
         }
     }
 
     /// Writes a member that came early.
     fn whole(&mut self, text: &str, out: &mut String) -> Option<()> {
         let value = Raw::root(text)?;
-        match (&self.content, value.kind()) {
+        let is_container = match (&self.content, value.kind()) {
             (Content::StringRest { .. } | Content::Text { .. }, ValueKind::String) => {
                 self.string(value.inner()?, out)?;
-                self.end("\"", out)
+                return self.end("\"", out);
             }
-            (
-                Content::Items {
-                    kind: Kind::Object, ..
-                },
-                ValueKind::Object,
-            )
-            | (
-                Content::Items {
-                    kind: Kind::Array, ..
-                },
-                ValueKind::Array,
-            ) => self.end(text.get(1..)?, out),
-            (Content::Value | Content::Number { .. }, _) => self.end(text, out),
-            _ => None,
-        }
-    }
-
-    /// Writes text of a container.
-    fn raw(&mut self, text: &str, out: &mut String) {
-        let text = match &self.content {
-            Content::Items { separator, .. } if !self.has_begun => {
-                let text = text.trim_ascii_start();
-                if text.is_empty() {
-                    return;
-                }
-                out.push_str(separator);
-                text
-            }
-            _ => text,
+            (Content::Items { kind, .. }, found) => match kind {
+                Kind::Object => found == ValueKind::Object,
+                Kind::Array => found == ValueKind::Array,
+            },
+            (Content::Value | Content::Number { .. }, _) => return self.end(text, out),
+            _ => false,
         };
-        self.has_begun = true;
-        out.push_str(text);
+        is_container.then(|| self.end(text.get(1..)?, out))?
     }
 
-    /// Writes text of a string that ends in no escape. `None` if it does not go on where the
+    /// Writes text of a container. `None` if it repeats what the container has.
+    fn raw(&mut self, text: &str, out: &mut String) -> Option<()> {
+        let Content::Items {
+            separator,
+            delivered,
+            ..
+        } = &self.content
+        else {
+            out.push_str(text);
+            return Some(());
+        };
+        if self.has_begun {
+            out.push_str(text);
+            return Some(());
+        }
+        self.held.push_str(text);
+        let new = self.held.trim_ascii_start();
+        if new.starts_with(delivered.as_str()) && !delivered.is_empty() {
+            return None;
+        }
+        // It may still become a repeat. Text that is not there yet decides nothing.
+        if !delivered.starts_with(new) || delivered.is_empty() && !new.is_empty() {
+            out.push_str(separator);
+            out.push_str(new);
+            self.has_begun = true;
+        }
+        Some(())
+    }
+
+    /// Writes text of a string that ends in no escape. `None` if it does not continue where the
     /// document stops.
     fn string(&mut self, raw: &str, out: &mut String) -> Option<()> {
         match &mut self.content {
-            Content::StringRest { open } if !open.is_empty() && !raw.is_empty() => {
-                let (_, length) = first_unit(raw);
-                let (first, rest) = raw.split_at_checked(length)?;
-                out.push_str(&rest_of_escape(open, first)?);
-                open.clear();
-                out.push_str(rest);
+            Content::StringRest { open, delivered } => {
+                if !open.is_empty() && !raw.is_empty() {
+                    let (_, length) = first_unit(raw);
+                    let (first, rest) = raw.split_at_checked(length)?;
+                    out.push_str(&rest_of_escape(open, first)?);
+                    open.clear();
+                    delivered.clear();
+                    out.push_str(rest);
+                    return Some(());
+                }
+                if delivered.is_empty() {
+                    out.push_str(raw);
+                    return Some(());
+                }
+                self.held.push_str(raw);
+                let text = decode(&self.held);
+                if text.starts_with(delivered.as_str()) {
+                    return None;
+                }
+                if !delivered.starts_with(&*text) {
+                    delivered.clear();
+                    out.push_str(&std::mem::take(&mut self.held));
+                }
             }
-            Content::StringRest { .. } | Content::Value => out.push_str(raw),
-            Content::Text { separator } => {
+            Content::Value => out.push_str(raw),
+            Content::Text { separator, .. } => {
                 let text = decode(raw);
+                let inside = self.inside.as_mut()?;
+                inside.push(&text).ok()?;
+                if inside.is_complete() {
+                    return None;
+                }
                 let text = match self.has_begun {
                     true => &*text,
                     false => text.trim_ascii_start(),
@@ -333,8 +381,15 @@ impl OpenMember {
     /// Ends the member; `rest` is its text that was not written, with its closing bracket or quote.
     fn end(&mut self, rest: &str, out: &mut String) -> Option<()> {
         match &self.content {
-            Content::StringRest { open } => open.is_empty().then_some(()),
-            Content::Text { .. } => Some(()),
+            Content::StringRest { open, .. } => {
+                out.push_str(&self.held);
+                open.is_empty().then_some(())
+            }
+            Content::Text { kind, .. } => {
+                let inside = self.inside.as_mut()?;
+                inside.push(kind.closer().encode_utf8(&mut [0; 4])).ok()?;
+                inside.is_complete().then_some(())
+            }
             Content::Number { begun } => {
                 out.push_str(rest.strip_prefix(begun.as_str())?);
                 Some(())
@@ -343,8 +398,14 @@ impl OpenMember {
                 out.push_str(rest);
                 Some(())
             }
-            Content::Items { .. } => {
-                self.raw(rest.get(..rest.len().checked_sub(1)?)?, out);
+            Content::Items { separator, .. } => {
+                let separator = *separator;
+                self.raw(rest.get(..rest.len().checked_sub(1)?)?, out)?;
+                let held = self.held.trim_ascii();
+                if !self.has_begun && !held.is_empty() {
+                    out.push_str(separator);
+                    out.push_str(held);
+                }
                 Some(())
             }
         }

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::HashSet;
 
 use crate::json::edit::Edits;
 use crate::json::string::{key as read_key, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::json::{Frame, Kind, PathSegment};
+use crate::provider::capability::SchemaSubset;
 
 /// The schema of one value.
 pub(super) type Shape<'a> = Raw<'a>;
@@ -14,6 +16,7 @@ pub(super) type Shape<'a> = Raw<'a>;
 /// A request's schema.
 pub(super) struct Shapes<'a> {
     root: Raw<'a>,
+    subset: SchemaSubset,
     /// Its types have names in upper case, as those of Gemini's `responseSchema` do.
     is_upper_case: bool,
     /// A copy refers to the definitions.
@@ -38,13 +41,14 @@ pub(super) struct DueMember<'a> {
 }
 
 impl<'a> Shapes<'a> {
-    /// Reads a schema. `None` if it is no JSON object.
-    pub(super) fn read(schema: &'a str) -> Option<Self> {
+    /// Reads a schema. `None` if it is not a JSON object.
+    pub(super) fn read(schema: &'a str, subset: SchemaSubset) -> Option<Self> {
         let root = Raw::valid(schema).filter(|root| root.kind() == ValueKind::Object)?;
         let is_upper = |name: Cow<'_, str>| name.chars().all(|c| c.is_ascii_uppercase());
         let name = root.member("type").and_then(|name| name.decode());
         Some(Self {
             root,
+            subset,
             is_upper_case: name.is_some_and(is_upper),
             uses_definitions: Cell::new(false),
         })
@@ -83,15 +87,22 @@ impl<'a> Shapes<'a> {
         keys: &[String],
     ) -> Option<Shape<'a>> {
         self.resolved(shape, &|shape| {
-            let named = shape.member("properties");
-            let has = |key: &String| named.is_some_and(|named| named.member(key).is_some());
-            let is_closed = self.is_closed(shape);
-            self.has_type(shape, kind.as_str()) && (!is_closed || keys.iter().all(has))
+            let is_legal = || {
+                let named: HashSet<_> = names(shape).collect();
+                keys.iter().all(|key| named.contains(key.as_str()))
+            };
+            self.has_type(shape, kind.as_str()) && (!self.is_closed(shape) || is_legal())
         })
     }
 
-    /// Returns whether a schema allows a type by its name.
-    pub(super) fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
+    /// Returns whether exactly one alternative of a schema allows a type.
+    pub(super) fn allows(&self, shape: Shape<'a>, name: &str) -> bool {
+        let has = |shape| self.has_type(shape, name);
+        self.resolved(shape, &has).is_some()
+    }
+
+    /// Returns whether a schema names a type.
+    fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
         let Some(types) = shape.member("type") else {
             return match name {
                 "object" => shape.member("properties").is_some(),
@@ -109,7 +120,8 @@ impl<'a> Shapes<'a> {
     /// Returns the strings that a value may be, if the schema lists them.
     pub(super) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
         let shape = self.resolved(shape, &|shape| {
-            shape.member("enum").is_some() || shape.member("const").is_some()
+            let is_listed = shape.member("enum").is_some() || shape.member("const").is_some();
+            is_listed || self.has_type(shape, "string")
         })?;
         let strings = |list: Raw<'a>| list.elements().filter_map(|one| one.decode()).collect();
         match shape.member("const") {
@@ -120,18 +132,16 @@ impl<'a> Shapes<'a> {
 
     /// Returns the members that an object may have besides those with these keys.
     pub(super) fn members(&self, shape: Shape<'a>, present: &[String]) -> DueMembers<'a> {
-        let required: Vec<_> = shape
-            .member("required")
-            .into_iter()
-            .flat_map(|list| list.elements())
-            .filter_map(|key| key.decode())
-            .collect();
+        let required = shape.member("required").into_iter();
+        let required = required.flat_map(|list| list.elements());
+        let required: HashSet<_> = required.filter_map(|key| key.decode()).collect();
+        let present: HashSet<_> = present.iter().map(String::as_str).collect();
         let named = shape.member("properties");
         let named = named.into_iter().flat_map(|named| named.members());
         let due = named.filter_map(|(key, shape)| {
             let key = key.decode()?;
             let is_required = required.contains(&key);
-            (!present.iter().any(|known| *known == key)).then_some(DueMember {
+            (!present.contains(&*key)).then_some(DueMember {
                 key,
                 shape,
                 is_required,
@@ -158,8 +168,10 @@ impl<'a> Shapes<'a> {
         };
         let least = limit(["minItems", "min_items"]).unwrap_or(0);
         let most = limit(["maxItems", "max_items"]);
+        // The first elements have shapes of their own, so those that follow have several.
+        let is_uniform = shape.member("prefixItems").is_none();
         (
-            self.element(shape, count),
+            self.element(shape, count).filter(|_| is_uniform),
             least.saturating_sub(count),
             most.map(|most| most.saturating_sub(count)),
         )
@@ -179,15 +191,19 @@ impl<'a> Shapes<'a> {
     pub(super) fn rest_of_object(&self, due: &DueMembers<'a>) -> Option<String> {
         let mut properties = Vec::new();
         let mut required = Vec::new();
+        let is_strict = self.subset == SchemaSubset::Strict;
+        if is_strict && !(due.is_closed && due.members.iter().all(|member| member.is_required)) {
+            return None;
+        }
         for member in &due.members {
             let key = quoted(&member.key);
-            properties.push(format!("{key}:{}", self.copy(member.shape)?));
-            required.extend(member.is_required.then_some(key));
+            required.extend(member.is_required.then(|| key.clone()));
+            properties.push((key, self.copy(member.shape)?));
         }
         let others = match (due.is_closed, due.others) {
             (true, _) => "false".to_owned(),
-            (false, Some(others)) => self.copy(others)?,
-            (false, None) => return None,
+            (false, Some(others)) if self.subset == SchemaSubset::Full => self.copy(others)?,
+            (false, _) => return None,
         };
         Some(self.object(&properties, &required, &others))
     }
@@ -201,10 +217,16 @@ impl<'a> Shapes<'a> {
     ) -> Option<String> {
         let items = self.copy(items)?;
         let mut members = format!(r#","items":{items}"#);
+        // Anthropic takes no other counts than these.
+        let least = if self.subset == SchemaSubset::Plain {
+            least.min(1)
+        } else {
+            least
+        };
         if least > 0 {
             members.push_str(&format!(r#","minItems":{least}"#));
         }
-        if let Some(most) = most {
+        if let Some(most) = most.filter(|_| self.subset != SchemaSubset::Plain) {
             members.push_str(&format!(r#","maxItems":{most}"#));
         }
         Some(self.typed("array", &members))
@@ -212,63 +234,96 @@ impl<'a> Shapes<'a> {
 
     /// Writes the schema of the answer: an object with exactly these members, and the definitions
     /// that they refer to.
-    pub(super) fn object_of(&self, members: &[(String, String)]) -> String {
-        let properties: Vec<_> = members
+    /// `None` if these can't be copied.
+    pub(super) fn object_of(&self, members: &[(String, String)]) -> Option<String> {
+        let quoted = members
             .iter()
-            .map(|(name, shape)| format!("{}:{shape}", quoted(name)))
-            .collect();
-        let required: Vec<_> = members.iter().map(|(name, _)| quoted(name)).collect();
+            .map(|(name, shape)| (quoted(name), shape.clone()));
+        let properties: Vec<_> = quoted.collect();
+        let required: Vec<_> = properties.iter().map(|(name, _)| name.clone()).collect();
         let object = self.object(&properties, &required, "false");
-        let definitions = DEFINITIONS.iter().filter(|_| self.uses_definitions.get());
-        let definitions: String = definitions
-            .filter_map(|key| Some((key, self.copy(self.root.member(key)?)?)))
-            .map(|(key, definitions)| format!(r#","{key}":{definitions}"#))
-            .collect();
-        match object.strip_suffix('}') {
-            Some(open) => format!("{open}{definitions}}}"),
-            None => object,
+        let mut object = object.strip_suffix('}')?.to_owned();
+        for key in DEFINITIONS
+            .into_iter()
+            .filter(|_| self.uses_definitions.get())
+        {
+            let Some(definitions) = self.root.member(key) else {
+                continue;
+            };
+            let copies = definitions
+                .members()
+                .map(|(name, shape)| Some(format!("{}:{}", name.as_str(), self.copy(shape)?)));
+            let copies = copies.collect::<Option<Vec<_>>>()?.join(",");
+            object.push_str(&format!(r#","{key}":{{{copies}}}"#));
         }
+        Some(object + "}")
     }
 
-    fn object(&self, properties: &[String], required: &[String], others: &str) -> String {
-        let mut members = format!(r#","properties":{{{}}}"#, properties.join(","));
+    /// Writes the schema of an object; `properties`: quoted keys and their schemas.
+    fn object(&self, properties: &[(String, String)], required: &[String], others: &str) -> String {
+        let written = properties
+            .iter()
+            .map(|(key, shape)| format!("{key}:{shape}"));
+        let written: Vec<_> = written.collect();
+        let mut members = format!(r#","properties":{{{}}}"#, written.join(","));
         // Gemini refuses an empty list.
         if !required.is_empty() {
             members.push_str(&format!(r#","required":[{}]"#, required.join(",")));
         }
-        // The schemas with names in upper case have no such keyword.
-        if !self.is_upper_case {
-            members.push_str(&format!(r#","additionalProperties":{others}"#));
+        // Schemas with names in upper case have no such keyword. Their members come in the order of
+        // the alphabet, unless they have another one.
+        match self.is_upper_case {
+            true => {
+                let keys: Vec<_> = properties.iter().map(|(key, _)| key.as_str()).collect();
+                members.push_str(&format!(r#","propertyOrdering":[{}]"#, keys.join(",")));
+            }
+            false => members.push_str(&format!(r#","additionalProperties":{others}"#)),
         }
         self.typed("object", &members)
     }
 
-    /// Copies a schema. Its objects are closed, which providers demand of every object. `None` if
-    /// it refers to more than definitions.
+    /// Copies a schema, without what the provider does not enforce. Its objects are closed, which
+    /// providers demand of every object. `None` if it refers to more than definitions, or an object
+    /// in it can't be closed.
     pub(super) fn copy(&self, shape: Shape<'a>) -> Option<String> {
         let text = shape.as_str();
-        if shape.kind() != ValueKind::Object {
-            return None;
-        }
-        let root = Raw::root(text)?;
+        let root = Raw::root(text).filter(|root| root.kind() == ValueKind::Object)?;
         let mut edits = Edits::default();
         let mut unread = vec![root];
-        while let Some(value) = unread.pop() {
-            if let Some(target) = value.member("$ref").and_then(|target| target.decode()) {
+        while let Some(shape) = unread.pop() {
+            if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
                 let is_definition = |key: &str| target.starts_with(&format!("#/{key}/"));
                 DEFINITIONS.into_iter().find(|key| is_definition(key))?;
                 self.uses_definitions.set(true);
             }
-            let is_object = value
-                .member("properties")
-                .is_some_and(|named| named.kind() == ValueKind::Object);
-            if is_object && value.member(OTHERS).is_none() && !self.is_upper_case {
-                edits.object(value, &[], &[(OTHERS, "false")]);
+            let is_open = shape.member(OTHERS).is_none() && shape.member("properties").is_some();
+            let closes = is_open && !self.is_upper_case;
+            let set: &[_] = if closes { &[(OTHERS, "false")] } else { &[] };
+            let remove: &[_] = match self.subset {
+                SchemaSubset::Plain => &LIMITS,
+                SchemaSubset::Full | SchemaSubset::Strict => &[],
+            };
+            edits.object(shape, remove, set);
+            if !self.is_enforced(shape) {
+                return None;
             }
-            unread.extend(value.members().map(|(_, value)| value));
-            unread.extend(value.elements());
+            unread.extend(parts(shape));
         }
         Some(edits.apply(text))
+    }
+
+    /// Returns whether the provider enforces the members of an object.
+    fn is_enforced(&self, shape: Shape<'_>) -> bool {
+        let others = shape.member(OTHERS);
+        let is_closed = others.is_none_or(|others| others.as_bool() == Some(false));
+        let required = shape.member("required").into_iter();
+        let required = required.flat_map(|list| list.elements());
+        let required: HashSet<_> = required.filter_map(|key| key.decode()).collect();
+        match self.subset {
+            SchemaSubset::Full => true,
+            SchemaSubset::Plain => is_closed,
+            SchemaSubset::Strict => is_closed && names(shape).all(|key| required.contains(&key)),
+        }
     }
 
     /// Returns the shape of an element.
@@ -306,24 +361,35 @@ impl<'a> Shapes<'a> {
     /// Follows references and alternatives to the one schema that `fits`.
     fn resolved(&self, shape: Shape<'a>, fits: &dyn Fn(Shape<'a>) -> bool) -> Option<Shape<'a>> {
         let mut found = None;
-        let mut unread = vec![(shape, 0)];
-        while let Some((shape, hops)) = unread.pop() {
+        let mut unread = vec![shape];
+        let mut read = 0;
+        while let Some(shape) = unread.pop() {
             // A circle of references is legal text.
-            if hops >= MOST_HOPS {
+            read += 1;
+            if read > MOST_ALTERNATIVES {
                 return None;
             }
             if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
-                unread.push((self.target(&target)?, hops + 1));
+                unread.push(self.target(&target)?);
                 continue;
             }
+            // Keywords beside alternatives, and several schemas at once, are not merged.
+            let several = shape
+                .member("allOf")
+                .filter(|all| all.elements().count() > 1);
             let alternatives = ["anyOf", "oneOf", "allOf"].map(|key| shape.member(key));
+            let has_both =
+                shape.member("properties").is_some() && alternatives.iter().any(Option::is_some);
+            if several.is_some() || has_both {
+                return None;
+            }
             let alternatives: Vec<_> = alternatives
                 .into_iter()
                 .flatten()
                 .flat_map(|list| list.elements())
                 .collect();
             if !alternatives.is_empty() {
-                unread.extend(alternatives.into_iter().map(|one| (one, hops + 1)));
+                unread.extend(alternatives);
             } else if fits(shape) && found.replace(shape).is_some() {
                 return None;
             }
@@ -348,6 +414,43 @@ const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 const OTHERS: &str = "additionalProperties";
 
-// As in the check of a document against its schema.
+/// The keywords that Anthropic does not take:
+/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>.
+const LIMITS: [&str; 10] = [
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "uniqueItems",
+];
+
+/// Returns the schemas that a schema has directly.
+fn parts<'a>(shape: Shape<'a>) -> impl Iterator<Item = Shape<'a>> {
+    let maps = ["properties", "$defs", "definitions", "patternProperties"];
+    let maps = maps.into_iter().filter_map(move |key| shape.member(key));
+    let maps = maps.flat_map(|map| map.members()).map(|(_, shape)| shape);
+    let single = ["items", OTHERS]
+        .into_iter()
+        .filter_map(move |key| shape.member(key));
+    let lists = ["anyOf", "oneOf", "allOf", "prefixItems"];
+    let lists = lists.into_iter().filter_map(move |key| shape.member(key));
+    let lists = lists.flat_map(|list| list.elements());
+    let parts = maps.chain(single).chain(lists);
+    parts.filter(|shape| shape.kind() == ValueKind::Object)
+}
+
+/// Returns the keys that a schema names.
+fn names<'a>(shape: Shape<'a>) -> impl Iterator<Item = Cow<'a, str>> {
+    let named = shape.member("properties").into_iter();
+    let named = named.flat_map(|named| named.members());
+    named.filter_map(|(key, _)| key.decode())
+}
+
+// Unions have some ten alternatives.
 /// The references and alternatives that are followed from one schema.
-const MOST_HOPS: usize = 16;
+const MOST_ALTERNATIVES: usize = 100;

@@ -96,19 +96,38 @@ pub enum GrammarForm {
     CustomTool,
     /// Not as a grammar: as a JSON Schema, in the member that the API has for the format of an
     /// answer. The answer is an object with the parts that are missing.
-    JsonSchema,
+    JsonSchema(SchemaSubset),
+}
+
+/// The part of JSON Schema that a provider enforces. A request with other parts is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SchemaSubset {
+    /// All of it.
+    Full,
+    /// Objects have no optional members and no others than those that are named, as OpenAI demands.
+    Strict,
+    /// No counts of elements and no limits of numbers and strings, as Anthropic demands.
+    Plain,
 }
 
 impl GrammarForm {
+    /// Whether the request has a schema instead of a grammar.
+    pub fn is_schema(self) -> bool {
+        matches!(self, Self::JsonSchema(_))
+    }
+
     /// All variants, with their names in a configuration.
-    pub const NAMES: [(&'static str, Self); 7] = [
+    pub const NAMES: [(&'static str, Self); 9] = [
         ("none", Self::None),
         ("grammar", Self::Member),
         ("structured-outputs", Self::StructuredOutputs),
         ("ebnf", Self::Ebnf),
         ("response-format", Self::ResponseFormat),
         ("custom-tool", Self::CustomTool),
-        ("json-schema", Self::JsonSchema),
+        ("json-schema", Self::JsonSchema(SchemaSubset::Full)),
+        ("json-schema-strict", Self::JsonSchema(SchemaSubset::Strict)),
+        ("json-schema-plain", Self::JsonSchema(SchemaSubset::Plain)),
     ];
 
     /// Returns the name in a configuration.

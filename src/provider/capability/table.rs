@@ -1,7 +1,7 @@
 //! The built-in rows, each with its source. A request to a model that is newer than its row follows
 //! the row until a refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
 
-use super::{GrammarForm, PrefillForm, Row};
+use super::{GrammarForm, PrefillForm, Row, SchemaSubset};
 
 /// Returns all rows. If two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
@@ -42,12 +42,12 @@ fn anthropic() -> Vec<Row> {
         "*claude-*-4-online",
     ];
     let old = old.map(|pattern| Row::of(pattern).grammar(GrammarForm::None));
-    let newer = Row::of("*claude-*-4-5*").grammar(GrammarForm::JsonSchema);
+    let newer = Row::of("*claude-*-4-5*").grammar(PLAIN_SCHEMA);
     let continuing = old.into_iter().chain([newer]).map(|row| Row {
         rejects_trailing_space: Some(true),
         ..row.prefill(PrefillForm::Turn)
     });
-    let newest = Row::of("*claude*").grammar(GrammarForm::JsonSchema);
+    let newest = Row::of("*claude*").grammar(PLAIN_SCHEMA);
     continuing.chain([newest]).collect()
 }
 
@@ -73,7 +73,7 @@ fn google() -> Vec<Row> {
     );
     let older = ["*gemini-1*", "*gemini-2-0*"];
     rows.extend(older.map(|pattern| Row::of(pattern).grammar(GrammarForm::None)));
-    rows.push(Row::of("*gemini-*").grammar(GrammarForm::JsonSchema));
+    rows.push(Row::of("*gemini-*").grammar(FULL_SCHEMA));
     rows
 }
 
@@ -99,7 +99,7 @@ fn mistral() -> Vec<Row> {
         ..Row::of("*")
             .at("*.mistral.ai")
             .prefill(PrefillForm::Flag)
-            .grammar(GrammarForm::JsonSchema)
+            .grammar(FULL_SCHEMA)
     }]
 }
 
@@ -194,7 +194,7 @@ fn openai() -> Vec<Row> {
     let older = ["gpt-4o*", "gpt-4-1*", "o3*", "o4*"];
     let prefixed = older.map(|pattern| format!("openai/{pattern}"));
     let older = older.map(str::to_owned).into_iter().chain(prefixed);
-    rows.extend(older.map(|pattern| Row::of(pattern).grammar(GrammarForm::JsonSchema)));
+    rows.extend(older.map(|pattern| Row::of(pattern).grammar(STRICT_SCHEMA)));
     rows
 }
 
@@ -209,7 +209,7 @@ fn fireworks() -> Vec<Row> {
 
 /// A schema of the answer: <https://docs.x.ai/docs/guides/structured-outputs>.
 fn xai() -> Vec<Row> {
-    vec![Row::of("*").at("api.x.ai").grammar(GrammarForm::JsonSchema)]
+    vec![Row::of("*").at("api.x.ai").grammar(PLAIN_SCHEMA)]
 }
 
 /// Read from a server of October 2026: it continues a last assistant message without reasoning, in
@@ -225,6 +225,9 @@ fn llama_cpp() -> Vec<Row> {
     }]
 }
 
+const FULL_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Full);
+const STRICT_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Strict);
+const PLAIN_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Plain);
 const EFFORT: &str = "reasoning_effort";
 const NO_EFFORT: &str = r#""none""#;
 const THINKING: &str = "thinking";

@@ -281,7 +281,7 @@ fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, St
                 ("parallel_tool_calls", "false".to_owned()),
             ]
         }
-        GrammarForm::JsonSchema => {
+        GrammarForm::JsonSchema(_) => {
             let schema = format!(r#"{{"name":"{REST_TOOL}","strict":true,"schema":{definition}}}"#);
             vec![(
                 RESPONSE_FORMAT,

@@ -81,7 +81,7 @@ impl Wire for Gemini {
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {
-        form == GrammarForm::JsonSchema
+        form.is_schema()
     }
 
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {

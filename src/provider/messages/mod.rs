@@ -68,7 +68,7 @@ impl Wire for Messages {
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {
-        form == GrammarForm::JsonSchema
+        form.is_schema()
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

@@ -97,7 +97,7 @@ impl Wire for Ollama {
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {
-        form == GrammarForm::JsonSchema
+        form.is_schema()
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

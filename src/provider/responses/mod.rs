@@ -69,7 +69,7 @@ impl Wire for Responses {
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {
-        matches!(form, GrammarForm::CustomTool | GrammarForm::JsonSchema)
+        form == GrammarForm::CustomTool || form.is_schema()
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {

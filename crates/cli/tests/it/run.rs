@@ -355,7 +355,7 @@ fn doctor_says_whether_a_prefill_is_continued() {
         );
         let rungs = match profile {
             ProviderProfile::LlamaCpp => json!(["reattach", "prefill (turn)", "words"]),
-            _ if form == "none" => json!(["words"]),
+            _ if form == "none" => json!(["again", "words"]),
             _ => json!([format!("prefill ({form})"), "words"]),
         };
         assert_eq!(answer["prefill"]["rungs"], rungs, "{answer}");

@@ -1,7 +1,7 @@
 //! Routes: which upstream answers a request, and within which limits.
 
 use restitch::Limits;
-use restitch::provider::capability::{GrammarForm, PrefillForm, Row};
+use restitch::provider::capability::{GrammarForm, PrefillForm, Row, SchemaSubset};
 use restitch_proxy::Server;
 use restitch_proxy::config::Config;
 use serde_json::Value;
@@ -621,7 +621,7 @@ async fn a_long_prompt_is_not_sent_with_another_schema_first() {
         answers.resize(6, stream(&(chunk("I can't.") + &finish("stop"))));
         let base = Raw::new(answers).await;
         let limits = Limits::default().with_max_uncached_tokens(most);
-        let row = Row::of("*").grammar(GrammarForm::JsonSchema);
+        let row = Row::of("*").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
         let proxy = base.unbound(limits).row(row);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         exchange(proxy.addr(), &post(&ASK.replace("\"messages\"", &format))).await;
