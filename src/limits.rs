@@ -210,6 +210,13 @@ macro_rules! each_limit {
                     /// off without text is not the first one. Default: no such limit.
                     #[arg(long, value_name = "SHARE", hide_short_help = true)]
                     max_extra_share / with_max_extra_share: Option<f64> as Share = None;
+                    /// Tokens of the request above which another tool or schema, which misses the
+                    /// provider's cache of prompts, comes after a prefill and words.
+                    ///
+                    /// Default 20,000: below, the price of reading the prompt again is small beside
+                    /// that of an answer.
+                    #[arg(long, value_name = "N", hide_short_help = true)]
+                    max_uncached_tokens / with_max_uncached_tokens: u64 as u64 = 20_000;
                     /// Time since the first byte of an answer, after which no call is made and an
                     /// open continuation ends; 0: no limit.
                     ///

@@ -85,6 +85,16 @@ pub fn prompt_tokens(raw: &str) -> Option<u64> {
     )
 }
 
+/// Returns the request's tokens, those from the provider's cache included. Messages counts the
+/// latter apart.
+pub(crate) fn sent_tokens(raw: &str) -> Option<u64> {
+    let root = Raw::root(raw);
+    let of = |key| root?.member(key)?.as_u64();
+    let cached = ["cache_read_input_tokens", "cache_creation_input_tokens"];
+    let cached = cached.into_iter().filter_map(of);
+    Some(cached.fold(prompt_tokens(raw)?, u64::saturating_add))
+}
+
 /// Returns the first of these members that a usage object has.
 fn count(raw: &str, names: [&str; 4]) -> Option<u64> {
     let root = Raw::root(raw).filter(|_| walk::is_valid(raw))?;

@@ -67,6 +67,18 @@ pub trait AnswerOptions: Sized {
         })
     }
 
+    /// Sets an estimate of the request's tokens, which counts until the provider reports them.
+    #[must_use]
+    fn prompt_tokens(self, tokens: u64) -> Self {
+        self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens))
+    }
+
+    /// Records the limit on the answer's tokens that the caller has set instead of the request's.
+    #[must_use]
+    fn raised_limit(self, limit: Option<u64>) -> Self {
+        self.configure(|session| session.channel.journal.stats.raised_limit = limit)
+    }
+
     /// Records the model of the request.
     #[must_use]
     fn model(self, model: &str) -> Self {

@@ -12,7 +12,7 @@ use super::event_summary::EventSummary;
 use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::{CallEnd, HopEnd, Input, Outcome, Request, Resume, Session};
+use super::{CallEnd, HopEnd, Input, Outcome, Request, Resume, Rung, Session};
 use super::{LimitReached, NextStep, StopReason};
 use crate::json::repair::RepairLevel;
 use crate::json::walk;
@@ -158,6 +158,7 @@ impl BodyRelay {
 
     /// Counts the usage of a call.
     fn count_usage(&mut self, now: Duration, usage: &str) {
+        self.slots.note_usage_of_prompt(usage);
         if let Some(tokens) = answer_tokens(usage) {
             self.slots
                 .session_mut()
@@ -202,6 +203,7 @@ impl BodyRelay {
     fn continue_by_token(&mut self, now: Duration, body: &str) -> bool {
         let limits = &self.slots.session().channel.settings.limits;
         let is_possible = self.continues_by_token
+            && self.slots.session().channel.settings.allows(Rung::Token)
             && limits.continuation.max_continuations > 0
             && self.hops < MAX_HOPS
             && self.slots.session().is_first()
@@ -225,8 +227,9 @@ impl BodyRelay {
             token: token.into(),
             after: HopEnd::Asked,
         };
-        let number = self.slots.session().tally().continuations;
-        let request = Request::resuming(number, resume);
+        let session = self.slots.session_mut();
+        session.channel.journal.stats.note_rung(Rung::Token);
+        let request = Request::resuming(session.tally().continuations, resume);
         self.outputs.push_back(Output::Call { request, at: now });
         true
     }

@@ -355,7 +355,7 @@ impl DocumentContinuation {
                 _ => {}
             }
             let reason = FailureReason::Rejected(reason.to_owned());
-            return decisions.failed(channel, now, reason, end, mode);
+            return decisions.failed(channel, now, reason, end);
         }
         if let Some(said) = self.said.take() {
             decisions.note_progress(&mut channel.journal, &said);
@@ -389,7 +389,7 @@ impl DocumentContinuation {
             Ok(checked) => checked,
             Err(reason) => {
                 decisions.cut(channel, now, end, 0);
-                return decisions.failed(channel, now, reason, end, mode);
+                return decisions.failed(channel, now, reason, end);
             }
         };
         let shortfall = channel.text.new_shortfall().cloned();
@@ -443,7 +443,7 @@ impl DocumentContinuation {
             counters.has_mistake |= merged.is_err() && is_found;
         }
         if let Some(found) = shortfall {
-            return decisions.fell_short(channel, now, (known, found), end, mode);
+            return decisions.fell_short(channel, now, (known, found), end);
         }
         decisions.counters.schema.shortfall = known.filter(|_| added == 0);
         if is_unenforced && !decisions.is_stopped() {
@@ -456,7 +456,7 @@ impl DocumentContinuation {
         match finish.filter(|reason| !channel.settings.continues_after(reason) && !failed_to_merge)
         {
             Some(reason) => NextStep::GiveUp(StopReason::Finish, Some(reason)),
-            None => decisions.after_merge(channel, now, end, merged, added > 0, mode),
+            None => decisions.after_merge(channel, now, end, merged, added > 0),
         }
     }
 

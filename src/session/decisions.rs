@@ -6,11 +6,10 @@ use super::channel::AnswerChannel;
 use super::clock::CallClock;
 use super::journal::Journal;
 use super::question::Attempts;
-use super::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent, StopReason,
-};
+use super::{CallEnd, CutCause, FailureReason, Outcome, SessionEvent, StopReason};
 use crate::context::{self, Progress};
 use crate::provider::Finish;
+use crate::provider::capability::too_long;
 use crate::schema::Shortfall;
 use crate::splice::{Seam, SpliceError};
 
@@ -63,6 +62,9 @@ pub(super) struct RetryCounters {
     pub(super) reduces_reasoning: bool,
     /// At this cut a call was asked to reason less.
     pub(super) has_reduced: bool,
+    /// A call was too long for the model. The delivered text only grows, so from then on a
+    /// rendering replaces it.
+    pub(super) is_shortened: bool,
     pub(super) schema: SchemaFaults,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
@@ -221,16 +223,15 @@ impl Decisions {
         end: &CallEnd,
         merged: Result<Seam, SpliceError>,
         has_grown: bool,
-        mode: ContinuationMode,
     ) -> NextStep {
         match merged {
             Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
-                self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
+                self.failed(channel, now, FailureReason::Nothing(end.clone()), end)
             }
-            Err(failure) => self.failed(channel, now, FailureReason::Merge(failure), end, mode),
+            Err(failure) => self.failed(channel, now, FailureReason::Merge(failure), end),
             // The call broke off before it could bring anything new.
             Ok(_) if !has_grown && broke_off(end) => {
-                self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
+                self.failed(channel, now, FailureReason::Nothing(end.clone()), end)
             }
             Ok(_) => {
                 let counters = &mut self.counters;
@@ -257,7 +258,6 @@ impl Decisions {
         now: Duration,
         (known, found): (Option<Shortfall>, Shortfall),
         end: &CallEnd,
-        mode: ContinuationMode,
     ) -> NextStep {
         // A model that still leaves out the same although it was asked by name does not mean to write it.
         if known.is_some_and(|known| known.is_same(&found)) {
@@ -269,18 +269,16 @@ impl Decisions {
             missing: found.to_string(),
         };
         self.counters.schema.shortfall = Some(found);
-        self.failed(channel, now, reason, end, mode)
+        self.failed(channel, now, reason, end)
     }
 
-    /// Counts a failure. The next call waits if the end of this one requires it. `mode`: how the
-    /// call has asked.
+    /// Counts a failure. The next call waits if the end of this one requires it.
     pub(super) fn failed(
         &mut self,
         channel: &mut AnswerChannel,
         now: Duration,
         reason: FailureReason,
         end: &CallEnd,
-        mode: ContinuationMode,
     ) -> NextStep {
         // The operator's stop ends the answer, whatever the call's own end was.
         if self.is_stopped {
@@ -304,8 +302,8 @@ impl Decisions {
         if is_early_end && self.counters.attempts.early_ends >= EARLY_ENDS {
             return NextStep::GiveUp(StopReason::EarlyEnd, None);
         }
-        if matches!(end, CallEnd::TooLong(_)) && !can_ask_for_less(channel, mode) {
-            return NextStep::GiveUp(StopReason::TooLong, None);
+        if is_too_long(channel, end) && !self.shortens(channel) {
+            return NextStep::GiveUp(StopReason::Context, None);
         }
         let is_lost_body = channel.settings.sends_at_end && end.is_lost();
         // Each whole body is paid for again, unlike a stream, whose text stays delivered.
@@ -336,6 +334,13 @@ impl Decisions {
             // immediately.
             _ => Duration::ZERO,
         })
+    }
+
+    /// Sends a rendering of the delivered text from now on. Returns whether that makes the next call
+    /// shorter than the one that was too long for the model.
+    fn shortens(&mut self, channel: &AnswerChannel) -> bool {
+        is_longer_than_rendering(channel)
+            && !std::mem::replace(&mut self.counters.is_shortened, true)
     }
 
     /// Returns whether a call failed for a reason outside the model, so that the session waits for
@@ -473,6 +478,7 @@ impl RetryCounters {
             has_mistake: false,
             reduces_reasoning: false,
             has_reduced: false,
+            is_shortened: false,
             schema: SchemaFaults::default(),
             trouble: None,
         }
@@ -549,6 +555,23 @@ pub(super) fn broke_off(end: &CallEnd) -> bool {
     )
 }
 
+/// Returns whether a call was longer than its model takes. Some APIs report that inside a stream.
+/// After such a report a fallback gets the next call, so it ends nothing where no rendering helps.
+fn is_too_long(channel: &AnswerChannel, end: &CallEnd) -> bool {
+    match end {
+        CallEnd::TooLong(_) => true,
+        CallEnd::Error(reason) => {
+            is_longer_than_rendering(channel) && too_long::is_too_long(reason)
+        }
+        _ => false,
+    }
+}
+
+fn is_longer_than_rendering(channel: &AnswerChannel) -> bool {
+    let budget = channel.settings.limits.continuation.context_budget_chars;
+    channel.document().text().len() > budget
+}
+
 /// Returns the finish reason of an answer whose root is closed. If the limit ended the call after
 /// the root, the document itself was not cut.
 pub(super) fn finish_of_whole(reason: Finish) -> Finish {
@@ -557,16 +580,6 @@ pub(super) fn finish_of_whole(reason: Finish) -> Finish {
     } else {
         reason
     }
-}
-
-/// Returns whether the session falls back to words after a prefill that is too long for the model,
-/// because words are shorter.
-fn can_ask_for_less(channel: &mut AnswerChannel, mode: ContinuationMode) -> bool {
-    let is_shorter =
-        channel.document().text().len() > channel.settings.limits.continuation.max_verbatim_context;
-    matches!(mode, ContinuationMode::Prefill | ContinuationMode::Grammar)
-        && is_shorter
-        && channel.settings.strategy.prefill.take().is_some()
 }
 
 /// Returns how long the next call waits: twice as long after each failed call in a row, or the time

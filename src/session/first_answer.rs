@@ -7,7 +7,7 @@ use super::answer_text::{BaseBound, CollectedRepairs};
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep, finish_of_whole};
 use super::open_call::CallPhase;
-use super::{CallEnd, ContinuationMode, FailureReason, LimitReached, Outcome, Session};
+use super::{CallEnd, FailureReason, LimitReached, Outcome, Session};
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
 use crate::json::repair::RepairOptions;
@@ -324,7 +324,7 @@ impl<'a> FirstReading<'a> {
             NextStep::Call(Duration::ZERO)
         } else {
             let reason = FailureReason::Nothing(end.clone());
-            decisions.failed(self.channel, now, reason, end, ContinuationMode::Reprompt)
+            decisions.failed(self.channel, now, reason, end)
         }
     }
 }

@@ -47,8 +47,8 @@ pub enum CallEnd {
         retry_after: Option<Duration>,
     },
     /// With a refusal, before any answer, because the request is longer than the model takes. The
-    /// session sends a re-prompt where that is shorter than the prefill which was refused.
-    /// Otherwise it gives up: [`StopReason::TooLong`](super::StopReason::TooLong).
+    /// session asks once more with a rendering instead of the delivered text. If that is too long,
+    /// or not shorter, it gives up: [`StopReason::Context`](super::StopReason::Context).
     TooLong(String),
     /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502,
     /// 503 or 529. The session repeats the same call until it is answered or

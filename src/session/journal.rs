@@ -55,6 +55,9 @@ impl Journal {
     /// Reports and outputs a call that the caller must make.
     pub(super) fn request(&mut self, request: Request, at: Duration) {
         let turn = request.turn.as_ref();
+        if let Some(turn) = turn {
+            self.stats.note_rung(turn.mode.rung());
+        }
         self.event(SessionEvent::Requested {
             call: request.number,
             mode: turn.map(|turn| turn.mode),

@@ -40,6 +40,7 @@ mod repeated_text;
 mod request;
 mod retry;
 mod returned_prefill;
+mod rung;
 mod settings;
 mod slot_list;
 mod slots;
@@ -72,6 +73,8 @@ pub use request::{HopEnd, Resume};
 #[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};
+#[doc(hidden)]
+pub use rung::{Rung, Rungs};
 use settings::Content;
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
@@ -151,7 +154,7 @@ impl Session {
 
     /// Sets the strategy of continuation requests, from the next call on.
     pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
-        self.channel.settings.strategy = strategy;
+        self.channel.settings.set_strategy(strategy);
     }
 
     /// Sets how an answer ends when its rest can't be obtained.
@@ -318,10 +321,13 @@ impl Session {
                 let at = now.saturating_add(wait);
                 match self.decisions.cap(&self.channel, at) {
                     Some(reason) => (reason, None),
-                    None => {
-                        self.call = OpenCall::request(&mut self.channel, &mut self.decisions, at);
-                        return;
-                    }
+                    None => match OpenCall::request(&mut self.channel, &mut self.decisions, at) {
+                        Ok(call) => {
+                            self.call = call;
+                            return;
+                        }
+                        Err(reason) => (reason, None),
+                    },
                 }
             }
             NextStep::GiveUp(reason, finish) => (reason, finish),

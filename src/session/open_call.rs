@@ -173,7 +173,9 @@ impl OpenCall {
                 if !is_asked {
                     return None;
                 }
-                channel.settings.strategy = redirect.strategy.clone();
+                channel.settings.set_strategy(redirect.strategy.clone());
+                // Another model may have a longer context window.
+                decisions.counters.is_shortened = false;
                 let stats = &mut channel.journal.stats;
                 stats.upstreams.push(redirect.upstream.clone());
                 channel.journal.note_model(&redirect.model);
@@ -222,12 +224,13 @@ impl OpenCall {
         }
     }
 
-    /// Requests the next call, not before `at`, and waits for its answer.
+    /// Requests the next call, not before `at`, and waits for its answer. Fails with the reason for
+    /// giving up if no rung that is allowed can ask for the rest.
     pub(super) fn request(
         channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         at: Duration,
-    ) -> Self {
+    ) -> Result<Self, StopReason> {
         // The next call counts from its request on, so that its end can take the count back.
         channel.journal.count_call();
         decisions.clock.restart(at);
@@ -235,6 +238,13 @@ impl OpenCall {
             channel.is_continued = true;
             channel.text.begin_check(channel.settings.schema());
             let (turn, phase) = Self::ask(channel, decisions);
+            if !channel.settings.allows(turn.mode.rung()) {
+                channel.journal.uncount_call();
+                return Err(match decisions.counters.is_shortened {
+                    true => StopReason::Context,
+                    false => StopReason::Rungs,
+                });
+            }
             (Some(turn), phase)
         } else if channel.text.answer().is_empty() && !channel.settings.is_tool_call() {
             // Nothing reached the client, so the answer may be another one from its first byte on.
@@ -265,7 +275,7 @@ impl OpenCall {
             resume: None,
         };
         channel.journal.request(request, at);
-        Self::new(phase)
+        Ok(Self::new(phase))
     }
 
     /// Returns the turns that ask for the rest, and the call that waits for it.

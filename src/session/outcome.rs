@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use super::Rung;
 use crate::provider::Finish;
 use crate::splice::Seam;
 
@@ -96,6 +97,9 @@ pub struct CallStats {
     pub tokens: Vec<Option<u64>>,
     /// The number of repairs of the text, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
+    /// The rungs that were used, in the order of their first use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rungs: Vec<String>,
     /// Arguments of a tool call were cut and continued: calls after it may never have begun.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_unknown: bool,
@@ -108,6 +112,9 @@ pub struct CallStats {
     /// The models that wrote the answer, in their order. Empty if their names are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+    /// The limit on the answer's tokens that the operator has set instead of the request's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised_limit: Option<u64>,
     /// The limit that the answer reached: one with which it passed on unread, or the time after
     /// which its last call counted as lost.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +182,11 @@ impl CallStats {
 }
 
 impl CallStats {
+    /// Notes that a rung is used.
+    pub(super) fn note_rung(&mut self, rung: Rung) {
+        add_new(&mut self.rungs, &[rung.as_str().to_owned()]);
+    }
+
     /// Adds the flags of a seam that were not counted when it was `reported`.
     pub(super) fn count_flags(&mut self, seam: &Seam, reported: Option<&Seam>) {
         let is_new = |flag: fn(&Seam) -> bool| u32::from(flag(seam) && !reported.is_some_and(flag));
@@ -198,6 +210,7 @@ impl CallStats {
             let sum = self.repairs.entry(rule.clone()).or_default();
             *sum = sum.saturating_add(*count);
         }
+        add_new(&mut self.rungs, &other.rungs);
         self.calls_unknown |= other.calls_unknown;
         self.base_unknown |= other.base_unknown;
         self.malformed |= other.malformed;
@@ -207,6 +220,7 @@ impl CallStats {
             .or_else(|| other.schema_violation.clone());
         add_new(&mut self.upstreams, &other.upstreams);
         add_new(&mut self.models, &other.models);
+        self.raised_limit = self.raised_limit.or(other.raised_limit);
         self.limit = self.limit.take().or_else(|| other.limit.clone());
         self.percentage = other.percentage.or(self.percentage);
     }
@@ -262,12 +276,14 @@ pub enum StopReason {
     /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or asked to wait
     /// longer.
     Patience,
-    /// The upstream refused a call since it is longer than the model takes: the same question would
-    /// be refused again.
-    TooLong,
+    /// A call for the rest is longer than the model's context window, also with a rendering instead
+    /// of the delivered text.
+    Context,
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
     Overload,
+    /// No rung that is allowed can ask for the rest.
+    Rungs,
     /// The operator has stopped the answer.
     Stopped,
     /// The reader left before the stream's end.
@@ -291,8 +307,9 @@ impl StopReason {
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Patience => "patience",
-            Self::TooLong => "too_long",
+            Self::Context => "context",
             Self::Overload => "overload",
+            Self::Rungs => "rungs",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
         }
@@ -490,6 +507,9 @@ impl Outcome {
         if tally.early_end > 0 {
             report["early_end"] = tally.early_end.into();
         }
+        if !tally.rungs.is_empty() {
+            report["rungs"] = serde_json::json!(tally.rungs);
+        }
         if !tally.repairs.is_empty() {
             report["repairs"] = serde_json::json!(tally.repairs);
         }
@@ -509,6 +529,9 @@ impl Outcome {
         if !tally.upstreams.is_empty() {
             report["upstreams"] = serde_json::json!(tally.upstreams);
             report["models"] = serde_json::json!(tally.models);
+        }
+        if let Some(limit) = tally.raised_limit {
+            report["min_output_tokens"] = limit.into();
         }
         if let Some(limit) = &tally.limit {
             report["limit"] = serde_json::json!(limit);
@@ -582,7 +605,7 @@ impl Serialize for Outcome {
             "early_end": tally.early_end,
             "synthesized": self.synthesized(), "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
-            "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
+            "rungs": tally.rungs, "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
             "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"),
             "malformed": tally.malformed, "schema_path": tally.schema_violation, "limit": tally.limit,
         })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep};
-use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason, Turn};
+use super::{CallEnd, FailureReason, Outcome, StopReason, Turn};
 use crate::envelope::{FENCE, ends_in_block};
 use crate::provider::Finish;
 use crate::splice::SpliceError;
@@ -75,10 +75,9 @@ impl ProseContinuation {
         now: Duration,
         end: &CallEnd,
     ) -> NextStep {
-        let mode = ContinuationMode::Reprompt;
         if let Some(reason) = end.refusal() {
             let reason = FailureReason::Rejected(reason.to_owned());
-            return decisions.failed(channel, now, reason, end, mode);
+            return decisions.failed(channel, now, reason, end);
         }
         let finish = end.finish().cloned();
         // The text broke off: its uncertain end is dropped, and the next call repeats it.
@@ -133,7 +132,7 @@ impl ProseContinuation {
         } else if merged.is_err() && matches!(end, CallEnd::Finished(_)) {
             decisions.counters.attempts.count(merged.as_ref().err());
         }
-        decisions.after_merge(channel, now, end, merged, has_grown, mode)
+        decisions.after_merge(channel, now, end, merged, has_grown)
     }
 }
 

@@ -6,7 +6,7 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, Turn};
+use super::{CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -27,6 +27,8 @@ pub(super) struct Question<'a> {
     may_rewrite_word: bool,
     /// The token limit did not end the delivered text, so a short document fits into one answer.
     fits_whole: bool,
+    /// A call was too long for the model, so no turn has all of the delivered text.
+    is_shortened: bool,
 }
 
 impl<'a> Question<'a> {
@@ -36,6 +38,7 @@ impl<'a> Question<'a> {
             channel,
             attempts: decisions.counters.attempts,
             shortfall: decisions.counters.schema.shortfall.as_ref(),
+            is_shortened: decisions.counters.is_shortened,
             fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
             // A repair reads the answer from the cut on.
             may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
@@ -55,7 +58,8 @@ impl<'a> Question<'a> {
             .channel
             .settings
             .usable_prefill(document)
-            .filter(|_| self.shortfall.is_none())
+            .filter(|_| self.shortfall.is_none() && !self.is_shortened)
+            .filter(|_| self.channel.settings.allows(Rung::Prefill))
         {
             Some(prefill) => self.prefill(prefill),
             None => self
@@ -117,29 +121,40 @@ impl<'a> Question<'a> {
         let form = settings.strategy.grammar;
         let syntax = match form {
             _ if settings.strategy.keeps_json_mode => return None,
+            _ if !settings.allows(Rung::Grammar) => return None,
             GrammarForm::None | GrammarForm::JsonSchema(_) => return None,
             GrammarForm::CustomTool => Syntax::Lark,
-            GrammarForm::Member | GrammarForm::StructuredOutputs | GrammarForm::Ebnf => {
-                Syntax::Gbnf
-            }
+            GrammarForm::Member
+            | GrammarForm::StructuredOutputs
+            | GrammarForm::Ebnf
+            | GrammarForm::ResponseFormat => Syntax::Gbnf,
         };
         let document = self.channel.document();
         // A server that applies the request's format to a prefill knows the schema, too.
         let prefill = settings.usable_prefill(document);
-        if prefill.is_some_and(|prefill| prefill.keeps_format) {
+        let prefills = settings.allows(Rung::Prefill);
+        if prefills && prefill.is_some_and(|prefill| prefill.keeps_format) {
             return None;
         }
         let text = document.text();
         let carved = carve(document).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
         let is_tool_input = form == GrammarForm::CustomTool;
+        let has_other = prefills && prefill.is_some() || settings.allows(Rung::Words);
+        // Another tool misses the cache of prompts. A grammar beside a prefill does not.
+        if is_tool_input && has_other && settings.is_costly() && self.attempts.unjoined == 0 {
+            return None;
+        }
         let turn = if is_tool_input {
             self.reprompt_of(QuestionForm::ToolInput, &carved.head, None, None)
+        } else if form == GrammarForm::ResponseFormat {
+            self.reprompt_of(QuestionForm::Anchor, &carved.head, None, None)
         } else {
             // A prefill can't name what is missing.
             let prefill = prefill?;
             // A short text is all head, and a prefill must not be empty.
-            if prefill.returns_prefill || self.shortfall.is_some() || sent == 0 {
+            let is_known = self.shortfall.is_none() && !self.is_shortened;
+            if prefill.returns_prefill || !is_known || sent == 0 {
                 return None;
             }
             Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
@@ -159,14 +174,16 @@ impl<'a> Question<'a> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
         let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
-        let is_due = settings.schema().is_some()
+        let is_due = settings.allows(Rung::Again)
+            && settings.schema().is_some()
             && !settings.is_tool_call()
             && settings
                 .strategy
                 .prompt
                 .template(Part::AgainInstruction)
                 .is_some();
-        if !(is_due && is_short && self.fits_whole && self.attempts.unjoined == 0) {
+        let is_first = self.attempts.unjoined == 0 && !self.is_shortened;
+        if !(is_due && is_short && self.fits_whole && is_first) {
             return None;
         }
         let turn = Turn {
@@ -191,7 +208,10 @@ impl<'a> Question<'a> {
             return None;
         };
         // One answer that was not joined may have been to the question for the whole document.
-        if !has_words || self.attempts.unjoined > 1 {
+        let is_due = self.attempts.unjoined <= 1 && settings.allows(Rung::Schema);
+        // Another schema misses the cache of prompts.
+        let is_later = settings.is_costly() && settings.allows(Rung::Words);
+        if !has_words || !is_due || is_later && self.attempts.unjoined == 0 {
             return None;
         }
         let rest = rest_schema(self.channel.document(), settings.schema()?, subset)?;
@@ -255,7 +275,7 @@ impl<'a> Question<'a> {
         let text = &self.channel.text;
         let (document, index) = (text.document(), Some(text.slot.child_index()));
         let limits = &self.channel.settings.limits.continuation;
-        let full = limits.max_verbatim_context;
+        let full = self.most_verbatim();
         let is_long = document.text().len() > full;
         let budget = limits.context_budget_chars;
         // A long text costs its tokens in each call, and the model needs only what surrounds the
@@ -301,6 +321,15 @@ impl<'a> Question<'a> {
         Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
     }
 
+    /// Returns how many bytes of delivered text a turn has verbatim.
+    fn most_verbatim(self) -> usize {
+        let limits = &self.channel.settings.limits.continuation;
+        match self.is_shortened {
+            true => limits.context_budget_chars.min(limits.max_verbatim_context),
+            false => limits.max_verbatim_context,
+        }
+    }
+
     /// Returns the turns that ask for the rest of prose. A prefill is not used: if a provider
     /// ignores it, nothing distinguishes its new answer from the rest.
     pub(super) fn of_prose(self) -> Turn {
@@ -310,7 +339,7 @@ impl<'a> Question<'a> {
         let text = document.text();
         let repeated =
             repeated_text::anchor(document, form, limits).and_then(|range| text.get(range));
-        let most = limits.max_verbatim_context;
+        let most = self.most_verbatim();
         // The beginning of a long text is left out: the anchor is at its end.
         let end = (text.len() > most).then(|| end_of(text, most));
         let parts = Parts {

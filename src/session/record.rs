@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::relay::{Output, TransportEnd};
 use super::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, HopEnd, Outcome, Request, Resume,
+    CallEnd, ContinuationMode, CutCause, FailureReason, HopEnd, Outcome, Request, Resume, Rung,
     SessionEvent, Status,
 };
 use crate::provider::wire::SlotKind;
@@ -228,8 +228,8 @@ impl CallKind {
             Self::Grammar => ContinuationMode::Grammar.as_str(),
             Self::Again => ContinuationMode::Again.as_str(),
             Self::Schema => ContinuationMode::Schema.as_str(),
-            Self::Reattach => "reattach",
-            Self::Token => "token",
+            Self::Reattach => Rung::Reattach.as_str(),
+            Self::Token => Rung::Token.as_str(),
         }
     }
 }

@@ -41,7 +41,7 @@ use super::clock::SilenceDeadline;
 use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Session};
+use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Rung, Session};
 use crate::limits::{Limits, TimeLimit};
 use crate::provider::wire::{Framing, Tool};
 use crate::provider::{Dialect, Finish, add_usage, answer_tokens};
@@ -469,6 +469,7 @@ impl Relay {
         let Some(usage) = call.usage.reported.take() else {
             return;
         };
+        slots.note_usage_of_prompt(&usage);
         if let Some(tokens) = answer_tokens(&usage) {
             slots.session_mut().handle_input(now, Input::Tokens(tokens));
         }
@@ -597,8 +598,14 @@ impl Relay {
         if self.continue_by_token(now, end) {
             return true;
         }
-        let is_lost =
-            matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.answer.is_forwarding();
+        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_))
+            && self.answer.is_forwarding()
+            && self
+                .answer
+                .session()
+                .channel
+                .settings
+                .allows(Rung::Reattach);
         let RelayedAnswer {
             slots,
             client,
@@ -639,6 +646,7 @@ impl Relay {
         call.phase = StreamPhase::Open;
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
+        session.channel.journal.stats.note_rung(Rung::Reattach);
         let request =
             Request::resuming(session.tally().continuations, Resume::Stream(query.into()));
         client.outputs.push_back(Output::Call { request, at: now });

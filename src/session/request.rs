@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use super::prompt::{Parts, Prompt, Rendered};
+use super::rung::{Rung, Rungs};
 use crate::provider::capability::GrammarForm;
 
 /// A further call.
@@ -122,12 +123,16 @@ pub enum ContinuationMode {
 impl ContinuationMode {
     /// The name in reports.
     pub fn as_str(self) -> &'static str {
+        self.rung().as_str()
+    }
+
+    pub(super) fn rung(self) -> Rung {
         match self {
-            Self::Reprompt => "words",
-            Self::Prefill => "prefill",
-            Self::Grammar => "grammar",
-            Self::Again => "again",
-            Self::Schema => "schema",
+            Self::Reprompt => Rung::Words,
+            Self::Prefill => Rung::Prefill,
+            Self::Grammar => Rung::Grammar,
+            Self::Again => Rung::Again,
+            Self::Schema => Rung::Schema,
         }
     }
 }
@@ -150,6 +155,8 @@ pub struct ContinuationStrategy {
     /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON
     /// document, and a prefill is sent only with [`PrefillOptions::keeps_format`].
     pub keeps_json_mode: bool,
+    /// The rungs that may be used. If none of them can ask for the rest, the answer is given up.
+    pub(super) rungs: Rungs,
 }
 
 /// How a provider continues a prefill.
@@ -176,6 +183,7 @@ impl Default for ContinuationStrategy {
             grammar: GrammarForm::None,
             reduce_reasoning: false,
             keeps_json_mode: false,
+            rungs: Rungs::ALL,
         }
     }
 }
@@ -200,6 +208,14 @@ impl ContinuationStrategy {
     #[must_use]
     pub fn grammar(mut self, grammar: GrammarForm) -> Self {
         self.grammar = grammar;
+        self
+    }
+
+    /// Sets the rungs that may be used.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn allowing(mut self, rungs: Rungs) -> Self {
+        self.rungs = rungs;
         self
     }
 
@@ -268,6 +284,18 @@ impl Turn {
             grammar: Some(grammar),
             mode,
             ..self
+        }
+    }
+
+    /// Returns the bytes that the answer is asked to write before new text.
+    #[doc(hidden)]
+    pub fn repeated_bytes(&self) -> usize {
+        match self.mode {
+            ContinuationMode::Prefill | ContinuationMode::Schema => 0,
+            ContinuationMode::Again => self.delivered.len(),
+            ContinuationMode::Reprompt | ContinuationMode::Grammar => {
+                self.anchor.len() + self.mark.as_ref().map_or(0, String::len)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Request, Resume, Turn};
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, PrefillForm, Switch};
+use crate::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
 use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
@@ -93,6 +93,14 @@ impl Retry {
     pub fn is_forced(&self) -> bool {
         let turn = self.request.turn.as_ref();
         turn.is_some_and(|turn| turn.grammar.is_some())
+    }
+
+    /// Returns whether the answer is the input of a custom tool of Chat Completions.
+    #[doc(hidden)]
+    pub fn calls_custom_tool(&self) -> bool {
+        self.is_forced()
+            && self.capability.grammar == GrammarForm::CustomTool
+            && self.dialect == Dialect::Chat
     }
 
     /// Returns whether the call keeps the format that the original request asks for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ContinuationStrategy, GiveUp, MarkUse, Part, PrefillOptions, Prose};
+use super::{ContinuationStrategy, GiveUp, MarkUse, Part, PrefillOptions, Prose, Rung};
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::json::repair::{RepairLevel, RepairOptions};
@@ -30,6 +30,9 @@ pub(super) struct SessionSettings {
     pub(super) sends_at_end: bool,
     /// How an answer in prose is handled.
     pub(super) prose: Prose,
+    /// Tokens of the request: as the usage of the first call says, or estimated before. `None`:
+    /// unknown.
+    pub(super) prompt_tokens: Option<u64>,
 }
 
 /// What the text of a channel is.
@@ -57,6 +60,7 @@ impl SessionSettings {
             trusts_stop: false,
             sends_at_end: false,
             prose: Prose::default(),
+            prompt_tokens: None,
         }
     }
 
@@ -86,13 +90,22 @@ impl SessionSettings {
         let limits = &mut self.limits.continuation;
         // A wrong join in a text is read, one in arguments is executed.
         limits.max_risk = limits.max_risk.min(limits.max_risk_arguments);
-        let strategy = &mut self.strategy;
-        (strategy.prefill, strategy.keeps_json_mode) = (None, false);
-        // Arguments are short and repeat themselves, so a mark is worth its tokens from the first question on.
-        if strategy.prompt.mark_use() != MarkUse::Never {
-            strategy.prompt = Arc::new(strategy.prompt.as_ref().clone().with_mark(MarkUse::Always));
-        }
         self.content = Content::Arguments(tool);
+        self.set_strategy(self.strategy.clone());
+    }
+
+    /// Sets how the rest is asked for. A strategy is that of texts, and is adapted to arguments.
+    pub(super) fn set_strategy(&mut self, mut strategy: ContinuationStrategy) {
+        if self.is_tool_call() {
+            (strategy.prefill, strategy.keeps_json_mode) = (None, false);
+            // Arguments are short and repeat themselves, so a mark is worth its tokens from the first
+            // question on.
+            if strategy.prompt.mark_use() != MarkUse::Never {
+                let prompt = strategy.prompt.as_ref().clone();
+                strategy.prompt = Arc::new(prompt.with_mark(MarkUse::Always));
+            }
+        }
+        self.strategy = strategy;
     }
 
     fn tool(&self) -> Option<&Tool> {
@@ -159,6 +172,18 @@ impl SessionSettings {
         self.prose == Prose::Anchor && can_ask && !self.is_tool_call()
     }
 
+    /// Returns whether a rung may be used.
+    pub(super) fn allows(&self, rung: Rung) -> bool {
+        self.strategy.rungs.contains(rung)
+    }
+
+    /// Returns whether the request is so long that a question with another tool or schema comes
+    /// last: it misses the provider's cache of prompts.
+    pub(super) fn is_costly(&self) -> bool {
+        let most = self.limits.continuation.max_uncached_tokens;
+        self.prompt_tokens.is_some_and(|tokens| tokens > most)
+    }
+
     /// Returns how the delivered text is continued as a prefill, if it can be.
     pub(super) fn usable_prefill(&self, document: &Document) -> Option<PrefillOptions> {
         let ends_in_space =
@@ -176,5 +201,32 @@ impl SessionSettings {
     /// Returns whether a re-prompt asks how much of the document is delivered.
     pub(super) fn asks_progress(&self) -> bool {
         self.strategy.prompt.template(Part::Progress).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fallback replaces the strategy of all slots.
+    #[test]
+    fn a_strategy_of_texts_is_adapted_to_arguments() {
+        let of_texts = ContinuationStrategy::default()
+            .prefill(PrefillOptions::default())
+            .keeps_json_mode(true);
+        let mut settings =
+            SessionSettings::new(Limits::default(), Expect::Anchor, AllowedRoots::Containers);
+        settings.set_strategy(of_texts.clone());
+        assert_eq!(settings.strategy, of_texts);
+        settings.set_tool(Tool {
+            name: "write".to_owned(),
+            schema: None,
+        });
+        for _ in 0..2 {
+            let strategy = &settings.strategy;
+            assert_eq!((strategy.prefill, strategy.keeps_json_mode), (None, false));
+            assert_eq!(strategy.prompt.mark_use(), MarkUse::Always);
+            settings.set_strategy(of_texts.clone());
+        }
     }
 }

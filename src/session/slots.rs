@@ -11,6 +11,7 @@ use super::slot_list::{SlotEntry, SlotList, rank};
 use super::wire::finish_reason;
 use super::{CallEnd, CallStats, Input, LimitReached, Outcome, Redirect, Session};
 use crate::provider::Finish;
+use crate::provider::usage::sent_tokens;
 use crate::provider::wire::{Kept, Slot, SlotKind, Tool, Wire};
 
 /// The slots of a response, and the calls that their rests need.
@@ -78,6 +79,14 @@ impl Slots {
     pub(super) fn configure(&mut self, change: impl Fn(&mut Session)) {
         change(&mut self.blank);
         self.list.sessions_mut().for_each(change);
+    }
+
+    /// Notes how many tokens the request has, if this is the usage of the first call.
+    pub(super) fn note_usage_of_prompt(&mut self, usage: &str) {
+        let tokens = sent_tokens(usage).filter(|_| self.session().is_first());
+        if let Some(tokens) = tokens {
+            self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens));
+        }
     }
 
     /// Returns the API of the calls for the rest.

@@ -314,6 +314,15 @@ fn the_request_has_the_grammar_in_the_form_of_the_server() {
             (&Value::Null, &Value::Null)
         );
     }
+    // Without a prefill the question asks for the head, too.
+    let formatted = body(GrammarForm::ResponseFormat, Dialect::Chat, &original);
+    let format = &formatted["response_format"];
+    assert_eq!(format["type"], "grammar");
+    let grammar = format["grammar"].as_str().unwrap();
+    assert!(grammar.starts_with("root ::= "), "{grammar}");
+    let messages = formatted["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user"]);
     let chat = body(GrammarForm::CustomTool, Dialect::Chat, &original);
     let tool = &chat["tools"][0]["custom"];
     assert_eq!(tool["format"]["grammar"]["syntax"], "lark");
@@ -571,5 +580,35 @@ fn whole_bodies_are_continued_by_the_input_of_the_tool() {
         );
         assert_eq!(outcome.unwrap().status(), Status::Complete);
         assert!(!body.to_string().contains("write_rest"), "{body}");
+    }
+}
+
+/// The client's settings of the chat template are about its model.
+#[test]
+fn a_grammar_for_vllm_keeps_the_clients_template_settings() {
+    let strategy = ContinuationStrategy::default()
+        .prefill(PrefillOptions::default())
+        .grammar(GrammarForm::StructuredOutputs);
+    let row = Row::of("m")
+        .prefill(PrefillForm::Final)
+        .grammar(GrammarForm::StructuredOutputs)
+        .reasoning_off("chat_template_kwargs", r#"{"thinking":false}"#);
+    let request = Cut::new(&strategy, "{\"name\": \"Aurora Bo")
+        .request
+        .unwrap();
+    let retry = Retry::new(request, table(row).of("m", None).into());
+    for (own, expected) in [
+        (
+            json!({"enable_thinking": true, "tools_in_user_message": false}),
+            json!({"enable_thinking": false, "tools_in_user_message": false}),
+        ),
+        (
+            json!({"custom": 1}),
+            json!({"custom": 1, "enable_thinking": false}),
+        ),
+    ] {
+        let original = json!({"model": "m", "messages": [], "chat_template_kwargs": own});
+        let body: Value = serde_json::from_str(&retry.body(&original.to_string())).unwrap();
+        assert_eq!(body["chat_template_kwargs"], expected, "{body}");
     }
 }

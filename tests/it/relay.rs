@@ -491,7 +491,7 @@ fn usage_is_summed_and_comes_once() {
     );
     assert_eq!(
         usages[0]["restitch"],
-        json!({"status": "complete", "continuations": 2, "failures": 0})
+        json!({"status": "complete", "continuations": 2, "failures": 0, "rungs": ["words"]})
     );
     assert!(
         chunks
@@ -908,7 +908,7 @@ fn an_open_fence_is_closed_behind_the_root() {
         ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
         json!({
             "status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "cause": "drop",
-            "elements_may_be_missing": true, "synthesized": [], "cut_value": "/list/1",
+            "elements_may_be_missing": true, "synthesized": [], "cut_value": "/list/1", "rungs": ["words"],
         })
     );
 }

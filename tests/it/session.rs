@@ -149,41 +149,74 @@ fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
     }
 }
 
-/// The same question would be refused again. Words may be shorter than a prefill.
+/// The same question would be refused again, so a rendering replaces the delivered text, once.
 #[test]
-fn a_request_that_is_too_long_is_not_made_again() {
-    let too_long = || CallEnd::TooLong("400".to_owned());
-    let mut driver = Driver::new(Limits::default());
-    driver
-        .call("{\"sections\": [{\"id\"", length())
-        .call("", too_long());
-    assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
-    let outcome = driver.outcome.as_ref().unwrap();
-    assert_eq!(
-        (outcome.status(), outcome.reason()),
-        (Status::Closed, Some(StopReason::TooLong))
-    );
-    for (most, modes) in [
-        (
-            16,
-            &[ContinuationMode::Prefill, ContinuationMode::Reprompt][..],
-        ),
-        (16 << 10, &[ContinuationMode::Prefill]),
+fn a_request_that_is_too_long_is_made_once_more_with_a_rendering() {
+    for end in [
+        CallEnd::TooLong("400".to_owned()),
+        // Of a stream of Responses.
+        CallEnd::Error("Your input exceeds the context window of this model.".to_owned()),
     ] {
-        let mut driver = Driver::new(Limits::default().with_max_verbatim_context(most));
-        driver
-            .session
-            .set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
-        driver.call("{\"sections\": [{\"id\"", length());
-        for _ in modes {
+        is_made_once_more_with_a_rendering(&end);
+    }
+}
+
+fn is_made_once_more_with_a_rendering(end: &CallEnd) {
+    let too_long = || end.clone();
+    let long = format!("{{\"text\": \"{}", "harbour ".repeat(100));
+    let prefill = || ContinuationStrategy::default().prefill(PrefillOptions::default());
+    for strategy in [ContinuationStrategy::default(), prefill()] {
+        for most in [1_000, 100, 16 << 10] {
+            let limits = Limits::default()
+                .with_max_verbatim_context(most)
+                .with_max_consecutive_failures(9);
+            let mut driver = Driver::new(limits);
+            driver.session.set_strategy(strategy.clone());
+            driver.call(&long, length()).call("", too_long());
+            let turn = driver.calls[1].0.turn.clone().unwrap();
+            assert_eq!(turn.mode, ContinuationMode::Reprompt, "{most}");
+            assert!(turn.delivered.len() < 600, "{most}: {}", turn.delivered);
+            assert!(turn.delivered.starts_with("{\"text\": \"…"), "{most}");
             driver.call("", too_long());
+            let outcome = driver.outcome.as_ref().unwrap();
+            assert_eq!(
+                (driver.calls.len(), outcome.reason()),
+                (2, Some(StopReason::Context)),
+                "{most}"
+            );
         }
-        let asked: Vec<_> = driver
-            .calls
-            .iter()
-            .map(|(request, _)| request.turn.as_ref().unwrap().mode)
-            .collect();
-        assert_eq!((&asked[..], driver.session.is_done()), (modes, true));
+    }
+    // The text only grows, so the rendering stays.
+    let mut driver = Driver::new(Limits::default());
+    driver.session.set_strategy(prefill());
+    driver.call(&long, length()).call("", too_long());
+    let anchor = driver.anchor().to_owned();
+    driver.call(&format!("{anchor}of salt and rope"), length());
+    let turn = driver.calls[2].0.turn.clone().unwrap();
+    assert_eq!(turn.mode, ContinuationMode::Reprompt);
+    assert!(turn.delivered.len() < 600, "{}", turn.delivered);
+    driver.call("", too_long());
+    assert_eq!(
+        driver.outcome.as_ref().unwrap().reason(),
+        Some(StopReason::Context)
+    );
+}
+
+#[test]
+fn a_short_text_that_is_too_long_is_not_asked_for_again() {
+    let prefill = ContinuationStrategy::default().prefill(PrefillOptions::default());
+    for strategy in [ContinuationStrategy::default(), prefill] {
+        let mut driver = Driver::new(Limits::default());
+        driver.session.set_strategy(strategy);
+        driver
+            .call("{\"sections\": [{\"id\"", length())
+            .call("", CallEnd::TooLong("400".to_owned()));
+        assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
+        let outcome = driver.outcome.as_ref().unwrap();
+        assert_eq!(
+            (outcome.status(), outcome.reason()),
+            (Status::Closed, Some(StopReason::Context))
+        );
     }
 }
 
@@ -340,7 +373,7 @@ fn three_failures_in_a_row_end_it() {
     );
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
     let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","cause":"length",
-        "elements_may_be_missing":true,"synthesized":["/a/1"]}"#;
+        "elements_may_be_missing":true,"synthesized":["/a/1"],"rungs":["words"]}"#;
     assert_eq!(report, serde_json::from_str::<Value>(expect).unwrap());
 }
 

@@ -12,12 +12,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::ladder::ladder;
 use super::output::To;
 use super::run::key::Key;
 use super::run::providers;
 use super::{Console, Exit, block_on, epilogue};
 use restitch::provider::Dialect;
 use restitch::provider::capability::{PrefillForm, Table};
+use restitch::session::Rungs;
 use restitch_http::{Body, Client, Upstream};
 use restitch_proxy::config::ProxyConfig;
 
@@ -57,12 +59,12 @@ const EXAMPLES: &str = r#"Examples:
 
 The command asks for the list of models, which costs nothing. With --model, it asks the model to continue
 `[1, 2,3, 4,` in each form of prefill that providers have, until one works: in a stream, and then in one body. While
-the server loads the model, the result is `unknown`. If the result differs from the built-in table, the row for the
-configuration file is shown.
+the server loads the model, the result is `unknown`. The rungs follow with which the proxy would obtain the rest of an
+answer. If the result differs from the built-in table, the row for the configuration file is shown.
 
 With --json: {"upstream": {"url", "status", "milliseconds", "error", "server"}, "prefill": {"model", "form",
-"returns_prefill", "returns_prefill_whole", "known", "tried": [{"form", "status", "answer"}]}, "proxy": {"url", "status",
-"milliseconds", "error", "server"}}.
+"returns_prefill", "returns_prefill_whole", "known", "rungs", "tried": [{"form", "status", "answer"}]}, "proxy": {"url",
+"status", "milliseconds", "error", "server"}}.
 
 Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
 
@@ -96,6 +98,8 @@ struct Prefill {
     returns_prefill_whole: bool,
     /// The form in the built-in table.
     known: &'static str,
+    /// The rungs with which the proxy would obtain the rest of a cut answer, in their order.
+    rungs: Vec<String>,
     tried: Vec<DoctorAttempt>,
 }
 
@@ -348,7 +352,13 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
         returns_prefill: false,
         returns_prefill_whole: false,
         known: known.as_str(),
+        rungs: vec![],
         tried: vec![],
+    };
+    let rungs = |form| {
+        let mut capability = capability.clone();
+        capability.prefill = form;
+        ladder(Dialect::Chat, &capability, true, Rungs::ALL)
     };
     for (at, form) in forms.into_iter().enumerate() {
         if form == PrefillForm::None || forms[..at].contains(&form) {
@@ -389,6 +399,7 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
             .filter(|_| form == PrefillForm::Flag);
         if is_answer && returned.unwrap_or(text).trim_start().starts_with('5') {
             found.form = form.as_str();
+            found.rungs = rungs(form);
             found.returns_prefill = returned.is_some();
             let whole = ask(false).await.map(|answered| text_of(&answered.body));
             found.returns_prefill_whole = returned.is_none()
@@ -396,6 +407,7 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
             return found;
         }
     }
+    found.rungs = rungs(PrefillForm::None);
     found
 }
 
@@ -480,6 +492,12 @@ fn print(report: &DoctorReport, console: &mut Console) -> io::Result<()> {
             _ => "continues one",
         };
         console.line(format_args!("prefill   {model} {words}"))?;
+        if !prefill.rungs.is_empty() {
+            let rungs = prefill.rungs.join(", ");
+            console.line(format_args!(
+                "rungs     {rungs}, for the rest of a JSON answer that is cut"
+            ))?;
+        }
         if form != known && *form != UNKNOWN {
             console.line("          the built-in table differs; for the configuration file:")?;
             let model = restitch::internal::json::string::quoted(model);

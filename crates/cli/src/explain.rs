@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Console;
 use super::console::short;
 use super::inspect::CutReport;
-use restitch::session::{Explanation, FailedPart};
+use restitch::session::{Explanation, FailedPart, Rung};
 use restitch::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 
 /// The decision on one part.
@@ -144,7 +144,7 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     }
     let say =
         |name: &str, words: String| console.notes.detail(format_args!("  {name:<10}  {words}"));
-    say("expected", name_of(explained.expect).to_owned());
+    say("expected", expectation(explained.expect));
     let cut = &explained.cut;
     say(
         "cut",
@@ -256,6 +256,19 @@ fn place(path: &str) -> String {
         "the root".to_owned()
     } else {
         short(path).into_owned()
+    }
+}
+
+/// Returns the expectation, and the rungs whose answers have it.
+fn expectation(expect: Expect) -> String {
+    let name = name_of(expect);
+    match expect {
+        Expect::Anchor => format!("{name}, by the rung {}", Rung::Words.as_str()),
+        Expect::Exact => {
+            let (prefill, grammar) = (Rung::Prefill.as_str(), Rung::Grammar.as_str());
+            format!("{name}, by the rung {prefill} or {grammar}")
+        }
+        Expect::Any => name.to_owned(),
     }
 }
 

@@ -26,6 +26,7 @@ mod explain;
 pub mod health;
 pub mod inspect;
 mod jsonl;
+mod ladder;
 mod live;
 mod log_filter;
 mod logfmt;

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use super::ladder::ladder;
 use super::settings::Settings;
 use super::{Console, Exit};
 use restitch::provider::Dialect;
-use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
 use restitch_proxy::config::value::Time;
@@ -58,6 +58,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
         is_json: args.response_format != ResponseFormat::Text.as_str(),
         has_schema: args.response_format == ResponseFormat::JsonSchema.as_str(),
     };
+    let has_format = asked.is_json;
     let asked = dialect.map(|_| asked);
     let headers = |name: &str| {
         let of_name = args.header.iter().filter(|(own, _)| own.as_str() == name);
@@ -97,7 +98,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
     console.lines(&Config::show_route(&effective))?;
     console.line(format_args!(
         "# {}",
-        how(&config, &effective, dialect, &model)
+        how(&config, &effective, dialect, (&model, has_format))
     ))
 }
 
@@ -156,7 +157,12 @@ fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
 }
 
 /// Describes how an answer is handled.
-fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &str) -> String {
+fn how(
+    config: &Config,
+    route: &RouteConfig,
+    dialect: Option<Dialect>,
+    (model, has_format): (&str, bool),
+) -> String {
     let Some(dialect) = dialect else {
         return "The path is of no API that is read: the answer passes, cut or not.".to_owned();
     };
@@ -165,37 +171,12 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
     }
     let host = host(route.upstream.as_deref());
     let known = config.table().of(model, host.as_deref());
-    let forced = route.continuation.forced(known.grammar);
-    if forced.is_schema()
-        && dialect.wire().takes_grammar(forced)
-        && known.prefill == PrefillForm::None
-    {
-        return format!(
-            "A request of {dialect}; the rest of a cut answer with a schema is asked for under a schema of what is missing \
-             (`{}`), and by a re-prompt otherwise.",
-            forced.as_str()
-        );
-    }
-    let is_grammar = forced != GrammarForm::None && !forced.is_schema();
-    if is_grammar && dialect.wire().takes_grammar(forced) {
-        return format!(
-            "A request of {dialect}; the rest of a cut answer is forced by a grammar ({}).",
-            forced.as_str()
-        );
-    }
-    match route.continuation.direct(known.prefill) {
-        _ if dialect.wire().always_continues() => {
-            format!(
-                "A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on."
-            )
-        }
-        PrefillForm::None => {
-            format!("A request of {dialect}; the rest of a cut answer is asked for by a re-prompt.")
-        }
-        form => format!(
-            "A request of {dialect}; the rest of a cut answer is asked for by a prefill (`{}`), and by a re-prompt where that \
-             is refused.",
-            form.as_str()
+    let rungs = ladder(dialect, &known, has_format, route.continuation.rungs());
+    match rungs.is_empty() {
+        true => format!("A request of {dialect}; no rung is allowed for the rest of a cut answer."),
+        false => format!(
+            "A request of {dialect}; the rungs for the rest of a cut answer: {}.",
+            rungs.join(", ")
         ),
     }
 }

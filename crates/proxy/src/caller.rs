@@ -28,7 +28,7 @@ use restitch::internal::request::Refused;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, PrefillForm};
-use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect};
+use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect, Rung, Rungs};
 use restitch_http::{Body, ConnectionError, Error, Received};
 
 /// Calls upstreams for one request.
@@ -37,6 +37,8 @@ pub(super) struct Caller {
     pub(super) route: Arc<Route>,
     /// The route's limits, lowered by the request.
     pub(super) limits: Limits,
+    /// The route's rungs, restricted by the request.
+    pub(super) rungs: Rungs,
     pub(super) request: ClientRequest,
     pub(super) upstreams: Upstreams,
     pub(super) exchange: Arc<Exchange>,
@@ -58,6 +60,9 @@ impl Caller {
             &request.parsed.model,
             request.parsed.stream,
         );
+        if let Some(least) = route.config.min_output_tokens {
+            request.raise_limit(least.into());
+        }
         let mut limits = route.limits.clone();
         // A client that limits an answer's tokens must not pay for many times as many, however often
         // the answer is cut.
@@ -82,6 +87,7 @@ impl Caller {
             .then(|| Content::new(&request.head, own_keys()));
         Self {
             limits,
+            rungs: route.config.continuation.rungs(),
             upstreams: Upstreams::new(Arc::clone(&proxy), Arc::clone(&route)),
             proxy,
             route,
@@ -160,12 +166,18 @@ impl Caller {
         strategy.keeps_json_mode =
             !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
         strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;
-        strategy
+        strategy.allowing(self.rungs)
+    }
+
+    /// Returns an estimate of the request's tokens, for a provider that does not report them.
+    pub(super) fn estimated_tokens(&self) -> u64 {
+        self.request.body.len() as u64 / BYTES_PER_TOKEN
     }
 
     /// Returns whether the server keeps the requested stream if the request names it.
     pub(super) fn may_keep_stream(&self) -> bool {
         self.request.parsed.stream
+            && self.rungs.contains(Rung::Reattach)
             && self.request.dialect.wire().has_chat_requests()
             && self.capability().keeps_streams
     }
@@ -403,3 +415,7 @@ impl Caller {
         self.upstreams.fallback()?.key.as_deref()
     }
 }
+
+// A rough average for English and for JSON.
+/// Bytes of a request that count as a token.
+const BYTES_PER_TOKEN: u64 = 4;

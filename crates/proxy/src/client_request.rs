@@ -16,7 +16,7 @@ use super::allowed::{SHARED_HEADERS, VERSION_HEADERS};
 use super::fallback::Fallback;
 use super::upstream::{self, Head};
 use restitch::internal::chat;
-use restitch::internal::chat::Adaptation;
+use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::request::{Allowed, Refused, allowed, translated};
 use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
@@ -33,6 +33,8 @@ pub(super) struct ClientRequest {
     pub(super) expects_json: bool,
     /// The proxy has added `response_format` to the body.
     adds_json_mode: bool,
+    /// The client's limit on the answer's tokens, if the proxy has raised it.
+    raised_from: Option<u64>,
     /// The members and headers of the request that the proxy has changed.
     pub(super) adapted: BTreeSet<&'static str>,
 }
@@ -52,6 +54,7 @@ impl ClientRequest {
             parsed,
             expects_json: false,
             adds_json_mode: false,
+            raised_from: None,
             adapted: BTreeSet::new(),
         }
     }
@@ -122,6 +125,60 @@ impl ClientRequest {
             self.adapted.insert("tools");
             self.body = adapted.into();
         }
+    }
+
+    /// Raises the client's limit on the answer's tokens to `least`, if it is lower.
+    pub(super) fn raise_limit(&mut self, least: u64) {
+        let own = self.parsed.max_tokens.filter(|own| *own < least);
+        if let Some(own) = own.filter(|_| self.set_limit(least)) {
+            self.raised_from = Some(own);
+            self.adapted.insert(self.limit_member());
+            tracing::debug!(own, limit = least, "raised the limit on an answer's tokens");
+        }
+    }
+
+    /// Restores the client's limit on the answer's tokens. Returns whether it was raised.
+    pub(super) fn withdraw_limit(&mut self) -> bool {
+        let Some(own) = self.raised_from.take() else {
+            return false;
+        };
+        self.adapted.remove(self.limit_member());
+        self.set_limit(own)
+    }
+
+    /// Returns the limit that the proxy has set instead of the client's.
+    pub(super) fn raised_limit(&self) -> Option<u64> {
+        self.parsed
+            .max_tokens
+            .filter(|_| self.raised_from.is_some())
+    }
+
+    /// Returns the member of the body that has the limit on the answer's tokens.
+    fn limit_member(&self) -> &'static str {
+        let body = std::str::from_utf8(&self.body).unwrap_or_default();
+        match self.dialect {
+            Dialect::Chat if chat::has_member(body, "max_completion_tokens") => {
+                "max_completion_tokens"
+            }
+            Dialect::Responses => "max_output_tokens",
+            Dialect::Gemini => "generationConfig",
+            Dialect::Ollama => "options",
+            _ => "max_tokens",
+        }
+    }
+
+    fn set_limit(&mut self, limit: u64) -> bool {
+        let changes = Changes {
+            max_tokens: Some(limit),
+            ..Changes::default()
+        };
+        let body = std::str::from_utf8(&self.body).ok();
+        let Some(body) = body.and_then(|body| self.dialect.wire().ask(body, None, &changes)) else {
+            return false;
+        };
+        self.body = body.into();
+        self.parsed.max_tokens = Some(limit);
+        true
     }
 
     /// Asks the server to keep the stream under a name of the proxy's.

@@ -482,6 +482,9 @@ impl Conversation {
             .into_iter()
             .fold(relay, Relay::answered_by);
         let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
+        let relay = relay
+            .prompt_tokens(self.caller.estimated_tokens())
+            .raised_limit(self.caller.request.raised_limit());
         let relay = relay.base(&self.base()).model(self.caller.model());
         // The client's own stop sequence may end a document before its root is closed.
         if self.caller.request.parsed.has_stop {
@@ -512,7 +515,10 @@ impl Conversation {
             .repair(self.policy.repair)
             .schema(self.caller.request.parsed.schema.as_deref())
             .base(&self.base());
-        let relay = relay.model(self.caller.model());
+        let relay = relay
+            .model(self.caller.model())
+            .prompt_tokens(self.caller.estimated_tokens())
+            .raised_limit(self.caller.request.raised_limit());
         if self.caller.request.parsed.has_stop {
             relay.trust_stop()
         } else {

@@ -49,7 +49,9 @@ async fn first_call(
         Ok(response) => response,
         Err(refused) => return refused,
     };
-    if !conversation.caller.proxy.policy.adapts || !is_invalid_request(response.status()) {
+    let caller = &conversation.caller;
+    let is_changed = caller.proxy.policy.adapts || caller.request.raised_limit().is_some();
+    if !is_changed || !is_invalid_request(response.status()) {
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
@@ -62,10 +64,10 @@ async fn first_call(
     };
     let caller = &mut conversation.caller;
     caller.show_refusal(&body);
-    let is_known = records_refusal(caller, &body);
+    let is_known = caller.proxy.policy.adapts && records_refusal(caller, &body);
     // The upstream may refuse the proxy's addition although the model supports it: OpenAI requires
-    // the word "json" in a message.
-    let is_withdrawn = caller.request.withdraw_json_mode();
+    // the word "json" in a message. A raised limit may be above the model's own.
+    let is_withdrawn = caller.request.withdraw_json_mode() | caller.request.withdraw_limit();
     if !is_known && !is_withdrawn {
         return Response::from_parts(parts, Body::full(body));
     }

@@ -274,11 +274,10 @@ impl Proxy {
 
     /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by
     /// recorded refusals.
-    fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
+    fn capability(&self, upstream: &Upstream, model: &str) -> Capability {
         let server = self.shared.server(upstream.authority());
         let capabilities = &self.policy.capabilities;
         let known = capabilities.of_server(model, Some(upstream.host()), server.as_deref());
-        let known = route.direct(known);
         self.shared.correct(upstream.authority(), model, known)
     }
 

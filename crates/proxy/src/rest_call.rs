@@ -13,8 +13,8 @@ use restitch::internal::capability::{CapabilityHint, is_too_long};
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
-use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
-use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry};
+use restitch::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
+use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry, Turn};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -97,14 +97,19 @@ impl<'c> RestCall<'c> {
             // A server with one slot answers no other call before the kept stream has stopped.
             kept.stop().await;
         }
-        // The loop has two rounds at most: the second one sends no switch.
-        let mut is_switch_refused = false;
+        // The loop has three rounds at most: each later one sends one member less or more.
+        let (mut is_switch_refused, mut is_without_effort) = (false, false);
         loop {
             let mut capability = caller.capability();
             if is_switch_refused {
                 capability.reasoning_off = None;
             }
-            let retry = self.retry(&capability);
+            let mut request = self.request.clone();
+            if is_without_effort {
+                request.reduce_reasoning = true;
+                capability.reasoning_off = Some(no_effort());
+            }
+            let retry = self.retry(request, &capability);
             let response = self.send(&retry, &capability).await?;
             let status = response.status();
             // The APIs answer with 200 alone: 204, for example, has no body.
@@ -144,7 +149,12 @@ impl<'c> RestCall<'c> {
                 });
             }
             let refusal = caller.refusal(response).await;
-            let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
+            if !is_without_effort && allows_tool_without_effort(&refusal, &retry) {
+                is_without_effort = true;
+                continue;
+            }
+            let hint = CapabilityHint::read(&refusal)
+                .filter(|hint| !is_without_effort && is_about(hint, &retry));
             let hint = hint.or_else(|| names_grammar(&refusal, &retry));
             let Some(hint) = hint else {
                 return Err(if is_too_long(&refusal) {
@@ -184,11 +194,10 @@ impl<'c> RestCall<'c> {
         let is_prefix = retry.is_prefill();
         // The provider has continued the client's own prefill, so it supports prefills, whatever
         // the table says.
-        let is_known = caller.route.may_prefill()
-            && request
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.replaces_prefill);
+        let is_known = request
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.replaces_prefill);
         if is_prefix
             && capability.prefill == PrefillForm::None
             && !is_known
@@ -308,16 +317,18 @@ impl<'c> RestCall<'c> {
     }
 
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
-    /// factor, and lowers it to the remaining share of extra tokens.
-    fn retry(&self, capability: &Capability) -> Retry {
+    /// factor and by the text that the answer repeats, and lowers it to the remaining share of extra
+    /// tokens.
+    fn retry(&self, asked: Request, capability: &Capability) -> Retry {
         let (caller, request) = (self.caller, self.request);
-        let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
-            .with_dialect(caller.asked_by());
+        let retry = Retry::new(asked, Arc::new(capability.clone())).with_dialect(caller.asked_by());
         let Some(own) = caller.request.parsed.max_tokens else {
             return retry;
         };
         let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
         let limit = raised(own, caller.proxy.policy.token_factor, request.number, most);
+        let repeated = request.turn.as_ref().map_or(0, Turn::repeated_bytes);
+        let limit = with_repeated(limit, repeated as u64);
         // The token limit must stay above a reasoning budget, so the share does not lower it for
         // requests with reasoning.
         let share = request
@@ -362,12 +373,45 @@ fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
         limit = limit.saturating_mul(factor.into());
         extra = left.min(limit.saturating_sub(own));
         left -= extra;
-        if extra == 0 {
-            // Nor does a later call get more: the factor is 1, or the limit is the largest number.
+        // At the largest number, all further limits are equal.
+        if factor < 2 || extra == 0 {
             break;
         }
     }
     own.saturating_add(extra)
+}
+
+/// Returns a limit on tokens with room for text that the answer repeats before new text.
+fn with_repeated(limit: u64, bytes: u64) -> u64 {
+    let room = limit.saturating_add(bytes.div_ceil(BYTES_OF_SHORT_TOKEN));
+    limit.max(room.min(SMALL_LIMIT))
+}
+
+// The anchor is often numbers and brackets, whose tokens are short.
+/// The bytes of a token of repeated text.
+const BYTES_OF_SHORT_TOKEN: u64 = 2;
+
+// Every current model allows this number. A higher limit may be refused, and an anchor costs
+// little of it.
+/// The most tokens up to which a limit is raised for the repeated text.
+const SMALL_LIMIT: u64 = 4096;
+
+/// Returns whether a refusal of a custom tool is about reasoning beside tools. Chat Completions of
+/// newer models refuses both together: "Function tools with reasoning_effort are not supported".
+fn allows_tool_without_effort(refusal: &str, retry: &Retry) -> bool {
+    let refusal = refusal.to_ascii_lowercase();
+    let names_effort = ["reasoning_effort", "reasoning effort"]
+        .iter()
+        .any(|name| refusal.contains(name));
+    retry.calls_custom_tool() && names_effort && refusal.contains("tool")
+}
+
+/// Returns the member with which a model of OpenAI's does not reason.
+fn no_effort() -> Switch {
+    Switch {
+        key: "reasoning_effort".to_owned(),
+        value: r#""none""#.to_owned(),
+    }
 }
 
 /// Returns the hint of a refusal that names the grammar, or the member that has it. A refusal of a
@@ -465,7 +509,17 @@ pub(super) fn rejected(reason: String, transient: bool) -> CallEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::raised;
+    use super::{raised, with_repeated};
+
+    #[test]
+    fn a_small_limit_has_room_for_the_repeated_text() {
+        assert_eq!(with_repeated(16, 41), 37);
+        assert_eq!(with_repeated(16, 0), 16);
+        assert_eq!(with_repeated(4000, 2048), 4096);
+        assert_eq!(with_repeated(4096, 2048), 4096);
+        assert_eq!(with_repeated(8192, 2048), 8192);
+        assert_eq!(with_repeated(u64::MAX, u64::MAX), u64::MAX);
+    }
 
     #[test]
     fn raised_limits_are_limited_together() {

@@ -13,7 +13,6 @@ use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
 use restitch::internal::chat::Request;
 use restitch::internal::limits::{FIRST_BYTE, TimeLimit};
-use restitch::provider::capability::Capability;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 use restitch_http::Client;
@@ -125,23 +124,9 @@ impl Route {
         self.config.continuation != ContinueBy::Off
     }
 
-    /// Returns whether the operator allows prefills.
-    pub(super) fn may_prefill(&self) -> bool {
-        self.config.continuation != ContinueBy::Reprompt
-    }
-
     /// Returns whether the proxy reads requests, so that it can send them again.
     pub(super) fn is_asked(&self) -> bool {
         self.continues() || !self.fallbacks.is_empty()
-    }
-
-    /// Applies the operator's choice of continuation to the table's entry for a model. Recorded
-    /// refusals correct the result afterwards.
-    pub(super) fn direct(&self, mut capability: Capability) -> Capability {
-        let by = self.config.continuation;
-        capability.prefill = by.direct(capability.prefill);
-        capability.grammar = by.forced(capability.grammar);
-        capability
     }
 }
 

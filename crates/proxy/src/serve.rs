@@ -249,6 +249,7 @@ pub(super) fn conversation(
     request.expects_json = expects_json;
     let mut caller = Caller::new(proxy, route, request, Arc::clone(exchange));
     directives.lower(&mut caller.limits.continuation);
+    caller.rungs = caller.rungs.and(directives.rungs.unwrap_or_default());
     let mut conversation = Conversation::new(caller);
     let policy = &mut conversation.policy;
     policy.give_up = directives.give_up.unwrap_or(policy.give_up);

@@ -1,6 +1,6 @@
 //! The state that all routes and all threads of a proxy share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::answers::{AnswerList, Stop};
 use super::breaker::Breaker;
 use super::gate::Unfinished;
+use super::kept::StopNotes;
 use super::metrics::Metrics;
 use super::otlp::Otlp;
 use super::resume;
@@ -49,8 +50,8 @@ struct CallHistory {
     breaker: Arc<Mutex<Breaker>>,
     /// The software of upstreams that the capability table names, by upstream.
     servers: Arc<RwLock<BTreeMap<String, Arc<str>>>>,
-    /// The upstreams that have stopped a kept stream.
-    stop_streams: Arc<RwLock<BTreeSet<String>>>,
+    /// Which upstreams stop kept streams.
+    stops: Arc<RwLock<StopNotes>>,
     /// Moment zero for the times in the cache and the breaker.
     origin: Instant,
 }
@@ -62,7 +63,7 @@ impl CallHistory {
             cache: Arc::new(Mutex::new(CapabilityCache::new(max_age))),
             breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
             servers: Arc::default(),
-            stop_streams: Arc::default(),
+            stops: Arc::default(),
             origin: Instant::now(),
         }
     }
@@ -135,26 +136,21 @@ impl Shared {
         }
     }
 
-    /// Returns whether an upstream is known to stop kept streams.
-    pub(super) fn stops_streams(&self, upstream: &str) -> bool {
-        let known = self.history.stop_streams.read();
-        known
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(upstream)
+    /// Returns whether an upstream stops kept streams. `None`: it has to be asked.
+    pub(super) fn stops_streams(&self, upstream: &str) -> Option<bool> {
+        let notes = self.history.stops.read();
+        let notes = notes.unwrap_or_else(PoisonError::into_inner);
+        notes.of(upstream, self.history.now())
     }
 
     /// Notes whether an upstream stops kept streams.
     pub(super) fn note_stops_streams(&self, upstream: &str, stops: bool) {
-        if self.stops_streams(upstream) == stops {
+        if stops && self.stops_streams(upstream) == Some(true) {
             return;
         }
-        let known = self.history.stop_streams.write();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        if stops {
-            known.insert(upstream.to_owned());
-        } else {
-            known.remove(upstream);
-        }
+        let notes = self.history.stops.write();
+        let mut notes = notes.unwrap_or_else(PoisonError::into_inner);
+        notes.note(upstream, stops, self.history.now());
     }
 
     /// Records a capability hint from a refusal of a model at an upstream.

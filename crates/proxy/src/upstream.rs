@@ -17,7 +17,7 @@ use crate::route_config::{ContinueBy, RouteConfig};
 use restitch::ContinuationLimits;
 use restitch::internal::limits::{TimeLimit, is_probability};
 use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, GiveUpError, below};
+use restitch::session::{GiveUp, GiveUpError, Rungs, below};
 use restitch_http::{Body, Client, Error, Received};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
@@ -317,6 +317,8 @@ pub struct RequestDirectives {
     pub(super) repair: Option<RepairLevel>,
     /// `x-restitch-stage`: the expected shape of the answer.
     pub(super) stage: Option<String>,
+    /// `x-restitch-rungs`: the rungs that may be used. It can only restrict the operator's.
+    pub(super) rungs: Option<Rungs>,
     /// `x-restitch-keep`: how long the proxy keeps the answer after its last read.
     pub(super) keep: Option<Duration>,
 }
@@ -367,6 +369,8 @@ impl RequestDirectives {
             .map(RepairLevel::named)
             .transpose();
         let repair = repair.map_err(|error| format!("`x-restitch-repair`: {error}"))?;
+        let rungs = text("x-restitch-rungs").map(str::parse).transpose();
+        let rungs = rungs.map_err(|error: String| format!("`x-restitch-rungs`: {error}"))?;
         let keep = text("x-restitch-keep").map(str::parse).transpose();
         let keep = keep.map_err(|_| "`x-restitch-keep` is no number of seconds".to_owned())?;
         Ok(Self {
@@ -375,6 +379,7 @@ impl RequestDirectives {
             max_risk,
             give_up,
             repair,
+            rungs,
             stage: text("x-restitch-stage").map(str::to_owned),
             keep: keep.map(Duration::from_secs),
         })
@@ -385,6 +390,7 @@ impl RequestDirectives {
         if self.off {
             route.continuation = ContinueBy::Off;
         }
+        route.continuation = route.continuation.restricted(self.rungs);
         route.max_continuations = route
             .max_continuations
             .map(|most| most.min(self.continuations.unwrap_or(u32::MAX)));

@@ -139,8 +139,7 @@ impl Upstreams {
 
     /// Returns the capability of a model at the current upstream.
     pub(super) fn capability(&self, model: &str) -> Capability {
-        self.proxy
-            .capability(&self.route, self.client().upstream(), model)
+        self.proxy.capability(self.client().upstream(), model)
     }
 
     /// Records a capability hint from a refusal of a model.

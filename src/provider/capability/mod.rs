@@ -89,6 +89,8 @@ pub enum GrammarForm {
     StructuredOutputs,
     /// In `ebnf`, with a prefill, as SGLang takes it.
     Ebnf,
+    /// In `response_format`, with a re-prompt, as Fireworks takes it.
+    ResponseFormat,
     /// As the format of a custom tool that the model must call, as OpenAI's models take it. The
     /// answer is the tool's input.
     CustomTool,
@@ -116,11 +118,12 @@ impl GrammarForm {
     }
 
     /// All variants, with their names in a configuration.
-    pub const NAMES: [(&'static str, Self); 8] = [
+    pub const NAMES: [(&'static str, Self); 9] = [
         ("none", Self::None),
         ("grammar", Self::Member),
         ("structured-outputs", Self::StructuredOutputs),
         ("ebnf", Self::Ebnf),
+        ("response-format", Self::ResponseFormat),
         ("custom-tool", Self::CustomTool),
         ("json-schema", Self::JsonSchema(SchemaSubset::Full)),
         ("json-schema-strict", Self::JsonSchema(SchemaSubset::Strict)),

@@ -15,6 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
         perplexity(),
         openrouter(),
         openai(),
+        fireworks(),
         xai(),
         llama_cpp(),
     ]
@@ -195,6 +196,15 @@ fn openai() -> Vec<Row> {
     let older = older.map(str::to_owned).into_iter().chain(prefixed);
     rows.extend(older.map(|pattern| Row::of(pattern).grammar(STRICT_SCHEMA)));
     rows
+}
+
+/// <https://docs.fireworks.ai/structured-responses/structured-output-grammar-based>.
+fn fireworks() -> Vec<Row> {
+    vec![
+        Row::of("*")
+            .at("*.fireworks.ai")
+            .grammar(GrammarForm::ResponseFormat),
+    ]
 }
 
 /// A schema of the answer: <https://docs.x.ai/docs/guides/structured-outputs>.

@@ -10,12 +10,17 @@ pub fn is_too_long(body: &str) -> bool {
 }
 
 /// Codes and parts of messages, in lower case.
-const TOO_LONG: [&str; 12] = [
+const TOO_LONG: [&str; 14] = [
     // The code of OpenAI, Groq and others.
     "context_length_exceeded",
     // OpenAI, vLLM, OpenRouter: "This model's maximum context length is 8192 tokens. However, you
     // requested …", github.com/hncboy/ai-beehive/issues/50.
     "maximum context length",
+    // vLLM: "The prompt (total length …) is too long to fit into the model",
+    // github.com/vllm-project/vllm/issues/12165.
+    "too long to fit into the model",
+    // SGLang: "The input (… tokens) is longer than the model's context length (… tokens)."
+    "longer than the model's context length",
     // OpenAI, Responses: "Your input exceeds the context window of this model."
     "context window",
     // Anthropic: "prompt is too long: 202095 tokens > 200000 maximum",
@@ -61,6 +66,22 @@ mod tests {
             ),
             (
                 r#"{"error": {"code": 400, "message": "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", "status": "INVALID_ARGUMENT"}}"#,
+                true,
+            ),
+            (
+                r#"{"error":{"code":400,"message":"request (9032 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":9032,"n_ctx":8192}}"#,
+                true,
+            ),
+            (
+                r#"{"object":"error","message":"This model's maximum context length is 200 tokens. However, your request has 203 input tokens.","code":400}"#,
+                true,
+            ),
+            (
+                r#"{"object":"error","message":"The prompt (total length 25938) is too long to fit into the model (context length 4096).","code":400}"#,
+                true,
+            ),
+            (
+                r#"{"error":{"message":"The input (5000 tokens) is longer than the model's context length (4096 tokens)."}}"#,
                 true,
             ),
             (r#"{"error": {"message": "Invalid API key"}}"#, false),

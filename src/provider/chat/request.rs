@@ -4,7 +4,9 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, PrefillForm};
-use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
+use crate::provider::fields::{
+    has_stop, is_true, members_of, object, object_of, object_with, text,
+};
 use crate::provider::prefill;
 use crate::provider::request::{
     FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, set_grammar,
@@ -141,15 +143,19 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
             Rest::Reprompt { .. } => remove.extend(FINAL),
         }
     }
-    let grammar = changes
+    let mut grammar = changes
         .grammar
-        .map(|(form, grammar)| grammar_members(form, grammar));
-    set_grammar(
-        grammar.as_deref().unwrap_or_default(),
-        &mut remove,
-        &mut set,
-    );
-    turn_reasoning_off(changes, &["messages"], &remove, &mut set);
+        .map_or_else(Vec::new, |(form, grammar)| grammar_members(form, grammar));
+    let template = object_of(root, TEMPLATE).filter(|_| grammar.iter().any(is_of_template));
+    let mut edited = vec!["messages"];
+    if let Some(template) = template {
+        // The client's own members stay.
+        grammar.retain(|member| !is_of_template(member));
+        edits.object(template, &[], &[("enable_thinking", "false")]);
+        edited.push(TEMPLATE);
+    }
+    set_grammar(&grammar, &mut remove, &mut set);
+    turn_reasoning_off(changes, &edited, &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     let capped = TOKEN_LIMITS.iter().find(|key| root.member(key).is_some());
     set.extend(capped.and_then(|key| Some((*key, cap.as_deref()?))));
@@ -256,12 +262,13 @@ fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, St
         // template is asked not to open the reasoning.
         GrammarForm::StructuredOutputs => vec![
             ("structured_outputs", format!(r#"{{"grammar":{grammar}}}"#)),
-            (
-                "chat_template_kwargs",
-                r#"{"enable_thinking":false}"#.to_owned(),
-            ),
+            (TEMPLATE, r#"{"enable_thinking":false}"#.to_owned()),
         ],
         GrammarForm::Ebnf => vec![("ebnf", grammar)],
+        GrammarForm::ResponseFormat => vec![(
+            RESPONSE_FORMAT,
+            format!(r#"{{"type":"grammar","grammar":{grammar}}}"#),
+        )],
         GrammarForm::CustomTool => {
             let format = format!(
                 r#"{{"type":"grammar","grammar":{{"syntax":"lark","definition":{grammar}}}}}"#
@@ -283,6 +290,13 @@ fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, St
         }
     }
 }
+
+fn is_of_template((key, _): &(&'static str, String)) -> bool {
+    *key == TEMPLATE
+}
+
+/// vLLM's settings of the chat template.
+const TEMPLATE: &str = "chat_template_kwargs";
 
 /// The members by which the last message asks to be continued.
 const FLAGS: [&str; 2] = ["prefix", "partial"];

@@ -7,7 +7,7 @@ use super::answer::RelayedAnswer;
 use super::upstream_call::{LostConnection, UpstreamCall};
 use super::{Output, Reattach, Relay};
 use crate::provider::Finish;
-use crate::session::{CallEnd, HopEnd, Request, Resume};
+use crate::session::{CallEnd, HopEnd, Request, Resume, Rung};
 
 impl RelayedAnswer {
     /// Returns whether the provider may continue the answer from a token, so that all its events
@@ -21,6 +21,7 @@ impl RelayedAnswer {
         // The tokens are of the first choice.
         let limits = &self.session().channel.settings.limits.continuation;
         self.reattach == Reattach::NextEvent
+            && self.session().channel.settings.allows(Rung::Token)
             && limits.max_continuations > 0
             && self.slots.list.expected_choices == 1
             && self.session().is_first()
@@ -115,6 +116,7 @@ impl Relay {
         let token = checkpoints.token().unwrap_or_default().into();
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
+        session.channel.journal.stats.note_rung(Rung::Token);
         let request = Request::resuming(
             session.tally().continuations,
             Resume::Token { token, after },

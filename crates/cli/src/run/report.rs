@@ -20,6 +20,8 @@ use restitch::session::{CutCause, Outcome, Status, StopReason};
 #[derive(Debug, Serialize)]
 struct Iteration {
     call: u32,
+    /// How the call is made: `first`, `original`, or a rung.
+    rung: &'static str,
     /// Bytes of the document before it.
     offset: usize,
     /// `answered` (the first one), `joined`, why it failed, or how it ended.
@@ -127,6 +129,7 @@ impl Seen {
         let seam = call.seam.as_ref().map(|seam| &seam.seam);
         Iteration {
             call: call.number,
+            rung: call.kind.as_str(),
             offset: call.offset,
             outcome,
             alignment: seam.map(|seam| seam.alignment.as_str()),

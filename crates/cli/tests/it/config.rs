@@ -750,7 +750,7 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[route]]\ncontinuation = \"maybe\"\n",
             2,
             16,
-            "`maybe` is not one of `auto`, `off`, `prefill`",
+            "`maybe` is not `auto` or `off`, nor a list of rungs",
         ),
         (
             "[[route]]\nfirst_byte_timeout = 0\n",
@@ -870,7 +870,7 @@ const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt =
     [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
     repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\nkeep = 90\n\
     first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
-    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = \"words\"\n";
+    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = [\"words\"]\n";
 
 /// Only a route that takes no request of its own is refused.
 #[test]
@@ -1187,8 +1187,8 @@ mod commands {
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
             continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = \"0s\"\nfirst_byte_timeout = \"5m\"\nkeep = \"0s\"\n# A request of openai-chat; the rest of a cut answer is asked for by a \
-            prefill (`turn`), and by a re-prompt where that is refused.\n";
+            max_extra_share = 0.0\nmax_total_time = \"0s\"\nfirst_byte_timeout = \"5m\"\nkeep = \"0s\"\n# A request of openai-chat; the rungs for the rest of a cut \
+            answer: prefill (turn), words.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
         assert!(
@@ -1220,6 +1220,10 @@ mod commands {
             ("x-restitch: off", "continuation = \"off\"\n"),
             ("x-restitch-continuations: 2", "max_continuations = 2\n"),
             ("x-restitch-continuations: 99", "max_continuations = 8\n"),
+            (
+                "x-restitch-rungs: words, grammar",
+                "continuation = [\n    \"grammar\",\n    \"words\",\n]\n",
+            ),
             ("x-restitch-max-risk: 0.2", "max_risk = 0.2\n"),
             ("x-restitch-max-risk: 0.9", "max_risk = 0.5\n"),
             ("x-restitch-give-up: close", "on_give_up = \"close\"\n"),

@@ -121,6 +121,8 @@ fn the_answer_in_json_has_every_call() {
         .collect();
     assert_eq!(titles, ["Alma", "Berta", "Cilli", "Dora"]);
     // A retry asks for a longer anchor, here all of the text.
+    assert_eq!(answer["iterations"][0]["rung"], "first");
+    assert_eq!(answer["iterations"][2]["rung"], "words");
     assert_eq!(answer["iterations"][2]["alignment"], "anchor");
     assert_eq!(
         (answer.get("completion_tokens"), &answer["tokens"]),
@@ -351,6 +353,12 @@ fn doctor_says_whether_a_prefill_is_continued() {
             (&json!(form), &json!(known)),
             "{answer}"
         );
+        let rungs = match profile {
+            ProviderProfile::LlamaCpp => json!(["reattach", "prefill (turn)", "words"]),
+            _ if form == "none" => json!(["again", "words"]),
+            _ => json!([format!("prefill ({form})"), "words"]),
+        };
+        assert_eq!(answer["prefill"]["rungs"], rungs, "{answer}");
         assert_eq!(
             answer["prefill"]["returns_prefill_whole"],
             json!(profile == ProviderProfile::LlamaCpp),

@@ -5,11 +5,11 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-use crate::route_config::{ContinueBy, ResponseFormat};
+use crate::route_config::ResponseFormat;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, MarkUse, Prose};
+use restitch::session::{GiveUp, MarkUse, Prose, Rung};
 use restitch::shape::RootKind;
 
 /// Returns the schema of a file with these tables.
@@ -38,6 +38,14 @@ pub(super) fn without_threads(schema: &mut Schema) {
     }
 }
 
+/// Returns the schema of `continuation`: `auto`, `off`, or a list of rungs.
+pub(crate) fn continuation(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [
+        { "enum": ["auto", "off"] },
+        { "type": "array", "items": { "enum": Rung::ALL.map(Rung::as_str) } },
+    ] })
+}
+
 /// Declares the schemas of values that are one of several names.
 macro_rules! names {
     ($($name:ident: $all:expr, $as_str:expr;)+) => { $(
@@ -53,7 +61,6 @@ names! {
     prose: [Prose::Pass, Prose::Anchor], super::proxy::prose_name;
     repair: RepairLevel::ALL, RepairLevel::as_str;
     response_format: ResponseFormat::ALL, ResponseFormat::as_str;
-    continuation: ContinueBy::ALL, ContinueBy::as_str;
     wire: Dialect::ALL, Dialect::as_str;
     mark: MarkUse::ALL, MarkUse::as_str;
     root_kind: RootKind::ALL, RootKind::as_str;

@@ -279,9 +279,8 @@ impl Pump {
             None => return (Vec::new(), Some(End::Broken)),
         };
         let Some(events) = self.unlogged(chunk.events) else {
-            tracing::warn!(
-                "a kept answer cannot be gone on with: what was sent does not come out again"
-            );
+            let reason = "the replay differs from the bytes sent";
+            tracing::warn!(reason, "a kept answer can't be resumed");
             return (Vec::new(), Some(End::Broken));
         };
         let Some(limit) = chunk.limit else {

@@ -136,7 +136,7 @@ impl TakeoverContext {
             Ok(conversation) => conversation,
             // Without an end, each reader would take the answer over again.
             Err(reason) => {
-                tracing::warn!(reason, "a kept answer cannot be gone on with");
+                tracing::warn!(reason, "a kept answer can't be resumed");
                 return self.answers.store.close(id, at.next(), End::Broken).await;
             }
         };

@@ -15,9 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::schema;
 use crate::config::value::{PositiveTime, Risk, Share, Time};
 use restitch::provider::Dialect;
-use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, Prose};
+use restitch::session::{GiveUp, Prose, Rungs};
 
 /// A route, as a configuration file has it: conditions, and settings for the requests that meet all
 /// of them. An unset condition holds for every request; an unset setting has the value for all
@@ -41,7 +40,7 @@ pub struct RouteConfig {
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Whether and how restitch asks for the rest of cut answers.
+    /// Whether and how restitch obtains the rest of cut answers.
     #[schemars(schema_with = "schema::continuation")]
     pub continuation: ContinueBy,
     /// The largest probability of a wrong join that is accepted, as in `[limits]`.
@@ -69,6 +68,9 @@ pub struct RouteConfig {
     /// Calls after the first one, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,
+    /// The lowest limit on an answer's tokens: a request with a lower one gets this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_output_tokens: Option<u32>,
     /// Tokens of all continuations, as a share of the first call's, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_extra_share: Option<Share>,
@@ -211,64 +213,39 @@ impl RouteConfig {
     }
 }
 
-/// Whether and how restitch asks for the rest of cut answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+/// Whether and how restitch obtains the rest of cut answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "written::Continuation", into = "written::Continuation")]
 #[non_exhaustive]
 pub enum ContinueBy {
-    /// As set in the model's row of the capability table.
-    #[default]
-    Auto,
     /// Not at all: requests and answers pass.
     Off,
-    /// By a prefill. If the table knows no member for it, the position alone marks it.
-    Prefill,
-    /// By a re-prompt.
-    Reprompt,
+    /// By these rungs, if the model's row of the capability table has them.
+    Rungs(Rungs),
+}
+
+impl Default for ContinueBy {
+    fn default() -> Self {
+        Self::Rungs(Rungs::ALL)
+    }
 }
 
 impl ContinueBy {
-    pub(crate) const ALL: [Self; 4] = [Self::Auto, Self::Off, Self::Prefill, Self::Reprompt];
-
-    /// Returns the name in a configuration.
-    pub fn as_str(self) -> &'static str {
+    /// Returns the rungs that may be used.
+    pub fn rungs(self) -> Rungs {
         match self {
-            Self::Auto => "auto",
-            Self::Off => "off",
-            Self::Prefill => "prefill",
-            Self::Reprompt => "words",
+            Self::Off => Rungs::from_iter([]),
+            Self::Rungs(rungs) => rungs,
         }
     }
 
-    /// Returns the variant of a prefill, given the one in the capability table.
-    pub fn direct(self, known: PrefillForm) -> PrefillForm {
-        match (self, known) {
-            (Self::Reprompt | Self::Off, _) => PrefillForm::None,
-            (Self::Prefill, PrefillForm::None) => PrefillForm::Turn,
-            (_, known) => known,
+    /// Leaves out the rungs that a request does not allow.
+    #[must_use]
+    pub fn restricted(self, allowed: Option<Rungs>) -> Self {
+        match (self, allowed) {
+            (Self::Rungs(rungs), Some(allowed)) => Self::Rungs(rungs.and(allowed)),
+            (by, _) => by,
         }
-    }
-
-    /// Returns the form of a grammar of the rest, given the one in the capability table.
-    pub fn forced(self, known: GrammarForm) -> GrammarForm {
-        match self {
-            Self::Auto => known,
-            Self::Off | Self::Prefill | Self::Reprompt => GrammarForm::None,
-        }
-    }
-}
-
-impl TryFrom<String> for ContinueBy {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        written::named(&Self::ALL, Self::as_str, &name)
-    }
-}
-
-impl From<ContinueBy> for String {
-    fn from(way: ContinueBy) -> Self {
-        way.as_str().to_owned()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::FallbackConfig;
+use super::{ContinueBy, FallbackConfig};
 use restitch::repair::RepairLevel;
-use restitch::session::GiveUp;
+use restitch::session::{GiveUp, Rung, Rungs};
 
 /// Reads and writes a value as the text that it is on the command line.
 pub(crate) mod text {
@@ -73,6 +73,51 @@ pub(super) fn fallbacks<'de, D: Deserializer<'de>>(
         ))),
     }
 }
+
+/// The value of `continuation`: `auto`, `off`, or the names of rungs.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged, expecting = "a list of rungs, `auto` or `off`")]
+pub(super) enum Continuation {
+    Word(String),
+    Rungs(Vec<String>),
+}
+
+impl TryFrom<Continuation> for ContinueBy {
+    type Error = String;
+
+    fn try_from(written: Continuation) -> Result<Self, String> {
+        match written {
+            Continuation::Word(word) if word == AUTO => Ok(Self::default()),
+            Continuation::Word(word) if word == OFF => Ok(Self::Off),
+            Continuation::Word(word) => Err(format!(
+                "`{word}` is not `{AUTO}` or `{OFF}`, nor a list of rungs such as [\"words\"]"
+            )),
+            Continuation::Rungs(names) if names.is_empty() => {
+                Err(format!("the list has no rung: write `{OFF}`"))
+            }
+            Continuation::Rungs(names) => {
+                let rungs = names.iter().map(|name| name.parse::<Rung>());
+                Ok(Self::Rungs(rungs.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+impl From<ContinueBy> for Continuation {
+    fn from(by: ContinueBy) -> Self {
+        match by {
+            ContinueBy::Off => Self::Word(OFF.to_owned()),
+            ContinueBy::Rungs(Rungs::ALL) => Self::Word(AUTO.to_owned()),
+            ContinueBy::Rungs(rungs) => {
+                Self::Rungs(rungs.iter().map(|rung| rung.as_str().to_owned()).collect())
+            }
+        }
+    }
+}
+
+/// Every rung.
+const AUTO: &str = "auto";
+const OFF: &str = "off";
 
 /// Reads and writes an API by its name.
 pub(super) mod wire {

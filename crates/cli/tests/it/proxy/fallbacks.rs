@@ -868,7 +868,7 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
     let proxy = base.proxy(Limits::default()).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"stop\":\"too_long\""), "{answer}");
+    assert!(answer.contains("\"stop\":\"context\""), "{answer}");
     assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
     // A refusal for any other reason is the client's own.
     let base = Raw::new(vec![refused("400 Bad Request", "")]).await;
@@ -880,6 +880,36 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
             .starts_with("HTTP/1.1 400 ")
     );
     assert!(other.requests.lock().unwrap().is_empty());
+}
+
+/// The same request would be refused again. The refusals are not an outage: the next answers are
+/// continued without a pause.
+#[tokio::test]
+async fn a_rest_that_is_too_long_is_asked_for_once_more_with_a_rendering() {
+    let words: String = (0..100).map(|n| format!("harbour {n} ")).collect();
+    let text = format!("{{\"text\": \"{words}");
+    let rest = format!("{}and nets\", \"more\": [1, 2]}}", &text[text.len() - 40..]);
+    for is_answered in [true, false] {
+        let mut limits = Limits::default();
+        limits.continuation.overload_min_calls = 1;
+        let last = match is_answered {
+            true => stream(&(chunk(&rest) + &finish("stop"))),
+            false => too_long(),
+        };
+        let base = Raw::new(vec![stream(&chunk(&text)), too_long(), last]).await;
+        let proxy = base.proxy(limits).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        let expected = match is_answered {
+            true => "\"status\":\"complete\"",
+            false => "\"stop\":\"context\"",
+        };
+        assert!(answer.contains(expected), "{answer}");
+        let requests = base.requests.lock().unwrap();
+        assert_eq!(requests.len(), 3, "{answer}");
+        let delivered = |request: &str| request.matches("harbour").count();
+        assert!(delivered(&requests[1]) >= 100, "{}", requests[1]);
+        assert!(delivered(&requests[2]) < 80, "{}", requests[2]);
+    }
 }
 
 async fn patient(base: &Raw, other: &Raw, routes: &str) -> restitch_proxy::Server {

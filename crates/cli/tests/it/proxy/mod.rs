@@ -17,6 +17,7 @@ mod made;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outages;
+mod output_limits;
 mod page;
 mod passthrough;
 mod prose;

@@ -1,6 +1,7 @@
 //! Routes: which upstream answers a request, and within which limits.
 
 use restitch::Limits;
+use restitch::provider::capability::{GrammarForm, PrefillForm, Row, SchemaSubset};
 use restitch_proxy::Server;
 use restitch_proxy::config::Config;
 use serde_json::Value;
@@ -42,7 +43,7 @@ pub(super) async fn named(name: &str) -> Raw {
 }
 
 /// Returns a request with a line of its head and a body.
-fn request(path: &str, line: &str, body: &str) -> String {
+pub(super) fn request(path: &str, line: &str, body: &str) -> String {
     let line = if line.is_empty() {
         String::new()
     } else {
@@ -328,13 +329,9 @@ async fn tokens_that_nobody_tells_are_estimated() {
         stream(&chunk("50]")),
     ];
     let base = Raw::new(answers).await;
-    let proxy = routed(
-        &base,
-        &[],
-        "[[route]]\nmax_extra_share = 1\ncontinuation = \"prefill\"\n",
-    )
-    .await;
-    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    let routes = "[[route]]\nmax_extra_share = 1\n";
+    let proxy = prefilling(&base, Limits::default(), routes).await;
+    let answer = exchange(proxy.addr(), &post(&ASK.replace("\"m\"", "\"p\""))).await;
     assert!(answer.contains("\"stop\":\"extra_share\""), "{answer}");
     assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
 }
@@ -498,43 +495,143 @@ async fn a_call_that_breaks_off_in_its_reasoning_is_no_measure() {
     }
 }
 
+/// Returns a proxy whose model `p` continues prefills.
+async fn prefilling(base: &Raw, limits: Limits, routes: &str) -> Server {
+    let row = Row::of("p").prefill(PrefillForm::Turn);
+    let proxy = with_routes(base.unbound(limits), &[], routes).row(row);
+    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+}
+
+/// Returns whether a request ends with the assistant's message.
+fn ends_with_assistant(request: &str) -> bool {
+    let last = request
+        .rfind("\"role\":")
+        .map(|at| &request[at + 8..])
+        .unwrap_or_default();
+    last.starts_with("assistant\"")
+}
+
+/// A client may allow fewer rungs than the operator, and no others.
 #[tokio::test]
-async fn a_route_says_how_the_rest_is_asked_for() {
-    for (model, way, is_prefill) in [
-        ("m", "auto", false),
-        ("m", "prefill", true),
-        ("m", "words", false),
-        ("claude-sonnet-4-5", "auto", true),
-        ("claude-sonnet-4-5", "words", false),
+async fn a_route_and_a_request_restrict_how_the_rest_is_asked_for() {
+    for (model, way, header, asked) in [
+        ("m", "\"auto\"", "", Some(false)),
+        ("p", "\"auto\"", "", Some(true)),
+        ("p", "[\"words\"]", "", Some(false)),
+        ("p", "[\"prefill\", \"words\"]", "", Some(true)),
+        ("p", "\"auto\"", "x-restitch-rungs: words", Some(false)),
+        (
+            "p",
+            "[\"words\"]",
+            "x-restitch-rungs: prefill,words",
+            Some(false),
+        ),
+        // Nothing that is allowed can ask for the rest.
+        ("m", "[\"prefill\"]", "", None),
+        ("p", "[\"words\"]", "x-restitch-rungs: prefill", None),
+        ("m", "[\"grammar\", \"schema\", \"again\"]", "", None),
     ] {
         let base = Raw::new(vec![
             stream(&chunk("[1, 2")),
             stream(&(chunk(", 3]") + &finish("stop"))),
         ])
         .await;
-        let proxy = routed(
-            &base,
-            &[],
-            &format!("[[route]]\ncontinuation = \"{way}\"\n"),
-        )
-        .await;
-        exchange(
-            proxy.addr(),
-            &post(&ASK.replace("\"m\"", &format!("\"{model}\""))),
-        )
-        .await;
-        let further = base.request(1);
-        let last = further
-            .rfind("\"role\":")
-            .map(|at| &further[at + 8..])
-            .unwrap_or_default();
-        assert_eq!(
-            last.starts_with("assistant"),
-            is_prefill,
-            "{model} {way}: {further}"
+        let routes = format!("[[route]]\ncontinuation = {way}\n");
+        let proxy = prefilling(&base, Limits::default(), &routes).await;
+        let body = ASK.replace("\"m\"", &format!("\"{model}\""));
+        let ask = request("/v1/chat/completions", header, &body);
+        let answer = exchange(proxy.addr(), &ask).await;
+        let requests = base.requests.lock().unwrap().clone();
+        let further = requests.get(1).map(|further| ends_with_assistant(further));
+        assert_eq!(further, asked, "{model} {way} {header}: {requests:?}");
+        let told = match asked {
+            Some(true) => "\"rungs\":[\"prefill\"]",
+            Some(false) => "\"rungs\":[\"words\"]",
+            None => "\"stop\":\"rungs\"",
+        };
+        assert!(answer.contains(told), "{model} {way} {header}: {answer}");
+        assert!(
+            requests.iter().all(|sent| !sent.contains("x-restitch")),
+            "{requests:?}"
         );
     }
-    // A refusal of the prefill wins over the route.
+}
+
+#[tokio::test]
+async fn an_unknown_rung_in_a_header_is_refused() {
+    let base = Raw::new(vec![]).await;
+    let proxy = base.proxy(Limits::default()).await;
+    let ask = request("/v1/chat/completions", "x-restitch-rungs: word", ASK);
+    let answer = exchange(proxy.addr(), &ask).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(
+        answer.contains("`x-restitch-rungs`: `word` is not one of `token`, `reattach`"),
+        "{answer}"
+    );
+    assert!(base.requests.lock().unwrap().is_empty());
+}
+
+/// Another tool misses the cache of prompts, so it comes after words where the prompt is long: as
+/// its usage says, or by the size of the request.
+#[tokio::test]
+async fn a_long_prompt_is_not_sent_with_another_tool_first() {
+    let usage = |tokens: u64| {
+        format!(
+            "data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":{tokens},\"completion_tokens\":2}}}}\n\n"
+        )
+    };
+    let long = "word ".repeat(20);
+    for (tokens, prompt, way, rung) in [
+        (None, "Go", "\"auto\"", "grammar"),
+        (None, long.as_str(), "\"auto\"", "words"),
+        (Some(40), long.as_str(), "\"auto\"", "grammar"),
+        (Some(41), "Go", "\"auto\"", "words"),
+        // Nothing else is allowed.
+        (Some(41), "Go", "[\"grammar\"]", "grammar"),
+    ] {
+        let usage = tokens.map(usage).unwrap_or_default();
+        let base = Raw::new(vec![
+            stream(&(chunk("[1, 2") + &usage + &finish("length"))),
+            // Not the input of a tool.
+            stream(&(chunk("[1, 2, 3, 4]") + &finish("stop"))),
+            stream(&(chunk("[1, 2, 3, 4]") + &finish("stop"))),
+        ])
+        .await;
+        let limits = Limits::default().with_max_uncached_tokens(40);
+        let routes = format!("[[route]]\ncontinuation = {way}\n");
+        let proxy = prefilling(&base, limits, &routes).await;
+        let body = ASK
+            .replace("\"m\"", "\"gpt-5-mini\"")
+            .replace("\"x\"", &format!("\"{prompt}\""));
+        let answer = exchange(proxy.addr(), &post(&body)).await;
+        let told = format!("\"rungs\":[\"{rung}\"");
+        assert!(answer.contains(&told), "{usage} {prompt} {way}: {answer}");
+    }
+}
+
+/// The same for another schema: it comes after an answer to words that was not joined.
+#[tokio::test]
+async fn a_long_prompt_is_not_sent_with_another_schema_first() {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"]}"#;
+    let format = format!(
+        r#""response_format":{{"type":"json_schema","json_schema":{{"name":"n","schema":{schema}}}}},"messages""#
+    );
+    for (most, by_schema) in [(1_000, [true, false]), (40, [false, true])] {
+        let mut answers = vec![stream(&(chunk("{\"a\": [1, 2") + &finish("length")))];
+        answers.resize(6, stream(&(chunk("I can't.") + &finish("stop"))));
+        let base = Raw::new(answers).await;
+        let limits = Limits::default().with_max_uncached_tokens(most);
+        let row = Row::of("*").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
+        let proxy = base.unbound(limits).row(row);
+        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        exchange(proxy.addr(), &post(&ASK.replace("\"messages\"", &format))).await;
+        let asked = [1, 2].map(|n| base.request(n).contains("rest_of_"));
+        assert_eq!(asked, by_schema, "{most}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_prefill_counts_more_than_the_table() {
     let refused = "HTTP/1.1 400 Bad Request\r\ncontent-length: 104\r\nconnection: close\r\n\r\n";
     let body = r#"{"error":{"message":"This model does not support assistant message prefill. The last must be a user's."}}"#;
     let refused = vec![send(format!(
@@ -547,9 +644,13 @@ async fn a_route_says_how_the_rest_is_asked_for() {
         stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
     ])
     .await;
-    let proxy = routed(&base, &[], "[[route]]\ncontinuation = \"prefill\"\n").await;
-    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    let proxy = prefilling(&base, Limits::default(), "").await;
+    let answer = exchange(proxy.addr(), &post(&ASK.replace("\"m\"", "\"p\""))).await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    assert!(
+        answer.contains("\"rungs\":[\"prefill\",\"words\"]"),
+        "{answer}"
+    );
     assert!(
         base.request(2).contains("overlap_context"),
         "{}",

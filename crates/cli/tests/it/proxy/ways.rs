@@ -111,7 +111,7 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
         assert_eq!(text, "[0,0,0,0,0]", "{prefix:?}");
         assert_eq!(
             report,
-            json!({"status": "complete", "continuations": 1, "failures": 0}),
+            json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill"]}),
             "{prefix:?}"
         );
         let (target, body) = seen(&raw, 1);
@@ -219,7 +219,7 @@ async fn a_refused_prefix_is_learned() {
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(
         report,
-        json!({"status": "complete", "continuations": 1, "failures": 0})
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]})
     );
     let roles: Vec<Value> = (1..3)
         .map(|n| last_message(&seen(&raw, n).1)["role"].clone())
@@ -254,7 +254,7 @@ async fn whole_bodies_learn_as_well() {
     assert_eq!(body["choices"][0]["message"]["content"], "[1, 2, 3]");
     assert_eq!(
         body["restitch"],
-        json!({"status": "complete", "continuations": 1, "failures": 0})
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]})
     );
 }
 
@@ -337,7 +337,8 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let caps: Vec<Value> = (0..3)
         .map(|n| seen(&raw, n).1["max_tokens"].clone())
         .collect();
-    assert_eq!(caps, [7, 14, 28]);
+    // And the text that the last one repeats has room: 5 bytes.
+    assert_eq!(caps, [7, 14, 28 + 3]);
 
     // Otherwise the answer passes as it came.
     let raw = Raw::new(vec![thoughts()]).await;
@@ -1056,7 +1057,7 @@ async fn a_wrong_table_is_corrected() {
         .await;
         let answer = scene.ask("one").await;
         answer.assert_seamless(DOCUMENT, &profile.to_string());
-        let report = json!({"status": "complete", "continuations": 1, "failures": 0});
+        let report = json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]});
         assert_eq!(answer.report(), report, "{profile}");
         assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{profile}");
         scene
@@ -1199,23 +1200,27 @@ async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
 #[tokio::test]
 async fn a_server_that_stops_no_streams_is_not_asked_to_keep_one() {
     let whole = || stream(&(chunk("[1]") + &finish("stop")));
-    let gone = refusal("404 Not Found", "{}");
-    let busy = refusal("503 Service Unavailable", "{}");
-    let raw = Raw::new(vec![busy, whole(), gone, whole(), whole()]).await;
-    let mut row = Row::of("*");
-    row.keeps_streams = Some(true);
-    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
-    for _ in 0..3 {
-        told(&exchange(proxy.addr(), &post(ASK)).await);
-    }
-    // A 503 shows nothing, so the next answer asks again; a 404 ends that.
-    let methods: Vec<_> = (0..5)
-        .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
-        .collect();
-    assert_eq!(methods, ["DELETE", "POST", "DELETE", "POST", "POST"]);
-    for n in [1, 3, 4] {
-        let request = raw.request(n).to_ascii_lowercase();
-        assert!(!request.contains("x-conversation-id"), "{request}");
+    // The next requests don't wait for the same answer.
+    for status in [
+        "404 Not Found",
+        "401 Unauthorized",
+        "503 Service Unavailable",
+    ] {
+        let raw = Raw::new(vec![refusal(status, "{}"), whole(), whole(), whole()]).await;
+        let mut row = Row::of("*");
+        row.keeps_streams = Some(true);
+        let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+        for _ in 0..3 {
+            told(&exchange(proxy.addr(), &post(ASK)).await);
+        }
+        let methods: Vec<_> = (0..4)
+            .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
+            .collect();
+        assert_eq!(methods, ["DELETE", "POST", "POST", "POST"], "{status}");
+        for n in 1..4 {
+            let request = raw.request(n).to_ascii_lowercase();
+            assert!(!request.contains("x-conversation-id"), "{request}");
+        }
     }
 }
 
@@ -1301,7 +1306,7 @@ async fn a_wrong_row_about_the_format_of_a_prefill_is_corrected() {
     for continuations in [2, 1] {
         let (text, report) = told(&exchange(proxy.addr(), &asked).await);
         assert_eq!(text, "{\"list\": [1, 2, 3]}");
-        let expected = json!({"status": "complete", "continuations": continuations, "failures": 0});
+        let expected = json!({"status": "complete", "continuations": continuations, "failures": 0, "rungs": ["prefill"]});
         assert_eq!(report, expected);
     }
     let keeps: Vec<bool> = (0..5)
@@ -1330,7 +1335,8 @@ async fn a_prefill_that_violates_the_format_is_sent_without_it() {
     let asked = post(&ASK.replace(r#""stream":true"#, format));
     let (text, report) = told(&exchange(proxy.addr(), &asked).await);
     assert_eq!(text, "{\"list\": [1, 2, 3]}");
-    let expected = json!({"status": "complete", "continuations": 1, "failures": 0});
+    let expected =
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill"]});
     assert_eq!(report, expected);
     assert!(seen(&raw, 2).1.get("response_format").is_none());
 }

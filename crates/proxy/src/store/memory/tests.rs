@@ -290,7 +290,7 @@ async fn an_answer_whose_file_cannot_be_written_is_in_memory_alone() {
     store.append(ID, vec![entry(1, "a")]).await.unwrap();
     assert!(
         !path.exists(),
-        "half of an answer would be gone on with after a restart"
+        "half of an answer would be resumed after a restart"
     );
     store.append(ID, vec![entry(2, "b")]).await.unwrap();
     store.name(ID, Name([3; 32])).await.unwrap();
