@@ -26,6 +26,8 @@ pub(super) struct Question<'a> {
     may_rewrite_word: bool,
     /// The token limit did not end the delivered text, so a short document fits into one answer.
     fits_whole: bool,
+    /// Another question follows at this cut if the answer to this one is not joined.
+    asks_again: bool,
 }
 
 impl<'a> Question<'a> {
@@ -36,6 +38,7 @@ impl<'a> Question<'a> {
             attempts: decisions.counters.attempts,
             shortfall: decisions.counters.schema.shortfall.as_ref(),
             fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
+            asks_again: decisions.asks_again(channel),
             // A repair reads the answer from the cut on.
             may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
                 && !repairs_next(channel, decisions),
@@ -206,6 +209,7 @@ impl<'a> Question<'a> {
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
+            asks_again: self.asks_again,
             after_gap: false,
         };
         (turn, request, RequestKind::Reprompt)

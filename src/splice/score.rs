@@ -7,7 +7,7 @@ use super::cursor::{TokenAtCut, value_start};
 use super::cut_context::{CutContext, says_something};
 use super::decide::{self, AlternativeReadings, Decision, Scored};
 use super::deciding::{Deciding, FEW, Fragment, LostElementReading, RequestedAnchorSearch};
-use super::early_end::{closes_only, is_believed, only_closes};
+use super::early_end::{closes_only, completes_one_value, is_believed, only_closes};
 use super::flow::is_space;
 use super::prior::{self, Start};
 use super::seam::{Alignment, Expect, SpliceError};
@@ -395,6 +395,13 @@ impl Deciding {
             return None;
         };
         let attempt = self.attempts.open.get(winner)?;
+        if !self.may_join(slot, attempt) {
+            self.is_refused = true;
+            return None;
+        }
+        if !at_end && self.is_copy_end(slot, attempt) {
+            return None;
+        }
         let (fragment, expect) = (&self.fragment, self.cut.request.expect);
         if !at_end && closes_only(slot, expect, attempt, &fragment.text) {
             // Only the end of the fragment shows whether it ends the document early.
@@ -411,6 +418,51 @@ impl Deciding {
             return None;
         }
         Some((winner, posterior))
+    }
+
+    /// Whether the fragment does at this attempt as the request asks, or no other question follows.
+    fn may_join(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
+        let request = &self.cut.request;
+        let is_doubted = request.asks_again && request.expect == Expect::Anchor;
+        !is_doubted || attempt.candidate.start.is_requested() || self.follows(slot, attempt)
+    }
+
+    /// Whether a fragment that does not begin with the anchor follows the request: it continues at the
+    /// cut, or its repeat proves its place and has no other element in place of the cut one.
+    fn follows(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
+        let candidate = &attempt.candidate;
+        let root = slot.document().root_start().unwrap_or_default();
+        let has_anchor = candidate.overlap > 0
+            && candidate.from <= self.near.from.max(root)
+            && !self.near.is_ambiguous;
+        let is_other = |element: TakenElement| element.identity < prior::ENOUGH;
+        match candidate.alignment {
+            // A quote ends the cut string, or opens it again.
+            Alignment::Exact => {
+                let new = self.fragment.from(candidate.at);
+                !(slot.document().machine().in_string() && new.starts_with('"'))
+            }
+            Alignment::Reentry => false,
+            _ => {
+                let is_proven = has_anchor || self.cut.is_proof(slot, candidate.from);
+                is_proven && !candidate.evidence.element.is_some_and(is_other)
+            }
+        }
+    }
+
+    /// Whether the new text of this attempt, a copy of the document from its root, has ended the
+    /// document after one more value, or may do so.
+    fn is_copy_end(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
+        let request = &self.cut.request;
+        let root = slot.document().root_start().unwrap_or_default();
+        let is_copy = attempt.candidate.from <= root
+            && self.near.from > root
+            && attempt.candidate.alignment != Alignment::Exact
+            && attempt.setup.deferred.is_empty();
+        request.expect == Expect::Anchor
+            && is_copy
+            && (request.asks_again || request.believes_early_end)
+            && completes_one_value(slot, self.fragment.from(attempt.candidate.at))
     }
 
     /// Returns the meaning of the fragment's end.
@@ -435,6 +487,11 @@ impl Deciding {
         if !self.cut.request.after_gap
             && only_closes(slot, self.fragment.content())
             && let Some(attempt) = self.attempts.open.iter().position(is_closed)
+            && self
+                .attempts
+                .open
+                .get(attempt)
+                .is_some_and(|one| self.may_join(slot, one))
         {
             return self.join_at_end(slot, attempt, 1.0);
         }
@@ -501,12 +558,17 @@ impl Deciding {
     fn join_at_end(&self, slot: &Slot, winner: usize, posterior: f64) -> FragmentEnd {
         let is_early = |attempt: &&SpliceAttempt| {
             let expect = self.cut.request.expect;
-            attempt.is_done() && closes_only(slot, expect, attempt, &self.fragment.text)
+            let ends = closes_only(slot, expect, attempt, &self.fragment.text)
+                || self.is_copy_end(slot, attempt);
+            attempt.is_done() && ends
         };
         let early = self.attempts.open.get(winner).filter(is_early);
         let is_believed = |attempt: &SpliceAttempt| {
             let request = &self.cut.request;
-            is_believed(slot, request, &self.near, attempt, &self.fragment.text)
+            let text = &self.fragment.text;
+            // A second copy that ends like the first one is the document.
+            request.believes_early_end && !closes_only(slot, request.expect, attempt, text)
+                || is_believed(slot, request, &self.near, attempt, text)
         };
         match early {
             Some(attempt) if !is_believed(attempt) => FragmentEnd::Failed(SpliceError::EarlyEnd),
@@ -530,6 +592,7 @@ impl Deciding {
         match (self.attempts.open.as_slice(), contradicted) {
             (_, Some(offset)) if score >= best => SpliceError::Differs(offset),
             _ if self.cut.request.after_gap => SpliceError::AfterGap,
+            _ if self.is_refused => SpliceError::Unasked,
             ([], None) => SpliceError::NoAlignment,
             (attempts, _) if attempts.iter().any(SpliceAttempt::is_verified) => {
                 SpliceError::Ambiguous
