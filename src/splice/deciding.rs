@@ -45,8 +45,6 @@ pub(super) struct Deciding {
     run_ahead: usize,
     /// The offsets at which content has begun.
     begun: usize,
-    /// A candidate was likely enough, but the fragment does not follow the request.
-    pub(super) is_refused: bool,
 }
 
 /// The requested anchor, and the search for a nearly exact repeat of it.
@@ -104,7 +102,6 @@ impl Deciding {
             schedule: Schedule::default(),
             run_ahead: LEAST_AHEAD,
             begun: 0,
-            is_refused: false,
         };
         deciding.finder(slot).exact(0);
         deciding

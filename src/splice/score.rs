@@ -395,10 +395,6 @@ impl Deciding {
             return None;
         };
         let attempt = self.attempts.open.get(winner)?;
-        if !self.may_join(slot, attempt) {
-            self.is_refused = true;
-            return None;
-        }
         if !at_end && self.is_copy_end(slot, attempt) {
             return None;
         }
@@ -418,36 +414,6 @@ impl Deciding {
             return None;
         }
         Some((winner, posterior))
-    }
-
-    /// Whether the fragment does at this attempt as the request asks, or no other question follows.
-    fn may_join(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
-        let request = &self.cut.request;
-        let is_doubted = request.asks_again && request.expect == Expect::Anchor;
-        !is_doubted || attempt.candidate.start.is_requested() || self.follows(slot, attempt)
-    }
-
-    /// Whether a fragment that does not begin with the anchor follows the request: it continues at the
-    /// cut, or its repeat proves its place and has no other element in place of the cut one.
-    fn follows(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
-        let candidate = &attempt.candidate;
-        let root = slot.document().root_start().unwrap_or_default();
-        let has_anchor = candidate.overlap > 0
-            && candidate.from <= self.near.from.max(root)
-            && !self.near.is_ambiguous;
-        let is_other = |element: TakenElement| element.identity < prior::ENOUGH;
-        match candidate.alignment {
-            // A quote ends the cut string, or opens it again.
-            Alignment::Exact => {
-                let new = self.fragment.from(candidate.at);
-                !(slot.document().machine().in_string() && new.starts_with('"'))
-            }
-            Alignment::Reentry => false,
-            _ => {
-                let is_proven = has_anchor || self.cut.is_proof(slot, candidate.from);
-                is_proven && !candidate.evidence.element.is_some_and(is_other)
-            }
-        }
     }
 
     /// Whether the new text of this attempt, a copy of the document from its root, has ended the
@@ -487,11 +453,6 @@ impl Deciding {
         if !self.cut.request.after_gap
             && only_closes(slot, self.fragment.content())
             && let Some(attempt) = self.attempts.open.iter().position(is_closed)
-            && self
-                .attempts
-                .open
-                .get(attempt)
-                .is_some_and(|one| self.may_join(slot, one))
         {
             return self.join_at_end(slot, attempt, 1.0);
         }
@@ -592,7 +553,6 @@ impl Deciding {
         match (self.attempts.open.as_slice(), contradicted) {
             (_, Some(offset)) if score >= best => SpliceError::Differs(offset),
             _ if self.cut.request.after_gap => SpliceError::AfterGap,
-            _ if self.is_refused => SpliceError::Unasked,
             ([], None) => SpliceError::NoAlignment,
             (attempts, _) if attempts.iter().any(SpliceAttempt::is_verified) => {
                 SpliceError::Ambiguous

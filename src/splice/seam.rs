@@ -36,10 +36,8 @@ pub struct SpliceRequest {
     /// The previous answer to this cut ended the document early. If this one does, too, the end is
     /// accepted if the cut is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
-    /// Another question follows if this fragment is not joined. So no score decides about text that
-    /// does not begin with the anchor: the fragment must continue at the cut, or repeat text that
-    /// proves its place. A copy from the root that closes everything after one more value is an early
-    /// end.
+    /// Another question follows if this fragment is not joined: a copy from the root that closes
+    /// everything after one more value is an early end.
     pub asks_again: bool,
     /// Text between the delivered text and the fragment may be missing, because a part was skipped.
     /// Then only repeated text proves that the fragment continues at the cut.
@@ -204,9 +202,6 @@ pub enum SpliceError {
     Ambiguous,
     /// The new text only closes open containers, although more is due.
     EarlyEnd,
-    /// The fragment begins otherwise than the request asks, and another question
-    /// [follows](SpliceRequest::asks_again).
-    Unasked,
     /// A part before the fragment was skipped, and the fragment repeats too little text to prove
     /// that it continues at the cut.
     AfterGap,
@@ -232,7 +227,6 @@ impl std::fmt::Display for SpliceError {
             }
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
-            Self::Unasked => f.write_str("the fragment does not begin as requested"),
             Self::EarlyEnd => f.write_str("the fragment ends the document early"),
             Self::AfterGap => {
                 f.write_str("a part before the fragment was skipped, and no repeated text proves where it belongs")
