@@ -7,6 +7,9 @@
 //!   number, over as many documents as give each row of the short table so many merges. A style's
 //!   name prints the silently wrong rows of that style.
 //! - `mix --rows 20000` runs that many cuts through sessions, in the mix of styles by frequency.
+//! - `styles --rows 4000` runs that many cuts through sessions for each style, which is that of the
+//!   first answer; the further ones are in the styles of the mix, or (`again`) in the same one. A
+//!   style's name runs that one alone.
 //! - `calibration FILE` compares the probability that the engine reports with what is observed, and
 //!   writes a plot.
 //!
@@ -78,7 +81,9 @@ use restitch_testing::rows::Rows;
 
 use join::join_within;
 use judge::Verdict;
+use mix::Retries;
 use rows::Class;
+use style::ContinuationStyle;
 use table::{Filter, Size};
 
 /// Documents of the table, and cuts of each.
@@ -241,7 +246,7 @@ criterion_group!(costs, seam, worst_push, build, merge);
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments = Arguments(&arguments);
-    match ["table", "mix", "calibration"]
+    match ["table", "mix", "styles", "calibration"]
         .into_iter()
         .find(|name| arguments.has(name))
     {
@@ -252,6 +257,7 @@ fn main() {
                 print!("{}", counts.print(name));
             }
         }
+        Some("styles") => print_styles(&arguments),
         Some(_) => calibrate(&arguments),
         None => {
             costs();
@@ -307,6 +313,23 @@ fn print_table(arguments: &Arguments<'_>) {
         println!("{}", table.print_groups(name, Filter::default()));
     }
     println!("{}", table.print_short());
+}
+
+/// Prints how cuts end whose first answer is in each style.
+fn print_styles(arguments: &Arguments<'_>) {
+    let cuts = arguments.rows().unwrap_or(CUTS * DOCUMENTS as usize);
+    let is_named = ContinuationStyle::ALL
+        .iter()
+        .any(|style| arguments.has(style.name()));
+    for &style in ContinuationStyle::ALL {
+        if is_named && !arguments.has(style.name()) {
+            continue;
+        }
+        for (retries, name) in [(Retries::Independent, ""), (Retries::Sticky, " again")] {
+            let counts = mix::measure_style(arguments.seeds(), cuts, style, retries);
+            print!("{}", counts.print(&format!("{}{name}", style.name())));
+        }
+    }
 }
 
 /// Joins with a high accepted risk, so that there are wrong joins to compare with.

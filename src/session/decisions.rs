@@ -419,6 +419,14 @@ impl Decisions {
         Some(wait.min(most).min(left))
     }
 
+    /// Returns whether another question follows at this cut if the next answer is not joined.
+    pub(super) fn asks_again(&self, channel: &AnswerChannel) -> bool {
+        let limits = &channel.settings.limits.continuation;
+        let calls = channel.journal.stats.continuations;
+        self.counters.failures.saturating_add(1) < limits.max_consecutive_failures
+            && calls.saturating_add(1) < limits.max_continuations
+    }
+
     /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call
     /// to measure it by.
     pub(super) fn share_left(&self, channel: &AnswerChannel) -> Option<u64> {

@@ -29,6 +29,8 @@ pub(super) struct Question<'a> {
     fits_whole: bool,
     /// A call was too long for the model, so no turn has all of the delivered text.
     is_shortened: bool,
+    /// Another question follows at this cut if the answer to this one is not joined.
+    asks_again: bool,
 }
 
 impl<'a> Question<'a> {
@@ -40,6 +42,7 @@ impl<'a> Question<'a> {
             shortfall: decisions.counters.schema.shortfall.as_ref(),
             is_shortened: decisions.counters.is_shortened,
             fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
+            asks_again: decisions.asks_again(channel),
             // A repair reads the answer from the cut on.
             may_rewrite_word: cut.is_some_and(|cut| !matches!(cut.end, CallEnd::Finished(_)))
                 && !repairs_next(channel, decisions),
@@ -260,6 +263,7 @@ impl<'a> Question<'a> {
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
+            asks_again: self.asks_again,
             after_gap: false,
         };
         (turn, request, RequestKind::Reprompt)

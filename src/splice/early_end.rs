@@ -52,6 +52,31 @@ pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     is_doubted && more_is_due(slot) && only_closes(slot, new)
 }
 
+// Text of this length is more than a model adds that only wants to close what it sees. Until then
+// the text waits, so a longer limit would delay a long string that the model has copied.
+/// Bytes of new text up to which a value may be the last one of a copy.
+const LAST_VALUE: usize = 512;
+
+/// Whether new text has until now at most the rest of the cut token, or one scalar, and closers.
+pub(super) fn completes_one_value(slot: &Slot, new: &str) -> bool {
+    let new = up_to_root_end(slot, new);
+    let mut in_string = slot.document().machine().in_string();
+    // After a whole value a comma precedes the one that is added.
+    let mut commas = usize::from(is_after_value(slot));
+    let mut chars = new.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if in_string => drop(chars.next()),
+            '"' => in_string = !in_string,
+            '{' | '[' if !in_string => return false,
+            ',' if !in_string && commas == 0 => return false,
+            ',' if !in_string => commas = 0,
+            _ => {}
+        }
+    }
+    new.len() <= LAST_VALUE
+}
+
 /// Returns new text without the prose after the closer of the root: prose is not evidence about the
 /// end of the document. JSON after the closer stays, because it may show that the document
 /// continues. Text that opens containers is more than closers, however it is chunked.

@@ -7,7 +7,7 @@ use super::cursor::{TokenAtCut, value_start};
 use super::cut_context::{CutContext, says_something};
 use super::decide::{self, AlternativeReadings, Decision, Scored};
 use super::deciding::{Deciding, FEW, Fragment, LostElementReading, RequestedAnchorSearch};
-use super::early_end::{closes_only, is_believed, only_closes};
+use super::early_end::{closes_only, completes_one_value, is_believed, only_closes};
 use super::flow::is_space;
 use super::prior::{self, Start};
 use super::seam::{Alignment, Expect, SpliceError};
@@ -395,6 +395,9 @@ impl Deciding {
             return None;
         };
         let attempt = self.attempts.open.get(winner)?;
+        if !at_end && self.is_copy_end(slot, attempt) {
+            return None;
+        }
         let (fragment, expect) = (&self.fragment, self.cut.request.expect);
         if !at_end && closes_only(slot, expect, attempt, &fragment.text) {
             // Only the end of the fragment shows whether it ends the document early.
@@ -411,6 +414,21 @@ impl Deciding {
             return None;
         }
         Some((winner, posterior))
+    }
+
+    /// Whether the new text of this attempt, a copy of the document from its root, has ended the
+    /// document after one more value, or may do so.
+    fn is_copy_end(&self, slot: &Slot, attempt: &SpliceAttempt) -> bool {
+        let request = &self.cut.request;
+        let root = slot.document().root_start().unwrap_or_default();
+        let is_copy = attempt.candidate.from <= root
+            && self.near.from > root
+            && attempt.candidate.alignment != Alignment::Exact
+            && attempt.setup.deferred.is_empty();
+        request.expect == Expect::Anchor
+            && is_copy
+            && (request.asks_again || request.believes_early_end)
+            && completes_one_value(slot, self.fragment.from(attempt.candidate.at))
     }
 
     /// Returns the meaning of the fragment's end.
@@ -501,12 +519,17 @@ impl Deciding {
     fn join_at_end(&self, slot: &Slot, winner: usize, posterior: f64) -> FragmentEnd {
         let is_early = |attempt: &&SpliceAttempt| {
             let expect = self.cut.request.expect;
-            attempt.is_done() && closes_only(slot, expect, attempt, &self.fragment.text)
+            let ends = closes_only(slot, expect, attempt, &self.fragment.text)
+                || self.is_copy_end(slot, attempt);
+            attempt.is_done() && ends
         };
         let early = self.attempts.open.get(winner).filter(is_early);
         let is_believed = |attempt: &SpliceAttempt| {
             let request = &self.cut.request;
-            is_believed(slot, request, &self.near, attempt, &self.fragment.text)
+            let text = &self.fragment.text;
+            // A second copy that ends like the first one is the document.
+            request.believes_early_end && !closes_only(slot, request.expect, attempt, text)
+                || is_believed(slot, request, &self.near, attempt, text)
         };
         match early {
             Some(attempt) if !is_believed(attempt) => FragmentEnd::Failed(SpliceError::EarlyEnd),

@@ -36,6 +36,9 @@ pub struct SpliceRequest {
     /// The previous answer to this cut ended the document early. If this one does, too, the end is
     /// accepted if the cut is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
+    /// Another question follows if this fragment is not joined: a copy from the root that closes
+    /// everything after one more value is an early end.
+    pub asks_again: bool,
     /// Text between the delivered text and the fragment may be missing, because a part was skipped.
     /// Then only repeated text proves that the fragment continues at the cut.
     pub after_gap: bool,

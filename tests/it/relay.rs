@@ -893,10 +893,9 @@ fn an_open_fence_is_closed_behind_the_root() {
         format!("```json\n{whole}\n```"),
         format!("```json\n{whole}"),
     ] {
-        let ended = run(&[
-            first.clone(),
-            closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE),
-        ]);
+        // A copy from the root that closes after one value is believed when it comes again.
+        let copy = closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE);
+        let ended = run(&[first.clone(), copy.clone(), copy]);
         assert_eq!(ended.text(), format!("```json\n{whole}\n```"), "{rest}");
         assert_eq!(ended.outcome.status(), Status::Complete);
     }
@@ -1288,11 +1287,9 @@ fn recorded_streams_pass_unchanged() {
 fn a_piece_of_the_anchor_is_no_continuation() {
     let begin = r#"{"sections": [{"type": "text", "content": "It was a dark and stor"#;
     let whole = format!("{begin}my night\"}}]}}");
-    let anchor = run(&[
-        dropped(text("a", begin)),
-        closed(text("b", &whole) + &finish("b", "stop") + DONE),
-    ])
-    .requests[0]
+    // A copy from the root that closes after one value is believed when it comes again.
+    let copy = closed(text("b", &whole) + &finish("b", "stop") + DONE);
+    let anchor = run(&[dropped(text("a", begin)), copy.clone(), copy]).requests[0]
         .turn
         .clone()
         .unwrap()

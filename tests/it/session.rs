@@ -807,13 +807,24 @@ fn a_fence_before_the_root_is_continued() {
             for envelope in [before, "", "```json\n", "Sure:\n\n```\n"] {
                 let mut driver = Driver::new(Limits::default());
                 driver.call(&format!("{before}{root}"), length());
-                driver.call(&format!("{envelope}{root}{rest}\n```"), stop());
+                let copy = format!("{envelope}{root}{rest}\n```");
+                driver.call(&copy, stop());
+                // A copy from the root that closes after one value is believed when it comes again.
+                let is_copy = root.len() > 40;
+                if is_copy {
+                    assert_eq!(
+                        driver.failures.len(),
+                        1,
+                        "{before:?}, {root:?}, {envelope:?}"
+                    );
+                    driver.call(&copy, stop());
+                }
                 assert!(
                     driver.outcome.is_some(),
                     "{before:?}, {root:?}, {envelope:?}: {:?}",
                     driver.failures
                 );
-                driver.ended(Status::Complete, 1, 0);
+                driver.ended(Status::Complete, 1 + u32::from(is_copy), u32::from(is_copy));
                 assert_eq!(driver.client, format!("{before}{root}{rest}\n```"));
             }
         }

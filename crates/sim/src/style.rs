@@ -25,6 +25,7 @@ mod noise;
 mod nothing_new;
 mod print;
 mod random;
+mod recorded;
 mod restart;
 mod spell;
 mod wrap;
@@ -70,6 +71,8 @@ pub enum Group {
     Noise,
     /// Closes the document before its end.
     EarlyEnd,
+    /// Copies text that the model sees instead of continuing, as small models were recorded to do.
+    Recorded,
 }
 
 /// Defines the enum, its list and its names from one table.
@@ -260,6 +263,21 @@ styles! {
     EarlyElement = "early-element" in EarlyEnd;
     /// The same with a comment instead of the `...`.
     EarlyComment = "early-comment" in EarlyEnd;
+    /// The delivered text, the rest of the cut token or the scalar that is due, and the closers of
+    /// all open containers.
+    RootCopyClose = "root-copy-close" in Recorded;
+    /// As `root`, without one delivered element or member, or with one of them twice.
+    RootAltered = "root-altered" in Recorded;
+    /// The complete cut element and nothing more, perhaps in a code fence.
+    ElementOnly = "element-only" in Recorded;
+    /// The cut element over and over, perhaps in code fences. The answer ends inside one.
+    ElementLoop = "element-loop" in Recorded;
+    /// As `root-copy-close`, without the delivered text.
+    TokenClosed = "token-closed" in Recorded;
+    /// As `root-copy-close`, with the anchor alone instead of the delivered text.
+    AnchorClosed = "anchor-closed" in Recorded;
+    /// Tags and sentences of the request, with the anchor in them, or before them.
+    OwnWords = "own-words" in Recorded;
 }
 
 impl ContinuationStyle {
@@ -382,6 +400,13 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::EarlyEllipsis => early_end::ellipsis(&site, random)?,
         ContinuationStyle::EarlyElement => early_end::element(&site, random)?,
         ContinuationStyle::EarlyComment => early_end::comment(&site, random)?,
+        ContinuationStyle::RootCopyClose => recorded::root_copy_close(&site)?,
+        ContinuationStyle::RootAltered => recorded::root_altered(&site, random)?,
+        ContinuationStyle::ElementOnly => recorded::element_only(&site, random)?,
+        ContinuationStyle::ElementLoop => recorded::element_loop(&site, random)?,
+        ContinuationStyle::TokenClosed => recorded::token_closed(&site)?,
+        ContinuationStyle::AnchorClosed => recorded::anchor_closed(&site)?,
+        ContinuationStyle::OwnWords => recorded::own_words(&site, random),
     };
     let is_own = matches!(
         style,

@@ -74,12 +74,7 @@ pub(crate) fn measure(
         let truth = read(&sample.text).unwrap();
         let mut rng = Rng::new(!seed);
         for cut in cuts_of(&sample.text, CUTS, &mut rng) {
-            let mut model = Model {
-                retries,
-                style: None,
-                before: None,
-                rng: Rng::new(rng.next()),
-            };
+            let mut model = Model::new(retries, rng.next());
             if !rows.runs_next() {
                 left_out += 1;
                 continue;
@@ -89,6 +84,55 @@ pub(crate) fn measure(
                 model.answer(asked)
             });
             counts.add(ended, model.style);
+        }
+    }
+    counts
+}
+
+/// Runs at least `cuts` cuts of the documents of `seeds` at which the style applies. The first
+/// answer is in this style; the further ones are in the styles of the mix, or in the same one.
+pub(crate) fn measure_style(
+    seeds: Range<u64>,
+    cuts: usize,
+    style: ContinuationStyle,
+    retries: Retries,
+) -> Counts {
+    let limits = Limits::default();
+    let mut counts = Counts::default();
+    // A style that hardly ever applies has fewer cuts.
+    for seed in seeds.take(cuts) {
+        if counts.cuts >= cuts {
+            break;
+        }
+        let sample = sample(seed);
+        if sample.scalar {
+            continue;
+        }
+        let truth = read(&sample.text).unwrap();
+        let mut rng = Rng::new(!seed);
+        for cut in cuts_of(&sample.text, CUTS, &mut rng) {
+            let mut model = Model {
+                style: Some(style),
+                ..Model::new(retries, rng.next())
+            };
+            let mut applies = true;
+            let ended = run(
+                &limits,
+                RepairLevel::Strict,
+                &sample.text,
+                &truth,
+                &sample.text[..cut],
+                |asked| match asked.number {
+                    0 => model.begin(asked, style).unwrap_or_else(|| {
+                        applies = false;
+                        String::new()
+                    }),
+                    _ => model.answer(asked),
+                },
+            );
+            if applies {
+                counts.add(ended, Some(style));
+            }
         }
     }
     counts
@@ -108,32 +152,38 @@ struct Model {
 }
 
 impl Model {
-    fn answer(&mut self, asked: &Asked<'_>) -> String {
+    fn new(retries: Retries, seed: u64) -> Self {
+        Self {
+            retries,
+            style: None,
+            before: None,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Answers the first call in this style; `None` where it does not apply.
+    fn begin(&mut self, asked: &Asked<'_>, style: ContinuationStyle) -> Option<String> {
+        self.note(asked);
+        write(style, &place(asked), self.rng.next())
+    }
+
+    /// Records a request. Returns whether it differs from the one before.
+    fn note(&mut self, asked: &Asked<'_>) -> bool {
         let turn = asked.turn;
         let request = (turn.prompt.clone(), turn.anchor.clone(), turn.mark.clone());
-        let has_changed = self
-            .before
-            .as_ref()
-            .is_some_and(|before| *before != request);
-        self.before = Some(request);
+        let before = self.before.replace(request);
+        before.is_some() && before != self.before
+    }
+
+    fn answer(&mut self, asked: &Asked<'_>) -> String {
+        let has_changed = self.note(asked);
         // Not drawn where nothing has changed, so that the first answers are the same for all kinds
         // of retries.
         let follows = self.retries == Retries::Half && has_changed && self.rng.below(2) == 0;
         if asked.has_grown || follows {
             return asked.as_requested();
         }
-        let text = &asked.document[..asked.delivered];
-        // White space between the anchor and the cut belongs to neither.
-        let anchor = text
-            .trim_end()
-            .strip_suffix(&turn.anchor)
-            .map_or(text.len(), str::len);
-        let place = Cut {
-            document: asked.document,
-            offset: asked.delivered,
-            anchor,
-            mark: turn.mark.as_deref(),
-        };
+        let place = place(asked);
         let same = self.style.filter(|_| self.retries != Retries::Independent);
         if let Some(answer) = same.and_then(|style| write(style, &place, self.rng.next())) {
             return answer;
@@ -162,6 +212,22 @@ impl Model {
                 }
             }
         }
+    }
+}
+
+/// Returns where a call asks for the rest.
+fn place<'a>(asked: &Asked<'a>) -> Cut<'a> {
+    let text = &asked.document[..asked.delivered];
+    // White space between the anchor and the cut belongs to neither.
+    let anchor = text
+        .trim_end()
+        .strip_suffix(&asked.turn.anchor)
+        .map_or(text.len(), str::len);
+    Cut {
+        document: asked.document,
+        offset: asked.delivered,
+        anchor,
+        mark: asked.turn.mark.as_deref(),
     }
 }
 

@@ -29,10 +29,12 @@ pub(crate) enum Class {
     Exact,
     /// What adds nothing new, contradicts what was delivered, or loses a space.
     Other,
+    /// As small models were recorded to answer. These go through a session, too.
+    Recorded,
 }
 
 impl Class {
-    pub(crate) const ALL: [(Self, &str); 8] = [
+    pub(crate) const ALL: [(Self, &str); 9] = [
         (Self::Anchored, "anchored"),
         (Self::Noise, "anchor with noise"),
         (Self::Restart, "restarts"),
@@ -41,6 +43,7 @@ impl Class {
         (Self::EarlyEnd, "early ends, asked again"),
         (Self::Exact, "exact, as requested"),
         (Self::Other, "other"),
+        (Self::Recorded, "recorded, asked again"),
     ];
 
     pub(crate) fn of(style: ContinuationStyle) -> Self {
@@ -49,6 +52,7 @@ impl Class {
             ContinuationStyle::NewRootRest | ContinuationStyle::NewRootWithout => {
                 return Self::ReRooted;
             }
+            ContinuationStyle::ElementOnly => return Self::Recorded,
             _ if is_bare(style) => return Self::ReRooted,
             _ => {}
         }
@@ -61,6 +65,7 @@ impl Class {
             Group::EarlyEnd => Self::EarlyEnd,
             Group::Exact => Self::Exact,
             Group::Rest => Self::Other,
+            Group::Recorded => Self::Recorded,
         }
     }
 }
@@ -74,6 +79,7 @@ fn is_bare(style: ContinuationStyle) -> bool {
             | ContinuationStyle::BareNext
             | ContinuationStyle::BareList
             | ContinuationStyle::BareListCut
+            | ContinuationStyle::ElementOnly
     )
 }
 
@@ -165,7 +171,13 @@ fn at_cut(
         anchor: join::anchor(delivered),
         mark: None,
     };
+    // The styles of recorded answers draw elsewhere, so that the rows of the others stay the same.
+    let mut recorded = Rng::new(cut as u64 ^ sample.text.len() as u64);
     for line in lines {
+        let rng = match line.class {
+            Class::Recorded => &mut recorded,
+            _ => &mut *rng,
+        };
         let seed = rng.next();
         let Some(fragment) = write(line.style, &place, seed) else {
             continue;
@@ -175,7 +187,9 @@ fn at_cut(
             ContinuationStyle::Empty
             | ContinuationStyle::Refusal
             | ContinuationStyle::SameAgain
-            | ContinuationStyle::OnlyDelivered => Brings::Nothing,
+            | ContinuationStyle::OnlyDelivered
+            | ContinuationStyle::ElementLoop
+            | ContinuationStyle::OwnWords => Brings::Nothing,
             ContinuationStyle::ClosedDelivered => Brings::Closers,
             ContinuationStyle::CloserMissing => Brings::Part {
                 missing: &closers[closers.len() - 1..],

@@ -97,7 +97,7 @@ pub(crate) fn measure(
             }
         };
         rows_of(seed, cuts, &wanted, rows, &mut |row| {
-            if row.line.class == Class::EarlyEnd {
+            if matches!(row.line.class, Class::EarlyEnd | Class::Recorded) {
                 if let Some(ended) = retried(row).filter(|_| !row.again) {
                     table.count_ended(row, &ended);
                 }

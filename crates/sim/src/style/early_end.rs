@@ -101,7 +101,7 @@ fn is_white(c: char) -> bool {
 }
 
 /// Returns the closers of the open containers up to the one at `place`, the innermost first.
-fn closers(site: &Site<'_>, place: usize) -> String {
+pub(super) fn closers(site: &Site<'_>, place: usize) -> String {
     let open = site.open[..=place]
         .iter()
         .rev()

@@ -510,8 +510,8 @@ fn the_mark_follows_the_anchor() {
             let Some(text) = write(style, &cut, seed) else {
                 continue;
             };
-            let may_repeat =
-                style.group() == Group::EarlyEnd || style.name().starts_with("closer-");
+            let may_repeat = matches!(style.group(), Group::EarlyEnd | Group::Recorded)
+                || style.name().starts_with("closer-");
             assert!(
                 text.contains("wor<|7|>") || !repeats || style.name() == "anchor-curly",
                 "{style:?} {text}"

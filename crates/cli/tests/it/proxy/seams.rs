@@ -211,7 +211,10 @@ async fn every_style_gives_the_document_or_says_that_it_does_not() {
     }
 
     let is_open = |style: ContinuationStyle| {
-        matches!(style.group(), Group::Rest | Group::Noise | Group::EarlyEnd)
+        matches!(
+            style.group(),
+            Group::Rest | Group::Noise | Group::EarlyEnd | Group::Recorded
+        )
     };
     let is_gated = |style: ContinuationStyle| {
         !is_open(style) && NOT_YET.iter().all(|(not_yet, _)| *not_yet != style)
