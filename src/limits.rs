@@ -210,8 +210,8 @@ macro_rules! each_limit {
                     /// off without text is not the first one. Default: no such limit.
                     #[arg(long, value_name = "SHARE", hide_short_help = true)]
                     max_extra_share / with_max_extra_share: Option<f64> as Share = None;
-                    /// Tokens of the request above which another tool or schema, which misses the
-                    /// provider's cache of prompts, comes after a prefill and words.
+                    /// Tokens of the request above which a prefill and words precede another tool or
+                    /// schema, which misses the provider's cache of prompts.
                     ///
                     /// Default 20,000: below, the price of reading the prompt again is small beside
                     /// that of an answer.

@@ -240,7 +240,7 @@ impl DocumentContinuation {
                 if channel.document().is_complete() {
                     self.after_root = self.after_root.saturating_add(text.len());
                 }
-                // Nothing is compared with the delivered text: what comes next belongs at the cut.
+                // Nothing is compared with the delivered text: the new text belongs at the cut.
                 if self.splice.seam().is_none() {
                     let limits = &channel.settings.limits;
                     self.splice = Splice::at_cut(&channel.text.slot, limits);

@@ -893,7 +893,7 @@ fn an_open_fence_is_closed_behind_the_root() {
         format!("```json\n{whole}\n```"),
         format!("```json\n{whole}"),
     ] {
-        // A copy from the root that closes after one value is believed when it comes again.
+        // A copy from the root that closes after one value is believed the second time.
         let copy = closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE);
         let ended = run(&[first.clone(), copy.clone(), copy]);
         assert_eq!(ended.text(), format!("```json\n{whole}\n```"), "{rest}");
@@ -1287,7 +1287,7 @@ fn recorded_streams_pass_unchanged() {
 fn a_piece_of_the_anchor_is_no_continuation() {
     let begin = r#"{"sections": [{"type": "text", "content": "It was a dark and stor"#;
     let whole = format!("{begin}my night\"}}]}}");
-    // A copy from the root that closes after one value is believed when it comes again.
+    // A copy from the root that closes after one value is believed the second time.
     let copy = closed(text("b", &whole) + &finish("b", "stop") + DONE);
     let anchor = run(&[dropped(text("a", begin)), copy.clone(), copy]).requests[0]
         .turn

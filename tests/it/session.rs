@@ -809,7 +809,7 @@ fn a_fence_before_the_root_is_continued() {
                 driver.call(&format!("{before}{root}"), length());
                 let copy = format!("{envelope}{root}{rest}\n```");
                 driver.call(&copy, stop());
-                // A copy from the root that closes after one value is believed when it comes again.
+                // A copy from the root that closes after one value is believed the second time.
                 let is_copy = root.len() > 40;
                 if is_copy {
                     assert_eq!(

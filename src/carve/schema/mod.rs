@@ -59,7 +59,7 @@ enum Piece {
 /// What a member of the answer adds to the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
-    /// The text of a string without its quotes, escaped as it comes.
+    /// The text of a string without its quotes, with its escapes.
     StringRest {
         /// The escape in which the document stops, whose character the member begins with.
         open: String,
@@ -140,7 +140,7 @@ pub(crate) fn rest_schema(
         .filter(|rest| rest.schema.len() <= MAX_SCHEMA)
 }
 
-/// What comes before the rest of a container.
+/// The text before the rest of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     /// Its opening bracket.
@@ -166,7 +166,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Adds the rest of the cut token. Returns what comes before the rest of its container.
+    /// Adds the rest of the cut token. Returns the text before the rest of its container.
     fn token(&mut self) -> Option<Before> {
         let document: &'a Document = self.document;
         let machine = document.machine();

@@ -21,7 +21,7 @@ pub(crate) struct RestReader {
 struct RestWriter {
     /// The pieces that are due, in their order.
     due: VecDeque<Piece>,
-    /// Members that came before they were due: their names and their texts.
+    /// Early members: their names and their texts.
     early: Vec<(String, String)>,
     state: State,
     out: String,
@@ -61,7 +61,7 @@ struct OpenMember {
 }
 
 impl RestReader {
-    /// Waits for an answer. `most_early`: the most bytes of members that come before they are due.
+    /// Waits for an answer. `most_early`: the most bytes of early members.
     pub(crate) fn new(rest: RestSchema, max_depth: usize, most_early: usize) -> Self {
         Self {
             answer: Document::new(max_depth),
@@ -412,7 +412,7 @@ impl OpenMember {
     }
 }
 
-/// Returns the rest of an escape that begins with `open` and stands for the same text as `first`,
+/// Returns the rest of an escape that begins with `open` and means the same as `first`,
 /// one character or escape.
 fn rest_of_escape(open: &str, first: &str) -> Option<String> {
     let decoded = decode(first);

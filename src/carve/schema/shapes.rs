@@ -270,8 +270,8 @@ impl<'a> Shapes<'a> {
         if !required.is_empty() {
             members.push_str(&format!(r#","required":[{}]"#, required.join(",")));
         }
-        // Schemas with names in upper case have no such keyword. Their members come in the order of
-        // the alphabet, unless they have another one.
+        // Schemas with names in upper case have no such keyword. A model
+        // writes their members in alphabetical order, unless they name another one.
         match self.is_upper_case {
             true => {
                 let keys: Vec<_> = properties.iter().map(|(key, _)| key.as_str()).collect();

@@ -113,7 +113,7 @@ pub(super) fn own_words(site: &Site<'_>, random: &mut Random) -> String {
         ),
         2 => format!("{anchor}\n</{tag}>\n\n{tagged}\n\n{tagged}"),
         3 => format!("{sentences}\n\n{tagged}"),
-        // The sentence stands where the text of the cut string continues.
+        // The sentence replaces the rest of the cut string.
         _ => {
             let quote = if site.string().is_some() { "\"" } else { "" };
             let closers = closers(site, site.open.len().saturating_sub(1));

@@ -391,7 +391,7 @@ async fn an_item_after_a_custom_tools_call_is_continued_in_a_body() {
     }
 }
 
-/// At every fifth byte, in the APIs whose providers enforce a schema, text and arguments come back
+/// At every fifth byte, in the APIs whose providers enforce a schema, text and arguments are
 /// whole, with one call for each cut.
 #[tokio::test]
 async fn a_cut_costs_one_call_where_the_server_enforces_a_schema() {
