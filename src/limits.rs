@@ -216,7 +216,7 @@ macro_rules! each_limit {
                     /// Default 20,000: below, the price of reading the prompt again is small beside
                     /// that of an answer.
                     #[arg(long, value_name = "N", hide_short_help = true)]
-                    max_uncached_tokens / with_max_uncached_tokens: u64 as u64 = 20_000;
+                    max_uncached_tokens: u64 as u64 = 20_000;
                     /// Time since the first byte of an answer, after which no call is made and an
                     /// open continuation ends; 0: no limit.
                     ///

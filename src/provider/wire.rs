@@ -225,6 +225,11 @@ pub trait Wire: fmt::Debug + Send + Sync {
         self.has_chat_requests()
     }
 
+    /// Returns how each model of the API takes a grammar or a schema, if all of them do.
+    fn usual_grammar(&self) -> GrammarForm {
+        GrammarForm::None
+    }
+
     /// Returns whether every model continues text that it is given, as completions do.
     fn always_continues(&self) -> bool {
         false

@@ -6,7 +6,7 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, Rung, Turn};
+use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -15,6 +15,20 @@ use crate::provider::Finish;
 use crate::provider::capability::GrammarForm;
 use crate::schema::Shortfall;
 use crate::splice::{Expect, SpliceError, SpliceRequest};
+
+/// A question: the turns, how the answer is joined, and how the turns ask.
+pub(super) type Asked = (Turn, SpliceRequest, RequestKind);
+
+// A grammar leaves less to the model than a prefill, and is not used where a prefill keeps the
+// format. A schema's answer is longer than the one to a grammar: it has names.
+/// The rungs that ask for the rest, the first one first.
+const LADDER: [Rung; 5] = [
+    Rung::Grammar,
+    Rung::Prefill,
+    Rung::Again,
+    Rung::Schema,
+    Rung::Words,
+];
 
 /// Builds the turns that ask for the rest of a channel's text.
 #[derive(Clone, Copy)]
@@ -49,31 +63,39 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Returns the turns that ask for the rest of a document, how the answer is joined, and how the
-    /// turns ask.
-    pub(super) fn of_document(self) -> (Turn, SpliceRequest, RequestKind) {
-        if let Some(forced) = self.forced() {
-            return forced;
-        }
-        let document = self.channel.document();
-        // A prefill can't name what is missing.
-        match self
-            .channel
-            .settings
-            .usable_prefill(document)
-            .filter(|_| self.shortfall.is_none() && !self.is_shortened)
-            .filter(|_| self.channel.settings.allows(Rung::Prefill))
-        {
-            Some(prefill) => self.prefill(prefill),
-            None => self
-                .again()
-                .or_else(|| self.members())
-                .unwrap_or_else(|| self.reprompt()),
+    /// Returns the question for the rest of a document: by the first rung of the ladder that can
+    /// bring the rest of this cut, given what the provider takes and what has failed at this cut.
+    pub(super) fn of_document(self) -> Asked {
+        let allowed = LADDER
+            .into_iter()
+            .filter(|rung| self.channel.settings.allows(*rung));
+        let mut possible = allowed.filter_map(|rung| self.by(rung));
+        possible.next().unwrap_or_else(|| self.reprompt())
+    }
+
+    /// Returns the question by a rung. `None`: it can't bring the rest of this cut.
+    fn by(self, rung: Rung) -> Option<Asked> {
+        match rung {
+            Rung::Grammar => self.forced(),
+            Rung::Prefill => self.prefill(),
+            Rung::Again => self.again(),
+            Rung::Schema => self.members(),
+            Rung::Words => Some(self.reprompt()),
+            // The relay makes these calls, without a question.
+            Rung::Token | Rung::Reattach => None,
         }
     }
 
-    fn prefill(self, prefill: PrefillOptions) -> (Turn, SpliceRequest, RequestKind) {
+    /// Returns the delivered text as a prefill. `None`: the provider continues none, or the question
+    /// has to say something, which a prefill can't.
+    fn prefill(self) -> Option<Asked> {
         let document = self.channel.document();
+        let can_be_silent = self.shortfall.is_none() && !self.is_shortened;
+        let prefill = self
+            .channel
+            .settings
+            .usable_prefill(document)
+            .filter(|_| can_be_silent)?;
         let text = document.text();
         // A model continues a part of a token wrongly. The answer to an earlier prefill at this cut
         // has another word, so the next one keeps the delivered part.
@@ -114,17 +136,16 @@ impl<'a> Question<'a> {
             returned,
             believes_early_end,
         };
-        (turn, request, kind)
+        Some((turn, request, kind))
     }
 
     /// Returns the turns with which the provider forces the rest by a grammar. `None`: it takes
     /// none, or none can be written here.
-    fn forced(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+    fn forced(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let form = settings.strategy.grammar;
         let syntax = match form {
             _ if settings.strategy.keeps_json_mode => return None,
-            _ if !settings.allows(Rung::Grammar) => return None,
             GrammarForm::None | GrammarForm::JsonSchema(_) => return None,
             GrammarForm::CustomTool => Syntax::Lark,
             GrammarForm::Member
@@ -173,12 +194,11 @@ impl<'a> Question<'a> {
     /// Returns the turns that ask for the whole document once more. `None`: the request has no
     /// schema, under which the answer is as complete as the first one would have been, or the
     /// document is not short, or was asked for so before.
-    fn again(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+    fn again(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
         let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
-        let is_due = settings.allows(Rung::Again)
-            && settings.schema().is_some()
+        let is_due = settings.schema().is_some()
             && !settings.is_tool_call()
             && settings
                 .strategy
@@ -200,7 +220,7 @@ impl<'a> Question<'a> {
     /// Returns the turns that ask for the parts that are missing, under a schema that the provider
     /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or two
     /// answers at this cut were not joined.
-    fn members(self) -> Option<(Turn, SpliceRequest, RequestKind)> {
+    fn members(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let has_words = settings
             .strategy
@@ -211,7 +231,7 @@ impl<'a> Question<'a> {
             return None;
         };
         // One answer that was not joined may have been to the question for the whole document.
-        let is_due = self.attempts.unjoined <= 1 && settings.allows(Rung::Schema);
+        let is_due = self.attempts.unjoined <= 1;
         // Another schema misses the cache of prompts.
         let is_later = settings.is_costly() && settings.allows(Rung::Words);
         if !has_words || !is_due || is_later && self.attempts.unjoined == 0 {
@@ -230,7 +250,7 @@ impl<'a> Question<'a> {
         Some((turn, Expect::Exact.into(), kind))
     }
 
-    fn reprompt(self) -> (Turn, SpliceRequest, RequestKind) {
+    fn reprompt(self) -> Asked {
         let settings = &self.channel.settings;
         let (strategy, limits) = (&settings.strategy, &settings.limits.continuation);
         let document = self.channel.document();

@@ -35,7 +35,10 @@ pub(super) fn ladder(
     };
     let keeps_format = has_format && wire.has_chat_requests() && capability.prefill_keeps_format;
     let is_first = keeps_format && form.is_some() && allowed.contains(Rung::Prefill);
-    let grammar = capability.grammar;
+    let grammar = match capability.grammar {
+        GrammarForm::None => wire.usual_grammar(),
+        grammar => grammar,
+    };
     let has_grammar = wire.takes_grammar(grammar)
         && grammar != GrammarForm::None
         && !grammar.is_schema()

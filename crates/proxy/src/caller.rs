@@ -22,12 +22,11 @@ use super::route::Route;
 use super::upstream::{self, Head};
 use super::upstreams::Upstreams;
 use restitch::Limits;
-use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::internal::request::Refused;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
-use restitch::provider::capability::{Capability, PrefillForm};
+use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
 use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect, Rung, Rungs};
 use restitch_http::{Body, ConnectionError, Error, Received};
 
@@ -112,7 +111,11 @@ impl Caller {
 
     /// Returns the capability of the current model.
     pub(super) fn capability(&self) -> Capability {
-        self.upstreams.capability(self.model())
+        let mut capability = self.upstreams.capability(self.model());
+        if capability.grammar == GrammarForm::None {
+            capability.grammar = self.asked_by().wire().usual_grammar();
+        }
+        capability
     }
 
     /// Adapts the request to its model, if the operator has enabled that.
@@ -288,7 +291,7 @@ impl Caller {
             client,
             traced.as_ref().unwrap_or(head),
             body,
-            self.head_limit(),
+            self.route.head_limit,
         )
         .await;
         self.exchange
@@ -320,7 +323,7 @@ impl Caller {
         if !self.request.parsed.stream {
             return Ok(());
         }
-        let limit = self.head_limit();
+        let limit = self.route.head_limit;
         let error =
             match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
                 Ok(true) => return Ok(()),
@@ -330,11 +333,6 @@ impl Caller {
         self.exchange.note_head(Err(&error));
         self.count(None);
         Err(error)
-    }
-
-    /// Returns the time limit for the head of a response.
-    pub(super) fn head_limit(&self) -> TimeLimit {
-        self.route.head_limit
     }
 
     /// Counts a finished call by its status, or as failed if it has none.

@@ -306,7 +306,7 @@ impl Conversation {
 
     /// Reads the first bytes of a body, within the time limit of a response's head.
     async fn opening(&self, body: &mut DecodedBody) -> Result<Opening, Error> {
-        let limit = self.caller.head_limit();
+        let limit = self.caller.route.head_limit;
         timeout(limit.time, Opening::of(body))
             .await
             .map_err(|_| limit.into())

@@ -100,6 +100,7 @@ pub enum GrammarForm {
 }
 
 /// The part of JSON Schema that a provider enforces. A request with other parts is refused.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaSubset {
@@ -113,6 +114,7 @@ pub enum SchemaSubset {
 
 impl GrammarForm {
     /// Whether the request has a schema instead of a grammar.
+    #[doc(hidden)]
     pub fn is_schema(self) -> bool {
         matches!(self, Self::JsonSchema(_))
     }

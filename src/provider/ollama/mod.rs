@@ -11,7 +11,7 @@ mod writer;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::capability::GrammarForm;
+use crate::provider::capability::{GrammarForm, SchemaSubset};
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind,
@@ -94,6 +94,12 @@ impl Wire for Ollama {
         set.extend(ending.report.map(|report| ("restitch", report)));
         edits.object(root, &[], &set);
         Some(edits.apply(first_body))
+    }
+
+    /// The server enforces a schema, whatever the model:
+    /// <https://docs.ollama.com/capabilities/structured-outputs>.
+    fn usual_grammar(&self) -> GrammarForm {
+        GrammarForm::JsonSchema(SchemaSubset::Full)
     }
 
     fn takes_grammar(&self, form: GrammarForm) -> bool {

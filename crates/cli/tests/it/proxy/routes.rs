@@ -598,7 +598,8 @@ async fn a_long_prompt_is_not_sent_with_another_tool_first() {
             stream(&(chunk("[1, 2, 3, 4]") + &finish("stop"))),
         ])
         .await;
-        let limits = Limits::default().with_max_uncached_tokens(40);
+        let mut limits = Limits::default();
+        limits.continuation.max_uncached_tokens = 40;
         let routes = format!("[[route]]\ncontinuation = {way}\n");
         let proxy = prefilling(&base, limits, &routes).await;
         let body = ASK
@@ -621,7 +622,8 @@ async fn a_long_prompt_is_not_sent_with_another_schema_first() {
         let mut answers = vec![stream(&(chunk("{\"a\": [1, 2") + &finish("length")))];
         answers.resize(6, stream(&(chunk("I can't.") + &finish("stop"))));
         let base = Raw::new(answers).await;
-        let limits = Limits::default().with_max_uncached_tokens(most);
+        let mut limits = Limits::default();
+        limits.continuation.max_uncached_tokens = most;
         let row = Row::of("*").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
         let proxy = base.unbound(limits).row(row);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
