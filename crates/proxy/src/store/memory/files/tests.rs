@@ -17,7 +17,7 @@ impl Place {
         Self(std::env::temp_dir().join(format!("restitch-logs-{}-{number}", std::process::id())))
     }
 
-    fn store(&self, limits: KeepLimits) -> Memory {
+    fn store(&self, limits: &KeepLimits) -> Memory {
         // A process that another test starts holds the lock, too, until its program begins.
         for _ in 0..500 {
             match Memory::in_folder(&self.0, limits.clone()) {
@@ -73,7 +73,7 @@ fn events() -> Vec<Entry> {
 #[tokio::test]
 async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
     let place = Place::new();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     let name = Name([9; 32]);
     store.name(ID, name).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
     let mut seen = Vec::new();
     for cut in begun..=whole.len() {
         fs::write(place.log(), &whole[..cut]).unwrap();
-        let store = place.store(KeepLimits::default());
+        let store = place.store(&KeepLimits::default());
         assert_eq!(store.named(name).await.unwrap(), [ID], "{cut}");
         let found = store.look_up(ID).await.unwrap();
         assert_eq!(
@@ -125,7 +125,7 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
             .await
             .unwrap();
         drop((taken, store));
-        let store = place.store(KeepLimits::default());
+        let store = place.store(&KeepLimits::default());
         let batch = store
             .read_after(ID, Position::START, Duration::ZERO)
             .await
@@ -146,7 +146,7 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
 #[tokio::test]
 async fn a_log_without_its_beginning_is_removed() {
     let place = Place::new();
-    drop(place.store(KeepLimits::default()));
+    drop(place.store(&KeepLimits::default()));
     // The last one has no checksum.
     let unchecked = format!("answer {} 9000 2\n{{}}\nend whole\n", hex(&[1; 32]));
     for text in [
@@ -159,7 +159,7 @@ async fn a_log_without_its_beginning_is_removed() {
         &unchecked,
     ] {
         fs::write(place.log(), text).unwrap();
-        let store = place.store(KeepLimits::default());
+        let store = place.store(&KeepLimits::default());
         assert_eq!(
             store.look_up(ID).await,
             Err(StoreError::Unknown),
@@ -172,7 +172,7 @@ async fn a_log_without_its_beginning_is_removed() {
 #[tokio::test]
 async fn the_limits_hold_for_what_is_found() {
     let place = Place::new();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
     drop((writing, store));
@@ -182,7 +182,7 @@ async fn the_limits_hold_for_what_is_found() {
         max_kept_answer_bytes: size(&events()[2]),
         ..KeepLimits::default()
     };
-    let store = place.store(small);
+    let store = place.store(&small);
     let dropped = StoreError::Dropped("max_kept_answer_bytes");
     assert_eq!(
         store.read_after(ID, Position::START, Duration::ZERO).await,
@@ -202,7 +202,7 @@ async fn the_limits_hold_for_what_is_found() {
         Some(End::Broken)
     );
     drop(store);
-    drop(place.store(KeepLimits {
+    drop(place.store(&KeepLimits {
         max_kept_bytes: 10,
         ..KeepLimits::default()
     }));
@@ -216,7 +216,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
         max_kept_answers: 2,
         ..KeepLimits::default()
     };
-    let store = place.store(limits.clone());
+    let store = place.store(&limits);
     let writing = store.open(ID, opening()).await.unwrap();
     let name = Name([9; 32]);
     store.name(ID, name).await.unwrap();
@@ -233,14 +233,14 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     // Wherever the write was cut, the answer does not count as kept.
     for cut in 0..text.len() {
         fs::write(place.log(), &text[..cut]).unwrap();
-        match place.store(limits.clone()).look_up(ID).await {
+        match place.store(&limits).look_up(ID).await {
             Ok(found) => assert_eq!(found.log, expired, "{cut}"),
             Err(error) => assert_eq!(error, StoreError::Unknown, "{cut}"),
         }
     }
     fs::write(place.log(), &text).unwrap();
     // A later process knows it, too, and for the same caller.
-    let store = place.store(limits.clone());
+    let store = place.store(&limits);
     let found = store.look_up(ID).await.unwrap();
     assert_eq!(
         (found.caller, found.keep, found.log),
@@ -267,7 +267,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     store.delete(id).await.unwrap();
     drop(store);
     assert_eq!(
-        place.store(limits).look_up(id).await,
+        place.store(&limits).look_up(id).await,
         Err(StoreError::Unknown)
     );
 }
@@ -275,7 +275,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
 #[tokio::test]
 async fn a_limit_that_dropped_an_answer_is_told_later() {
     let place = Place::new();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
     store
@@ -284,7 +284,7 @@ async fn a_limit_that_dropped_an_answer_is_told_later() {
         .unwrap();
     drop((writing, store));
     let gone = place
-        .store(KeepLimits::default())
+        .store(&KeepLimits::default())
         .look_up(ID)
         .await
         .unwrap()
@@ -297,7 +297,7 @@ async fn a_limit_that_dropped_an_answer_is_told_later() {
 
 /// Writes a whole answer of several events, as a process leaves it in its file.
 async fn whole_log(place: &Place) -> (Vec<Entry>, Vec<u8>) {
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     let texts = [
         "data: {\"choices\":[{\"delta\":{\"content\":\"{\\\"km\\\": 5150\"}}]}\n",
@@ -377,7 +377,7 @@ async fn a_damaged_file_yields_the_answer_up_to_the_damage_and_no_end() {
         {
             fs::write(place.log(), &text).unwrap();
             tried += 1;
-            let store = place.store(KeepLimits::default());
+            let store = place.store(&KeepLimits::default());
             if let Err(difference) = differs(&store, &entries).await {
                 wrong.push(format!("{how} at {offset}: {difference}"));
             }
@@ -433,12 +433,12 @@ async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
 #[tokio::test]
 async fn positions_of_lost_events_are_not_used_again() {
     let place = Place::new();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
     drop((writing, store));
     let first = fs::read(place.log()).unwrap().len();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     let taken = store.take_over(ID).await.unwrap().unwrap();
     assert_eq!(taken.epoch, 2);
     store.append(ID, vec![entry(at(2, 1), "b")]).await.unwrap();
@@ -447,10 +447,10 @@ async fn positions_of_lost_events_are_not_used_again() {
     let mut text = fs::read(place.log()).unwrap();
     text[first - 2] ^= 1;
     fs::write(place.log(), &text).unwrap();
-    drop(place.store(KeepLimits::default()));
+    drop(place.store(&KeepLimits::default()));
     // Neither a further start nor a process that writes nothing changes that.
     for _ in 0..2 {
-        let store = place.store(KeepLimits::default());
+        let store = place.store(&KeepLimits::default());
         let taken = store.take_over(ID).await.unwrap().unwrap();
         assert_eq!((taken.last, taken.events.len()), (at(1, 2), 2));
         assert!(taken.epoch > 2, "{}", taken.epoch);
@@ -465,7 +465,7 @@ async fn the_file_of_another_answer_is_not_read() {
     let (_, whole) = whole_log(&place).await;
     let other = AnswerId([8; 16]);
     fs::write(place.0.join(format!("{other}.log")), whole).unwrap();
-    let store = place.store(KeepLimits::default());
+    let store = place.store(&KeepLimits::default());
     assert_eq!(store.look_up(other).await, Err(StoreError::Unknown));
     assert!(store.look_up(ID).await.is_ok());
 }
