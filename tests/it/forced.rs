@@ -38,23 +38,34 @@ fn strategies() -> [ContinuationStrategy; 2] {
 }
 
 /// A session that is asked for the rest of a text.
-struct Cut {
-    session: Session,
-    request: Option<Request>,
+pub(super) struct Cut {
+    pub(super) session: Session,
+    pub(super) request: Option<Request>,
     new: String,
+    /// What the client has: the delivered text and the new one.
+    pub(super) client: String,
     alignments: Vec<Alignment>,
-    outcome: Option<Outcome>,
+    pub(super) outcome: Option<Outcome>,
 }
 
 impl Cut {
     fn new(strategy: &ContinuationStrategy, delivered: &str) -> Self {
-        let mut session = Session::new(Limits::default());
+        Self::of(Session::new(Limits::default()), strategy, delivered)
+    }
+
+    /// A session whose first answer has reached its limit after this text.
+    pub(super) fn of(
+        mut session: Session,
+        strategy: &ContinuationStrategy,
+        delivered: &str,
+    ) -> Self {
         session.set_strategy(strategy.clone());
         session.handle_input(NOW, Input::Text(delivered));
         let mut cut = Self {
             session,
             request: None,
             new: String::new(),
+            client: delivered.to_owned(),
             alignments: Vec::new(),
             outcome: None,
         };
@@ -62,21 +73,36 @@ impl Cut {
         cut
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         self.session.handle_input(NOW, Input::Text(text));
         self.drain();
     }
 
-    fn end(&mut self, reason: Finish) {
+    pub(super) fn end(&mut self, reason: Finish) {
         let end = Input::CallEnd(CallEnd::Finished(reason));
         self.session.handle_input(NOW, end);
         self.drain();
     }
 
+    /// Takes an answer in pieces of random sizes up to `most`.
+    pub(super) fn pieces(&mut self, answer: &str, most: usize, rng: &mut Rng) {
+        let mut rest = answer;
+        while !rest.is_empty() {
+            let size = 1 + rng.below(most);
+            let end = (size.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
+            let (piece, later) = rest.split_at(end.unwrap());
+            self.text(piece);
+            rest = later;
+        }
+    }
+
     fn drain(&mut self) {
         while let Some(output) = self.session.poll_output() {
             match output {
-                Output::Text(text) => self.new.push_str(&text),
+                Output::Text(text) => {
+                    self.new.push_str(&text);
+                    self.client.push_str(&text);
+                }
                 Output::Call { request, .. } => self.request = Some(request),
                 Output::Done(outcome) => self.outcome = Some(outcome),
                 Output::Event(SessionEvent::Joined { seam, .. }) => {
@@ -92,7 +118,7 @@ impl Cut {
         &self.request.as_ref().unwrap().turn.as_ref().unwrap().anchor
     }
 
-    fn mode(&self) -> ContinuationMode {
+    pub(super) fn mode(&self) -> ContinuationMode {
         self.request.as_ref().unwrap().turn.as_ref().unwrap().mode
     }
 }
@@ -129,14 +155,7 @@ fn a_document_that_is_cut_anywhere_becomes_whole_with_one_call() {
                 assert_eq!(cut.mode(), ContinuationMode::Grammar, "{at} of {document}");
                 assert!(document[..at].ends_with(cut.head()), "{at} of {document}");
                 let answer = format!("{}{}", cut.head(), &document[at..]);
-                let mut rest = answer.as_str();
-                while !rest.is_empty() {
-                    let size = 1 + rng.below(40);
-                    let end = (size.min(rest.len())..).find(|end| rest.is_char_boundary(*end));
-                    let (piece, later) = rest.split_at(end.unwrap());
-                    cut.text(piece);
-                    rest = later;
-                }
+                cut.pieces(&answer, 40, &mut rng);
                 cut.end(Finish::Stop);
                 let outcome = cut.outcome.as_ref().unwrap();
                 let expected = document[at..].trim_end();
