@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use super::relay::{Output, TransportEnd};
 use super::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, HopEnd, Outcome, Request, Resume, Rung,
-    SessionEvent, Status,
+    CallEnd, CutCause, FailureReason, HopEnd, Outcome, Request, Resume, Rung, SessionEvent, Status,
 };
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
@@ -90,20 +89,8 @@ pub enum CallKind {
     First,
     /// The original request again, since nothing of an answer was delivered.
     Original,
-    /// A call for the rest, with the delivered text as a prefill.
-    Prefill,
-    /// A call for the rest, in words.
-    Reprompt,
-    /// A call for the rest that a grammar forces.
-    Grammar,
-    /// A call for the whole document once more.
-    Again,
-    /// A question for the parts that are missing, under a schema.
-    Schema,
-    /// A lost connection, made again to the same answer.
-    Reattach,
-    /// The original request with the token with which the provider continues its answer.
-    Token,
+    /// A call for the rest, by this rung.
+    Rest(Rung),
 }
 
 /// The cut at the end of a call.
@@ -190,32 +177,22 @@ impl Change {
 impl CallKind {
     /// Returns how the session has a call made.
     pub fn of(request: &Request) -> Self {
-        match &request.turn {
-            _ if matches!(request.resume, Some(Resume::Token { .. })) => Self::Token,
-            _ if request.resume.is_some() => Self::Reattach,
-            None => Self::Original,
-            Some(turn) => match turn.mode {
-                ContinuationMode::Prefill => Self::Prefill,
-                ContinuationMode::Reprompt => Self::Reprompt,
-                ContinuationMode::Grammar => Self::Grammar,
-                ContinuationMode::Again => Self::Again,
-                ContinuationMode::Schema => Self::Schema,
-            },
+        match (&request.resume, &request.turn) {
+            (Some(resume), _) => Self::Rest(resume.rung()),
+            (None, Some(turn)) => Self::Rest(turn.mode.rung()),
+            (None, None) => Self::Original,
         }
     }
 
     /// Returns whether the call's tokens are those of the first call: reattaching generates no new
     /// ones, and a token continues where the first call has ended.
     pub fn keeps_tokens(self) -> bool {
-        matches!(self, Self::First | Self::Reattach | Self::Token)
+        matches!(self, Self::First | Self::Rest(Rung::Reattach | Rung::Token))
     }
 
     /// Returns whether the call asks for the rest of an answer.
     pub fn is_for_rest(self) -> bool {
-        matches!(
-            self,
-            Self::Prefill | Self::Reprompt | Self::Grammar | Self::Again | Self::Schema
-        )
+        matches!(self, Self::Rest(_)) && !self.keeps_tokens()
     }
 
     /// Returns the name in reports.
@@ -223,13 +200,7 @@ impl CallKind {
         match self {
             Self::First => "first",
             Self::Original => "original",
-            Self::Prefill => ContinuationMode::Prefill.as_str(),
-            Self::Reprompt => ContinuationMode::Reprompt.as_str(),
-            Self::Grammar => ContinuationMode::Grammar.as_str(),
-            Self::Again => ContinuationMode::Again.as_str(),
-            Self::Schema => ContinuationMode::Schema.as_str(),
-            Self::Reattach => Rung::Reattach.as_str(),
-            Self::Token => Rung::Token.as_str(),
+            Self::Rest(rung) => rung.as_str(),
         }
     }
 }
@@ -592,7 +563,7 @@ mod tests {
             Some(Change::Cut { call: 0, is_new })
         );
         assert_eq!(record.note(&request(1)), Some(Change::Requested));
-        assert_eq!(record.begin_call(CallKind::Reprompt), 1);
+        assert_eq!(record.begin_call(CallKind::Rest(Rung::Words)), 1);
         record.note_head(Ok(200));
         assert_eq!(
             record.note(&cut(0, 0)),
@@ -619,8 +590,8 @@ mod tests {
         record.note(&request(1));
         assert_eq!((record.calls.len(), record.made()), (2, 1));
         // Made twice, since the upstream refused a member of the request.
-        record.begin_call(CallKind::Reprompt);
-        record.begin_call(CallKind::Reprompt);
+        record.begin_call(CallKind::Rest(Rung::Words));
+        record.begin_call(CallKind::Rest(Rung::Words));
         let numbers = record.calls.iter().map(|call| (call.number, call.offset));
         assert_eq!(numbers.collect::<Vec<_>>(), [(0, 0), (1, 7), (1, 7)]);
         assert_eq!((record.made(), record.number(2)), (3, 2));
@@ -633,7 +604,7 @@ mod tests {
         record.note(&Output::Usage("{\"completion_tokens\": 5}".to_owned()));
         record.note(&cut(0, 7));
         record.note(&request(1));
-        record.begin_call(CallKind::Reprompt);
+        record.begin_call(CallKind::Rest(Rung::Words));
         assert_eq!((record.calls.len(), record.made()), (2, 1));
         assert_eq!((record.tokens(true), record.tokens(false)), (Some(5), None));
         assert_eq!(record.note(&waiting(1)), Some(Change::Failed(1)));

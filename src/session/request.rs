@@ -54,6 +54,15 @@ pub enum Resume {
     },
 }
 
+impl Resume {
+    pub(super) fn rung(&self) -> Rung {
+        match self {
+            Self::Stream(_) => Rung::Reattach,
+            Self::Token { .. } => Rung::Token,
+        }
+    }
+}
+
 impl Request {
     /// Returns a call that brings the rest of the same answer; it has the number of the call
     /// before it.
@@ -155,7 +164,7 @@ pub struct ContinuationStrategy {
     /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON
     /// document, and a prefill is sent only with [`PrefillOptions::keeps_format`].
     pub keeps_json_mode: bool,
-    /// The rungs that may be used. If none of them can ask for the rest, the answer is given up.
+    /// The rungs that may be used. Without one that can ask for the rest, the answer is given up.
     pub(super) rungs: Rungs,
 }
 

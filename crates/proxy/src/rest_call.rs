@@ -14,7 +14,7 @@ use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
-use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry, Turn};
+use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry, Rung, Turn};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -269,7 +269,7 @@ impl<'c> RestCall<'c> {
         let head =
             head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
         let response = caller
-            .make_call(CallKind::Reattach, &head, Body::full(""))
+            .make_call(CallKind::Rest(Rung::Reattach), &head, Body::full(""))
             .await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         self.answered(response)
