@@ -219,6 +219,19 @@ pub trait Wire: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns how requests have a grammar or a schema: as the model takes it, if the API can say
+    /// so, or as all models of the API do.
+    fn grammar(&self, known: GrammarForm) -> GrammarForm {
+        let form = match known {
+            GrammarForm::None => self.usual_grammar(),
+            known => known,
+        };
+        match self.takes_grammar(form) {
+            true => form,
+            false => GrammarForm::None,
+        }
+    }
+
     /// Returns whether requests can have a grammar in this form.
     fn takes_grammar(&self, form: GrammarForm) -> bool {
         let _ = form;

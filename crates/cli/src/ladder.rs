@@ -35,12 +35,8 @@ pub(super) fn ladder(
     };
     let keeps_format = has_format && wire.has_chat_requests() && capability.prefill_keeps_format;
     let is_first = keeps_format && form.is_some() && allowed.contains(Rung::Prefill);
-    let grammar = match capability.grammar {
-        GrammarForm::None => wire.usual_grammar(),
-        grammar => grammar,
-    };
-    let has_grammar = wire.takes_grammar(grammar)
-        && grammar != GrammarForm::None
+    let grammar = wire.grammar(capability.grammar);
+    let has_grammar = grammar != GrammarForm::None
         && !grammar.is_schema()
         && (form.is_some()
             || matches!(
@@ -58,7 +54,7 @@ pub(super) fn ladder(
     if form.is_none() && has_format {
         add(Rung::Again, None);
     }
-    if grammar.is_schema() && wire.takes_grammar(grammar) && has_format {
+    if grammar.is_schema() && has_format {
         add(Rung::Schema, None);
     }
     add(Rung::Words, None);

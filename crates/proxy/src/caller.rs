@@ -26,7 +26,7 @@ use restitch::internal::record::CallKind;
 use restitch::internal::request::Refused;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
-use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
+use restitch::provider::capability::{Capability, PrefillForm};
 use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect, Rung, Rungs};
 use restitch_http::{Body, ConnectionError, Error, Received};
 
@@ -112,9 +112,7 @@ impl Caller {
     /// Returns the capability of the current model.
     pub(super) fn capability(&self) -> Capability {
         let mut capability = self.upstreams.capability(self.model());
-        if capability.grammar == GrammarForm::None {
-            capability.grammar = self.asked_by().wire().usual_grammar();
-        }
+        capability.grammar = self.asked_by().wire().grammar(capability.grammar);
         capability
     }
 
@@ -163,9 +161,7 @@ impl Caller {
         let mut strategy = ContinuationStrategy::default();
         strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
         strategy.prefill = goes.then_some(options);
-        if wire.wire().takes_grammar(capability.grammar) {
-            strategy.grammar = capability.grammar;
-        }
+        strategy.grammar = capability.grammar;
         strategy.keeps_json_mode =
             !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
         strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;

@@ -106,17 +106,16 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     let mut format = None;
     if let Some(rest) = rest {
+        if !changes.keeps_json_mode {
+            remove.push(FORM);
+        }
         match changes.schema() {
             Some(schema) => {
-                remove.push(FORM);
                 let schema = format!(r#"{{"type":"json_schema","schema":{schema}}}"#);
                 format = set_format(root, CONFIG, &schema, &mut edits);
             }
             None if changes.keeps_json_mode => {}
-            None => {
-                remove.push(FORM);
-                remove_format(root, CONFIG, &mut edits, &mut remove);
-            }
+            None => remove_format(root, CONFIG, &mut edits, &mut remove),
         }
         let has_tools = root
             .member("tools")
