@@ -63,8 +63,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Returns the question for the rest of a document: by the first rung of the ladder that can
-    /// bring the rest of this cut, given what the provider takes and what has failed at this cut.
+    /// Returns the question for the rest of a document, by the first rung of the ladder that can
+    /// bring this rest: the provider takes it, and the failures at this cut leave it open.
     pub(super) fn of_document(self) -> Asked {
         let allowed = LADDER
             .into_iter()
@@ -170,9 +170,16 @@ impl<'a> Question<'a> {
             return None;
         }
         let turn = if is_tool_input {
-            self.reprompt_of(QuestionForm::ToolInput, &carved.head, None, None)
+            self.reprompt_of(Parts {
+                form: QuestionForm::ToolInput,
+                anchor: &carved.head,
+                ..Parts::default()
+            })
         } else if form == GrammarForm::ResponseFormat {
-            self.reprompt_of(QuestionForm::Anchor, &carved.head, None, None)
+            self.reprompt_of(Parts {
+                anchor: &carved.head,
+                ..Parts::default()
+            })
         } else {
             // A prefill can't name what is missing.
             let prefill = prefill?;
@@ -212,7 +219,10 @@ impl<'a> Question<'a> {
         let turn = Turn {
             keeps_json_mode: true,
             mode: ContinuationMode::Again,
-            ..self.reprompt_of(QuestionForm::Again, "", None, None)
+            ..self.reprompt_of(Parts {
+                form: QuestionForm::Again,
+                ..Parts::default()
+            })
         };
         Some((turn, Expect::Any.into(), RequestKind::Again))
     }
@@ -238,9 +248,12 @@ impl<'a> Question<'a> {
             return None;
         }
         let rest = rest_schema(self.channel.document(), settings.schema()?, subset)?;
-        let turn = self
-            .reprompt_of(QuestionForm::Members, "", None, Some(&rest.members))
-            .forced(ContinuationMode::Schema, rest.schema.clone());
+        let turn = self.reprompt_of(Parts {
+            form: QuestionForm::Members,
+            members: Some(&rest.members),
+            ..Parts::default()
+        });
+        let turn = turn.forced(ContinuationMode::Schema, rest.schema.clone());
         let limits = &settings.limits.parser;
         let reader = RestReader::new(rest, limits.max_depth, limits.max_pending_bytes);
         let kind = RequestKind::Grammar {
@@ -268,7 +281,12 @@ impl<'a> Question<'a> {
             .clone()
             .and_then(|range| document.text().get(range))
             .unwrap_or_default();
-        let turn = self.reprompt_of(form, repeated, mark.as_deref(), None);
+        let turn = self.reprompt_of(Parts {
+            form,
+            anchor: repeated,
+            mark: mark.as_deref(),
+            ..Parts::default()
+        });
         let has_anchor = strategy.prompt.has_anchor();
         let expect = match settings.expect {
             _ if form.is_rerooted() => Expect::Any,
@@ -289,13 +307,9 @@ impl<'a> Question<'a> {
         (turn, request, RequestKind::Reprompt)
     }
 
-    fn reprompt_of(
-        self,
-        form: QuestionForm,
-        anchor: &str,
-        mark: Option<&str>,
-        members: Option<&str>,
-    ) -> Turn {
+    /// Returns the turns of a re-prompt. `asked` has its form and what belongs to that form alone.
+    fn reprompt_of(self, asked: Parts<'_>) -> Turn {
+        let form = asked.form;
         let text = &self.channel.text;
         let (document, index) = (text.document(), Some(text.slot.child_index()));
         let limits = &self.channel.settings.limits.continuation;
@@ -337,10 +351,8 @@ impl<'a> Question<'a> {
                 .map(|child| child.path.as_str())
                 .filter(is_short),
             shortfall: shortfall.as_deref(),
-            mark,
-            members,
-            form,
-            ..Parts::new(document.text(), anchor)
+            delivered: document.text(),
+            ..asked
         };
         Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
     }

@@ -56,7 +56,7 @@ enum Piece {
     Member { name: String, content: Content },
 }
 
-/// What a member of the answer adds to the document.
+/// The text that a member of the answer adds to the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
     /// The text of a string without its quotes, with its escapes.
@@ -82,8 +82,8 @@ enum Content {
 }
 
 /// Returns the schema of the rest of a cut document, and how its answer is read. Reads the
-/// document once. `None`: no root is open, or the request's schema says nothing about the cut, or
-/// the delivered text does not follow it.
+/// document once. `None`: no root is open, the request's schema has no shape for the cut, or the
+/// delivered text violates it.
 pub(crate) fn rest_schema(
     document: &Document,
     schema: &str,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::{Content, Piece, RestSchema};
 use crate::document::Document;
-use crate::json::string::{decode, first_unit};
+use crate::json::string::{decode, first_unit, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::json::{Event, Kind, ParserView, Sink, Span};
 
@@ -299,7 +299,7 @@ impl OpenMember {
         is_container.then(|| self.end(text.get(1..)?, out))?
     }
 
-    /// Writes text of a container. `None` if it repeats what the container has.
+    /// Writes text of a container. `None` if it repeats the container's delivered text.
     fn raw(&mut self, text: &str, out: &mut String) -> Option<()> {
         let Content::Items {
             separator,
@@ -420,17 +420,9 @@ fn rest_of_escape(open: &str, first: &str) -> Option<String> {
         .encode_utf16()
         .map(|unit| format!("\\u{unit:04x}"))
         .collect();
-    let short = match &*decoded {
-        "\"" => "\\\"",
-        "\\" => "\\\\",
-        "/" => "\\/",
-        "\u{8}" => "\\b",
-        "\u{c}" => "\\f",
-        "\n" => "\\n",
-        "\r" => "\\r",
-        "\t" => "\\t",
-        _ => "",
-    };
+    // The short escape, if the character needs one.
+    let quoted = quoted(&decoded);
+    let short = quoted.get(1..quoted.len() - 1)?;
     [short, &units].into_iter().find_map(|escape| {
         let (same, rest) = escape.split_at_checked(open.len())?;
         (same.eq_ignore_ascii_case(open)).then(|| rest.to_owned())

@@ -282,7 +282,7 @@ impl<'a> Shapes<'a> {
         self.typed("object", &members)
     }
 
-    /// Copies a schema, without what the provider does not enforce. Its objects are closed, which
+    /// Copies the keywords of a schema that the provider enforces. Its objects are closed, which
     /// providers demand of every object. `None` if it refers to more than definitions, or an object
     /// in it can't be closed.
     pub(super) fn copy(&self, shape: Shape<'a>) -> Option<String> {
