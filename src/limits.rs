@@ -307,7 +307,7 @@ macro_rules! each_limit {
                     /// lost.
                     ///
                     /// Default 120 s, whatever other events arrive: servers send comments and pings
-                    /// for as long as a model does not answer. Before the first text of a call,
+                    /// while a model does not answer. Before the first text of a call,
                     /// `first_byte_timeout` counts.
                     #[arg(long, value_name = "TIME", hide_short_help = true)]
                     text_timeout / with_text_timeout: Duration as PositiveTime = Duration::from_secs(120);

@@ -32,7 +32,7 @@ impl clap::Args for Settings {
         // Help and manual pages are the same on each machine.
         defaults.insert("threads".to_owned(), "one for each core".to_owned());
         let settings = <Config as clap::Args>::augment_args_for_update(Command::new(""))
-            // What follows the first paragraph gives reasons to readers of the code.
+            // Later paragraphs give reasons to readers of the code.
             .mut_args(|arg| with_default(arg, &defaults).long_help(None::<&str>));
         let settings = settings.get_arguments().cloned();
         command.args(std::iter::once(file).chain(settings).map(with_variable))

@@ -23,8 +23,7 @@ pub(super) fn schema_of(body: &Value) -> Option<&Value> {
     .filter(|schema| schema.is_object())
 }
 
-/// Returns the answer to `question`, lines that say what each member of the answer is, under
-/// `schema`. `position`: the bytes of the document that the client has. `None` if a line names no
+/// Returns the answer to `question` under `schema`. A line of the question describes each member. `position`: the bytes of the document that the client has. `None` if a line names no
 /// part, or the client has the part already.
 pub fn missing_members(
     document: &str,

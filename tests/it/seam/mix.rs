@@ -99,7 +99,7 @@ pub(crate) fn measure_style(
 ) -> Counts {
     let limits = Limits::default();
     let mut counts = Counts::default();
-    // A style that hardly ever applies has fewer cuts.
+    // A style that rarely applies has fewer cuts.
     for seed in seeds.take(cuts) {
         if counts.cuts >= cuts {
             break;

@@ -485,7 +485,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_a_schema() {
             calls += report["continuations"].as_u64().unwrap();
         }
         assert!(count >= 20, "{name}: {count}");
-        // Text that stops in an escape of a key has no schema; there is none here.
+        // No key has an escape, so every cut has a schema.
         assert_eq!(calls, count, "{name}");
         // A missing value alone is a member of its own name.
         let asked_by_schema = sim

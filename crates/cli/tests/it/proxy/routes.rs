@@ -572,8 +572,8 @@ async fn an_unknown_rung_in_a_header_is_refused() {
     assert!(base.requests.lock().unwrap().is_empty());
 }
 
-/// Another tool misses the cache of prompts, so it comes after words where the prompt is long: as
-/// its usage says, or by the size of the request.
+/// Another tool misses the cache of prompts, so words precede it where the prompt is long, by its
+/// usage or by the size of the request.
 #[tokio::test]
 async fn a_long_prompt_is_not_sent_with_another_tool_first() {
     let usage = |tokens: u64| {
@@ -611,7 +611,7 @@ async fn a_long_prompt_is_not_sent_with_another_tool_first() {
     }
 }
 
-/// The same for another schema: it comes after an answer to words that was not joined.
+/// Another schema misses the cache, too: it follows an answer to words that was not joined.
 #[tokio::test]
 async fn a_long_prompt_is_not_sent_with_another_schema_first() {
     let schema = r#"{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"}}},"required":["a"]}"#;
