@@ -132,9 +132,7 @@ impl<'a> Shapes<'a> {
 
     /// Returns the members that an object may have besides those with these keys.
     pub(super) fn members(&self, shape: Shape<'a>, present: &[String]) -> DueMembers<'a> {
-        let required = shape.member("required").into_iter();
-        let required = required.flat_map(|list| list.elements());
-        let required: HashSet<_> = required.filter_map(|key| key.decode()).collect();
+        let required = required(shape);
         let present: HashSet<_> = present.iter().map(String::as_str).collect();
         let named = shape.member("properties");
         let named = named.into_iter().flat_map(|named| named.members());
@@ -316,9 +314,7 @@ impl<'a> Shapes<'a> {
     fn is_enforced(&self, shape: Shape<'_>) -> bool {
         let others = shape.member(OTHERS);
         let is_closed = others.is_none_or(|others| others.as_bool() == Some(false));
-        let required = shape.member("required").into_iter();
-        let required = required.flat_map(|list| list.elements());
-        let required: HashSet<_> = required.filter_map(|key| key.decode()).collect();
+        let required = required(shape);
         match self.subset {
             SchemaSubset::Full => true,
             SchemaSubset::Plain => is_closed,
@@ -449,6 +445,13 @@ fn names<'a>(shape: Shape<'a>) -> impl Iterator<Item = Cow<'a, str>> {
     let named = shape.member("properties").into_iter();
     let named = named.flat_map(|named| named.members());
     named.filter_map(|(key, _)| key.decode())
+}
+
+/// Returns the keys of the members that a schema requires.
+fn required<'a>(shape: Shape<'a>) -> HashSet<Cow<'a, str>> {
+    let required = shape.member("required").into_iter();
+    let required = required.flat_map(|list| list.elements());
+    required.filter_map(|key| key.decode()).collect()
 }
 
 // Unions have some ten alternatives.
