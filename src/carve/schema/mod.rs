@@ -495,10 +495,15 @@ impl Before {
 /// Returns a text whose repeat at the start of an answer shows that the model begins again; empty
 /// if it is too short.
 fn repeatable(text: &str) -> String {
-    match text.chars().nth(LEAST_REPEAT - 1) {
-        Some(_) => text.to_owned(),
-        None => String::new(),
+    match is_repeatable(text) {
+        true => text.to_owned(),
+        false => String::new(),
     }
+}
+
+/// Returns whether a text is so long that its repeat is no chance.
+fn is_repeatable(text: &str) -> bool {
+    text.chars().nth(LEAST_REPEAT - 1).is_some()
 }
 
 /// The end of a text that a prompt shows.

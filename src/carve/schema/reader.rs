@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Content, Piece, RestSchema};
+use super::{Content, LEAST_REPEAT, Piece, RestSchema, is_repeatable};
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, quoted};
 use crate::json::walk::{Raw, ValueKind};
@@ -348,13 +348,17 @@ impl OpenMember {
                 }
                 self.held.push_str(raw);
                 let text = decode(&self.held);
-                if text.starts_with(delivered.as_str()) {
-                    return None;
-                }
-                if !delivered.starts_with(&*text) {
-                    delivered.clear();
-                    out.push_str(&std::mem::take(&mut self.held));
-                }
+                let new = if text.starts_with(delivered.as_str()) {
+                    // The model began the string again, and what follows the repeat is the rest.
+                    after_repeat(&self.held, delivered)?
+                } else if delivered.starts_with(&*text) {
+                    return Some(());
+                } else {
+                    &self.held
+                };
+                out.push_str(new);
+                self.held.clear();
+                delivered.clear();
             }
             Content::Value => out.push_str(raw),
             Content::Text { separator, .. } => {
@@ -382,6 +386,10 @@ impl OpenMember {
     fn end(&mut self, rest: &str, out: &mut String) -> Option<()> {
         match &self.content {
             Content::StringRest { open, .. } => {
+                // The repeat of a part of the string brings nothing.
+                if is_repeatable(&decode(&self.held)) {
+                    return None;
+                }
                 out.push_str(&self.held);
                 open.is_empty().then_some(())
             }
@@ -410,6 +418,25 @@ impl OpenMember {
             }
         }
     }
+}
+
+/// Returns the text after the repeat of the delivered text of a string. `None` if the string's own
+/// beginning recurs in it: then the rest may begin like the string.
+fn after_repeat<'a>(raw: &'a str, delivered: &str) -> Option<&'a str> {
+    let end = delivered.char_indices().nth(LEAST_REPEAT);
+    let beginning = delivered.get(..end.map_or(delivered.len(), |(at, _)| at))?;
+    let later = delivered.char_indices().nth(1)?.0;
+    if delivered.get(later..)?.contains(beginning) {
+        return None;
+    }
+    let (mut rest, mut repeated) = (raw, 0);
+    while repeated < delivered.len() {
+        let (_, length) = first_unit(rest);
+        let (unit, others) = rest.split_at_checked(length.max(1))?;
+        repeated += decode(unit).len();
+        rest = others;
+    }
+    Some(rest)
 }
 
 /// Returns the rest of an escape that begins with `open` and means the same as `first`,
