@@ -39,6 +39,21 @@ impl Judge {
         assert!(matcher.grammar_warnings().is_empty(), "{lark}");
         Reader(matcher)
     }
+
+    /// Returns a reader of each grammar after a text that it forces.
+    ///
+    /// # Panics
+    /// If one does not force the text.
+    pub fn read_after<const N: usize>(&self, head: &str, grammars: [&str; N]) -> [Reader; N] {
+        grammars.map(|grammar| {
+            let mut reader = self.read(grammar);
+            let forced = reader.forced();
+            assert!(forced.starts_with(head.as_bytes()), "{grammar}");
+            let verdict = reader.push(head);
+            assert!(!matches!(verdict, Verdict::Refused(_)), "{grammar}");
+            reader
+        })
+    }
 }
 
 impl Default for Judge {

@@ -29,18 +29,8 @@ fn document(text: &str) -> Document {
 
 /// Both grammars after the head, which they force.
 fn readers(judge: &Judge, carved: &Carved) -> [Reader; 2] {
-    [
-        carved.print(Syntax::Lark),
-        lark_of_gbnf(&carved.print(Syntax::Gbnf)),
-    ]
-    .map(|grammar| {
-        let mut reader = judge.read(&grammar);
-        let forced = reader.forced();
-        assert!(forced.starts_with(carved.head.as_bytes()), "{grammar}");
-        let verdict = reader.push(&carved.head);
-        assert!(!matches!(verdict, Verdict::Refused(_)), "{grammar}");
-        reader
-    })
+    let (lark, gbnf) = (carved.print(Syntax::Lark), carved.print(Syntax::Gbnf));
+    judge.read_after(&carved.head, [&lark, &lark_of_gbnf(&gbnf)])
 }
 
 /// Returns the verdict of the machine at a cut about a rest: the twin of the grammar. `pair` is the part of a
@@ -159,7 +149,7 @@ fn check(judge: &Judge, text: &str, cut: usize, rng: &mut Rng) {
     } else {
         Machine::new(1024)
     };
-    let carved = carve(&document).unwrap();
+    let carved = carve(&document, None).unwrap();
     assert!(delivered.ends_with(&carved.head));
     let next = next_bytes(&machine);
     let pair = open_pair(delivered, &machine);
@@ -265,7 +255,7 @@ fn wrong_rests_are_refused() {
         // Nothing delivered.
         ("", "{}", ["}", ",", "x{}"]),
     ] {
-        let carved = carve(&document(delivered)).unwrap();
+        let carved = carve(&document(delivered), None).unwrap();
         for reader in readers(&judge, &carved) {
             assert_eq!(
                 reader.clone().push(rest),

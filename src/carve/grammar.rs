@@ -55,6 +55,8 @@ pub(super) enum RuleName {
     Escape,
     Hex,
     Spaces,
+    /// A shape of the request's schema, or a part of one.
+    Shape(usize),
 }
 
 impl RuleName {
@@ -77,8 +79,8 @@ impl RuleName {
         )
     }
 
-    fn as_str(self) -> &'static str {
-        match self {
+    fn print(self, out: &mut String, syntax: Syntax) {
+        let name = match self {
             Self::Root => "root",
             Self::Rest => "rest",
             Self::Value => "v",
@@ -101,6 +103,16 @@ impl RuleName {
             Self::Escape => "esc",
             Self::Hex => "h",
             Self::Spaces => "space",
+            Self::Shape(number) => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "r{number}");
+                return;
+            }
+        };
+        match syntax {
+            Syntax::Lark if self == Self::Root => out.push_str("start"),
+            Syntax::Lark if self.is_terminal() => out.push_str(&name.to_ascii_uppercase()),
+            _ => out.push_str(name),
         }
     }
 }
@@ -165,7 +177,7 @@ impl Grammar {
     pub(super) fn print(&self, syntax: Syntax, head: &str) -> String {
         let mut out = String::with_capacity(1024);
         for (n, rule) in self.rules.iter().enumerate() {
-            push_name(&mut out, syntax, rule.name);
+            rule.name.print(&mut out, syntax);
             out.push_str(match syntax {
                 Syntax::Gbnf => " ::= ",
                 Syntax::Lark => ": ",
@@ -190,7 +202,7 @@ impl Expr {
                 // A slash would end the regular expression.
                 Syntax::Lark => out.extend(["/[", &class.replace('/', "\\/"), "]/"]),
             },
-            Self::Rule(name) => push_name(out, syntax, *name),
+            Self::Rule(name) => name.print(out, syntax),
             Self::All(parts) => Self::print_list(parts, " ", out, syntax),
             Self::Any(parts) => Self::print_list(parts, " | ", out, syntax),
             Self::Repeat(part, count) => {
@@ -226,14 +238,6 @@ impl Expr {
         } else {
             self.print(out, syntax);
         }
-    }
-}
-
-fn push_name(out: &mut String, syntax: Syntax, name: RuleName) {
-    match syntax {
-        Syntax::Lark if name == RuleName::Root => out.push_str("start"),
-        Syntax::Lark if name.is_terminal() => out.push_str(&name.as_str().to_ascii_uppercase()),
-        _ => out.push_str(name.as_str()),
     }
 }
 

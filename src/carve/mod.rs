@@ -12,6 +12,7 @@ pub(crate) mod grammar;
 mod head;
 mod rest;
 pub(crate) mod schema;
+mod shaped;
 
 use std::error::Error;
 use std::fmt;
@@ -30,7 +31,7 @@ pub const MAX_DEPTH: usize = 224;
 ///
 /// let mut document = restitch::Document::new(1024);
 /// document.push(r#"{"people": [{"name": "Anna", "ag"#).unwrap();
-/// let carved = carve(&document).unwrap();
+/// let carved = carve(&document, None).unwrap();
 /// assert_eq!(carved.head, r#" "Anna", "ag"#);
 /// let grammar = carved.print(Syntax::Gbnf);
 /// assert!(grammar.starts_with(r#"root ::= " \"Anna\", \"ag" rest pair o a o w"#));
@@ -74,14 +75,15 @@ impl fmt::Display for CarveError {
 
 impl Error for CarveError {}
 
-/// Returns the head and the grammar of the rest of a cut document. O(depth).
+/// Returns the head and the grammar of the rest of a cut document. O(depth); with the request's
+/// `schema`, which the rest then fits as far as a grammar can say it, the document is read once.
 ///
 /// Before the root of a blank text, or after the line that opens a fence, the rest is a whole root.
 /// After the root it is white space.
 ///
 /// # Errors
 /// Fails if too many containers are open, or if the text is not JSON.
-pub fn carve(document: &Document) -> Result<Carved, CarveError> {
+pub fn carve(document: &Document, schema: Option<&str>) -> Result<Carved, CarveError> {
     let (machine, text) = (document.machine(), document.text());
     let depth = machine.frames().len();
     if depth > MAX_DEPTH {
@@ -98,7 +100,8 @@ pub fn carve(document: &Document) -> Result<Carved, CarveError> {
     };
     let rest = if document.root_start().is_some() {
         let open = text.get(machine.pending_start()..).unwrap_or_default();
-        rest::of_root(machine, open)
+        let shaped = schema.and_then(|schema| shaped::of_root(document, schema));
+        shaped.unwrap_or_else(|| rest::of_root(machine, open))
     } else {
         let fence = document.rest_of_fence().unwrap_or_default();
         rest::before_root(fence, document.allowed_roots())

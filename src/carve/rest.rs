@@ -8,13 +8,13 @@ use Expr::{All, Any, Class};
 use GrammarState as S;
 
 /// The rest of the cut token, and the structure up to the end of the innermost value or member.
-struct TokenRest {
+pub(super) struct TokenRest {
     /// The rule for the rest of the token, if the token is neither whole nor a literal.
-    rest: Option<Expr>,
+    pub(super) rest: Option<Expr>,
     /// The beginning of the start rule.
-    first: Vec<Expr>,
+    pub(super) first: Vec<Expr>,
     /// Whether `first` also closes the innermost open container.
-    closes: bool,
+    pub(super) closes: bool,
 }
 
 /// Returns the grammar of the rests of a root that has begun. `open` is the text of the escape or
@@ -27,7 +27,7 @@ pub(super) fn of_root(machine: &Machine, open: &str) -> Grammar {
     });
     let mut start = token.first;
     start.extend(tails.skip(usize::from(token.closes)));
-    grammar(start, token.rest)
+    grammar(start, token.rest, Vec::new())
 }
 
 /// Returns the grammar of a whole root after `fence`, the rest of the line that opens a fence.
@@ -38,11 +38,12 @@ pub(super) fn before_root(fence: &'static str, roots: AllowedRoots) -> Grammar {
     };
     let fence = (!fence.is_empty()).then(|| text(fence));
     let start = fence.into_iter().chain([rule(RuleName::White), root]);
-    grammar(start.collect(), None)
+    grammar(start.collect(), None, Vec::new())
 }
 
-/// Returns a grammar with this start, after which only white space follows.
-fn grammar(mut start: Vec<Expr>, rest: Option<Expr>) -> Grammar {
+/// Returns a grammar with this start, after which only white space follows. `shapes`: rules for the
+/// request's schema.
+pub(super) fn grammar(mut start: Vec<Expr>, rest: Option<Expr>, shapes: Vec<Rule>) -> Grammar {
     start.push(rule(RuleName::White));
     let start = Rule {
         name: RuleName::Root,
@@ -52,14 +53,14 @@ fn grammar(mut start: Vec<Expr>, rest: Option<Expr>) -> Grammar {
         name: RuleName::Rest,
         body,
     });
-    let rules = [start].into_iter().chain(rest);
+    let rules = [start].into_iter().chain(rest).chain(shapes);
     Grammar {
         rules: rules.chain(structure()).chain(terminals()).collect(),
     }
 }
 
 impl TokenRest {
-    fn of(state: GrammarState, in_key: bool, open: &str) -> Self {
+    pub(super) fn of(state: GrammarState, in_key: bool, open: &str) -> Self {
         let number = number_rest(state);
         let is_optional = state.number_may_end();
         let (rest, first, closes) = match state {
@@ -135,7 +136,7 @@ const ESCAPE: usize = 6;
 
 /// Returns the rest of a string with its closing quote. `open` is the text from the backslash of
 /// the open escape on, or from that of an open surrogate pair.
-fn string_rest(state: GrammarState, open: &str) -> Expr {
+pub(super) fn string_rest(state: GrammarState, open: &str) -> Expr {
     let mut parts = if state.in_escape() {
         escape_rest(open)
     } else {

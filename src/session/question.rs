@@ -161,7 +161,7 @@ impl<'a> Question<'a> {
             return None;
         }
         let text = document.text();
-        let carved = carve(document).ok()?;
+        let carved = carve(document, settings.schema()).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
         let is_tool_input = form == GrammarForm::CustomTool;
         let has_other = prefills && prefill.is_some() || settings.allows(Rung::Words);

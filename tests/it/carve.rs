@@ -12,7 +12,7 @@ fn document(text: &str) -> Document {
 }
 
 fn carved(text: &str) -> Carved {
-    carve(&document(text)).unwrap()
+    carve(&document(text), None).unwrap()
 }
 
 /// The start rule of a grammar in GBNF without its head, and the rule for the rest of the token.
@@ -108,7 +108,7 @@ fn before_the_root_the_rest_is_a_root_that_the_document_allows() {
     ] {
         let mut document = Document::new(16);
         document.push(text).unwrap();
-        match carve(&document) {
+        match carve(&document, None) {
             Ok(carved) => assert_eq!(start_of(&carved), expect, "{text}"),
             // A fence is certain with its third backtick.
             Err(error) => assert_eq!((error, text.ends_with("\n``")), (CarveError::NoRoot, true)),
@@ -120,13 +120,13 @@ fn before_the_root_the_rest_is_a_root_that_the_document_allows() {
 fn a_text_without_json_and_a_deep_document_have_no_grammar() {
     let mut prose = Document::new(16);
     prose.push("Once upon a time").unwrap();
-    let error = carve(&prose).unwrap_err();
+    let error = carve(&prose, None).unwrap_err();
     assert_eq!(error, CarveError::NoRoot);
     assert_eq!(error.to_string(), "No JSON root has begun in the text");
 
     let deepest = carved(&"[".repeat(MAX_DEPTH));
     assert!(deepest.print(Syntax::Gbnf).len() <= 1024);
-    let error = carve(&document(&"[".repeat(MAX_DEPTH + 1))).unwrap_err();
+    let error = carve(&document(&"[".repeat(MAX_DEPTH + 1)), None).unwrap_err();
     assert_eq!(error, CarveError::TooDeep(225));
     assert_eq!(
         error.to_string(),
@@ -225,6 +225,6 @@ fn chunks_are_invisible() {
         for chunk in chunks(text.as_bytes(), &cuts) {
             document.push(std::str::from_utf8(chunk).unwrap()).unwrap();
         }
-        assert_eq!(carve(&document), Ok(expect.clone()), "{cuts:?}");
+        assert_eq!(carve(&document, None), Ok(expect.clone()), "{cuts:?}");
     }
 }

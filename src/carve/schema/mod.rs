@@ -7,9 +7,9 @@
 //! copies of parts of the request's own schema, as far as the provider enforces them. A part
 //! without such a shape is a string of JSON text.
 
-mod open_members;
+pub(super) mod open_containers;
 mod reader;
-mod shapes;
+pub(super) mod shapes;
 
 use crate::document::Document;
 use crate::json::string::{decode, quoted};
@@ -17,9 +17,9 @@ use crate::json::walk::Raw;
 use crate::json::{Frame, GrammarState, Kind, PathSegment};
 use crate::provider::capability::SchemaSubset;
 
-use open_members::OpenMembers;
+use open_containers::OpenContainers;
 pub(crate) use reader::RestReader;
-use shapes::{Shape, Shapes};
+use shapes::Shape;
 
 /// The most open containers of a document whose rest is asked for by a schema.
 // Chosen: each costs a member with a line in the prompt, and providers limit the properties.
@@ -90,33 +90,11 @@ pub(crate) fn rest_schema(
     subset: SchemaSubset,
 ) -> Option<RestSchema> {
     let frames = document.machine().frames();
-    document.root_start()?;
-    if frames.is_empty() || frames.len() > MAX_DEPTH {
-        return None;
-    }
-    let shapes = Shapes::read(schema, subset)?;
-    let mut present = OpenMembers::default();
-    document.replay(&mut present);
-    let mut containers: Vec<Option<Shape<'_>>> = Vec::with_capacity(frames.len());
-    for (depth, frame) in frames.iter().enumerate() {
-        let shape = match depth.checked_sub(1) {
-            None => Some(shapes.root()),
-            Some(outer) => {
-                let outer_shape = containers.get(outer).copied().flatten();
-                shapes.child(outer_shape, frames.get(outer)?, document.text())
-            }
-        };
-        let fits = |shape| shapes.container(shape, frame.kind, present.keys(depth));
-        containers.push(shape.and_then(fits));
-    }
-    if containers.iter().all(Option::is_none) {
+    if frames.len() > MAX_DEPTH {
         return None;
     }
     let mut builder = Builder {
-        document,
-        shapes,
-        containers,
-        present,
+        open: OpenContainers::read(document, schema, subset)?,
         pieces: Vec::new(),
         properties: Vec::new(),
         lines: String::new(),
@@ -152,11 +130,7 @@ enum Before {
 }
 
 struct Builder<'a> {
-    document: &'a Document,
-    shapes: Shapes<'a>,
-    /// The shapes of the open containers, where they are known.
-    containers: Vec<Option<Shape<'a>>>,
-    present: OpenMembers,
+    open: OpenContainers<'a>,
     pieces: Vec<Piece>,
     /// The names of the members, and their schemas.
     properties: Vec<(String, String)>,
@@ -168,11 +142,10 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// Adds the rest of the cut token. Returns the text before the rest of its container.
     fn token(&mut self) -> Option<Before> {
-        let document: &'a Document = self.document;
-        let machine = document.machine();
+        let machine = self.open.document.machine();
         let state = machine.state();
         let innermost = machine.frames().last()?;
-        let begun = document.text().get(machine.token_start()..)?;
+        let begun = self.open.begun();
         match state {
             GrammarState::FirstElement | GrammarState::FirstKey => return Some(Before::Opener),
             GrammarState::Key => return Some(Before::Comma),
@@ -192,28 +165,11 @@ impl<'a> Builder<'a> {
         Some(Before::Child)
     }
 
-    /// The shape of the child in which the document stops.
-    fn child(&self) -> Option<Shape<'a>> {
-        let frame = self.document.machine().frames().last()?;
-        let container = self.containers.last().copied().flatten();
-        self.shapes.child(container, frame, self.document.text())
-    }
-
     /// Adds the rest of a string.
     fn string(&mut self, begun: &str) -> Option<()> {
-        let machine = self.document.machine();
-        let open = match machine.state().in_escape() {
-            true => self.document.text().get(machine.pending_start()..)?,
-            false => "",
-        };
-        let choices = self.child().and_then(|shape| self.shapes.strings(shape));
+        let open = self.open.open_escape();
         let begun = decode(begun);
-        let rests: Vec<_> = choices
-            .iter()
-            .flatten()
-            .filter_map(|choice| choice.strip_prefix(&*begun))
-            .map(quoted)
-            .collect();
+        let rests = self.open.rests_of_choices(&begun);
         if let ([only], "") = (rests.as_slice(), open) {
             self.known(only.get(1..)?);
             return Some(());
@@ -222,15 +178,15 @@ impl<'a> Builder<'a> {
         let is_listed =
             !rests.is_empty() && open.is_empty() && rests.iter().all(|rest| rest != "\"\"");
         let shape = match is_listed {
-            false => self.shapes.typed("string", ""),
+            false => self.open.shapes.typed("string", ""),
             true => {
                 let members = format!(r#","enum":[{}]"#, rests.join(","));
-                self.shapes.typed("string", &members)
+                self.open.shapes.typed("string", &members)
             }
         };
         let about = format!(
             "the rest of the string at {}, which {}, up to its end; empty if the string is whole",
-            self.pointer(self.document.machine().frames().len()),
+            self.pointer(self.open.len()),
             match open {
                 "" => format!("stops after {}", quoted(tail(&begun))),
                 open => format!("stops inside a character; begin with it, {open} is its start"),
@@ -247,15 +203,13 @@ impl<'a> Builder<'a> {
 
     /// Adds the rest of a key, and its value.
     fn key(&mut self, begun: &str) -> Option<()> {
-        let depth = self.containers.len().checked_sub(1)?;
+        let depth = self.open.len().checked_sub(1)?;
         // The character of an open escape is unknown, and so is the key.
-        if self.document.machine().state().in_escape() {
+        if !self.open.open_escape().is_empty() {
             return None;
         }
         let begun = decode(begun);
-        let container = self.containers.get(depth).copied().flatten();
-        let present = self.present.keys(depth);
-        let due = container.map(|shape| self.shapes.members(shape, present));
+        let due = self.open.members(depth);
         let is_closed = due.as_ref().is_some_and(|due| due.is_closed);
         let named = due.iter().flat_map(|due| &due.members);
         let fitting: Vec<_> = named
@@ -272,7 +226,7 @@ impl<'a> Builder<'a> {
             let rest = quoted(member.key.strip_prefix(&*begun)?);
             let shape = member.shape;
             let pointer = self.pointer_of(depth, &member.key);
-            self.present.add(depth, &member.key);
+            self.open.add(depth, &member.key);
             self.known(&format!("{}: ", rest.get(1..)?));
             self.value(Some(shape), &pointer);
             return Some(());
@@ -287,7 +241,7 @@ impl<'a> Builder<'a> {
             self.pointer(depth),
             quoted(tail(&begun))
         );
-        let string = self.shapes.typed("string", "");
+        let string = self.open.shapes.typed("string", "");
         let content = Content::StringRest {
             open: String::new(),
             delivered: repeatable(&begun),
@@ -300,28 +254,27 @@ impl<'a> Builder<'a> {
 
     /// Adds the number in which the document stops.
     fn number(&mut self, begun: &str) {
-        let is_integer = self
-            .child()
-            .is_some_and(|shape| self.shapes.allows(shape, "integer"));
+        let shape = self.open.child();
+        let is_integer = shape.is_some_and(|shape| self.open.shapes.allows(shape, "integer"));
         let name = if is_integer { "integer" } else { "number" };
         let about = format!(
             "the number at {} as a whole; it begins with {begun}",
-            self.pointer(self.document.machine().frames().len())
+            self.pointer(self.open.len())
         );
         let begun = begun.to_owned();
-        let shape = self.shapes.typed(name, "");
+        let shape = self.open.shapes.typed(name, "");
         self.member("number", Content::Number { begun }, shape, &about);
     }
 
     /// Adds the value of the key that the document has.
     fn due_value(&mut self) {
-        let place = self.pointer(self.document.machine().frames().len());
-        self.value(self.child(), &place);
+        let place = self.pointer(self.open.len());
+        self.value(self.open.child(), &place);
     }
 
     fn value(&mut self, shape: Option<Shape<'a>>, place: &str) {
         let about = format!("the value at {place}");
-        match shape.and_then(|shape| self.shapes.copy(shape)) {
+        match shape.and_then(|shape| self.open.shapes.copy(shape)) {
             Some(copy) => self.member("value", Content::Value, copy, &about),
             None => self.text("value", Kind::Array, "", &about),
         }
@@ -329,7 +282,7 @@ impl<'a> Builder<'a> {
 
     /// Adds the rest of an open container.
     fn tail(&mut self, depth: usize, before: Before) -> Option<()> {
-        let frame = *self.document.machine().frames().get(depth)?;
+        let frame = *self.open.frame(depth)?;
         match frame.kind {
             Kind::Object => self.members(depth, before)?,
             Kind::Array => self.elements(depth, &frame, before)?,
@@ -344,20 +297,20 @@ impl<'a> Builder<'a> {
             self.pointer(depth)
         );
         let separator = before.separator();
-        let Some(shape) = self.containers.get(depth).copied().flatten() else {
+        let Some(due) = self.open.members(depth) else {
             self.text("rest_of_item", Kind::Object, separator, &about);
             return Some(());
         };
-        let present = self.present.keys(depth);
-        let due = self.shapes.members(shape, present);
         if due.members.is_empty() && due.is_closed {
             // After a comma the document needs a member, and the schema has none.
             return (before != Before::Comma).then_some(());
         }
         // The key that the answer has may be any of these.
-        let is_known = !(self.has_free_key && depth + 1 == self.containers.len());
+        let is_known = !(self.has_free_key && self.open.is_innermost(depth));
         let is_known = is_known || due.members.is_empty();
-        let schema = is_known.then(|| self.shapes.rest_of_object(&due)).flatten();
+        let schema = is_known
+            .then(|| self.open.shapes.rest_of_object(&due))
+            .flatten();
         match schema {
             Some(schema) => {
                 let content = Content::Items {
@@ -378,21 +331,15 @@ impl<'a> Builder<'a> {
             self.pointer(depth)
         );
         let separator = before.separator();
-        let is_innermost = depth + 1 == self.containers.len();
-        // Every container but the innermost is open in a child of its own.
-        let has_open = !is_innermost || self.document.machine().in_token();
-        let count = frame.count as u64 + u64::from(has_open);
-        let shape = self.containers.get(depth).copied().flatten();
-        let Some((items, least, most)) = shape.map(|shape| self.shapes.elements(shape, count))
-        else {
+        let Some(mut due) = self.open.elements(depth) else {
             self.text("rest_of_items", Kind::Array, separator, &about);
             return Some(());
         };
-        if most == Some(0) {
+        if due.most == Some(0) {
             return (before != Before::Comma).then_some(());
         }
-        let least = least.max(u64::from(before == Before::Comma));
-        match items.and_then(|items| self.shapes.rest_of_array(items, least, most)) {
+        due.least = due.least.max(u64::from(before == Before::Comma));
+        match self.open.shapes.rest_of_array(&due) {
             Some(schema) => {
                 let content = Content::Items {
                     kind: Kind::Array,
@@ -409,6 +356,7 @@ impl<'a> Builder<'a> {
     /// Returns the text of an array's first element, if it is whole and its repeat would show.
     fn first_element(&self, frame: &Frame) -> String {
         let text = self
+            .open
             .document
             .text()
             .get(frame.start + 1..)
@@ -427,7 +375,7 @@ impl<'a> Builder<'a> {
 
     /// Adds a member whose shape is unknown: a string of JSON text.
     fn text(&mut self, name: &str, kind: Kind, separator: &'static str, about: &str) {
-        let shape = self.shapes.typed("string", "");
+        let shape = self.open.shapes.typed("string", "");
         let about = format!("{about}, as JSON text in a string");
         self.member(name, Content::Text { kind, separator }, shape, &about);
     }
@@ -452,7 +400,7 @@ impl<'a> Builder<'a> {
     /// Names a container, or the child in which the document stops, by the number of containers
     /// around it.
     fn pointer(&self, depth: usize) -> String {
-        let path = self.document.path();
+        let path = self.open.document.path();
         let steps: String = path
             .tokens()
             .take(depth)
@@ -476,7 +424,7 @@ impl<'a> Builder<'a> {
 
     fn finish(self) -> Option<RestSchema> {
         Some(RestSchema {
-            schema: self.shapes.object_of(&self.properties)?,
+            schema: self.open.shapes.object_of(&self.properties)?,
             members: self.lines.trim_end().to_owned(),
             pieces: self.pieces,
         })

@@ -11,10 +11,10 @@ use crate::json::{Frame, Kind, PathSegment};
 use crate::provider::capability::SchemaSubset;
 
 /// The schema of one value.
-pub(super) type Shape<'a> = Raw<'a>;
+pub(in crate::carve) type Shape<'a> = Raw<'a>;
 
 /// A request's schema.
-pub(super) struct Shapes<'a> {
+pub(in crate::carve) struct Shapes<'a> {
     root: Raw<'a>,
     subset: SchemaSubset,
     /// Its types have names in upper case, as those of Gemini's `responseSchema` do.
@@ -24,25 +24,44 @@ pub(super) struct Shapes<'a> {
 }
 
 /// The members that an object may still have.
-pub(super) struct DueMembers<'a> {
+pub(in crate::carve) struct DueMembers<'a> {
     /// Those that the schema names, in its order.
-    pub(super) members: Vec<DueMember<'a>>,
+    pub(in crate::carve) members: Vec<DueMember<'a>>,
     /// The shape of all others, if they have one.
-    pub(super) others: Option<Shape<'a>>,
+    pub(in crate::carve) others: Option<Shape<'a>>,
     /// The object has no others.
-    pub(super) is_closed: bool,
+    pub(in crate::carve) is_closed: bool,
 }
 
 /// A member that an object may still have.
-pub(super) struct DueMember<'a> {
-    pub(super) key: Cow<'a, str>,
-    pub(super) shape: Shape<'a>,
-    pub(super) is_required: bool,
+pub(in crate::carve) struct DueMember<'a> {
+    pub(in crate::carve) key: Cow<'a, str>,
+    pub(in crate::carve) shape: Shape<'a>,
+    pub(in crate::carve) is_required: bool,
+}
+
+/// The elements that an array may still have.
+pub(in crate::carve) struct Elements<'a> {
+    /// The shape of each. `None`: they have none, or several.
+    pub(in crate::carve) shape: Option<Shape<'a>>,
+    pub(in crate::carve) least: u64,
+    pub(in crate::carve) most: Option<u64>,
+}
+
+impl Elements<'_> {
+    /// Returns the elements that may follow one of these.
+    pub(in crate::carve) fn after_one(self) -> Self {
+        Self {
+            least: self.least.saturating_sub(1),
+            most: self.most.map(|most| most.saturating_sub(1)),
+            ..self
+        }
+    }
 }
 
 impl<'a> Shapes<'a> {
     /// Reads a schema. `None` if it is not a JSON object.
-    pub(super) fn read(schema: &'a str, subset: SchemaSubset) -> Option<Self> {
+    pub(in crate::carve) fn read(schema: &'a str, subset: SchemaSubset) -> Option<Self> {
         let root = Raw::valid(schema).filter(|root| root.kind() == ValueKind::Object)?;
         let is_upper = |name: Cow<'_, str>| name.chars().all(|c| c.is_ascii_uppercase());
         let name = root.member("type").and_then(|name| name.decode());
@@ -54,12 +73,12 @@ impl<'a> Shapes<'a> {
         })
     }
 
-    pub(super) fn root(&self) -> Shape<'a> {
+    pub(in crate::carve) fn root(&self) -> Shape<'a> {
         self.root
     }
 
     /// Returns the shape of the child that a container has open, or that is due in it.
-    pub(super) fn child(
+    pub(in crate::carve) fn child(
         &self,
         container: Option<Shape<'a>>,
         frame: &Frame,
@@ -80,7 +99,7 @@ impl<'a> Shapes<'a> {
 
     /// Returns the shape with the keywords of an open container that has these keys. `None` if it
     /// has none, or if several fit.
-    pub(super) fn container(
+    pub(in crate::carve) fn container(
         &self,
         shape: Shape<'a>,
         kind: Kind,
@@ -96,13 +115,13 @@ impl<'a> Shapes<'a> {
     }
 
     /// Returns whether exactly one alternative of a schema allows a type.
-    pub(super) fn allows(&self, shape: Shape<'a>, name: &str) -> bool {
+    pub(in crate::carve) fn allows(&self, shape: Shape<'a>, name: &str) -> bool {
         let has = |shape| self.has_type(shape, name);
         self.resolved(shape, &has).is_some()
     }
 
     /// Returns whether a schema names a type.
-    fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
+    pub(in crate::carve) fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
         let Some(types) = shape.member("type") else {
             return match name {
                 "object" => shape.member("properties").is_some(),
@@ -118,7 +137,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Returns the strings that a value may be, if the schema lists them.
-    pub(super) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
+    pub(in crate::carve) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
         let shape = self.resolved(shape, &|shape| {
             let is_listed = shape.member("enum").is_some() || shape.member("const").is_some();
             is_listed || self.has_type(shape, "string")
@@ -131,7 +150,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Returns the members that an object may have besides those with these keys.
-    pub(super) fn members(&self, shape: Shape<'a>, present: &[String]) -> DueMembers<'a> {
+    pub(in crate::carve) fn members(&self, shape: Shape<'a>, present: &[String]) -> DueMembers<'a> {
         let required = required(shape);
         let present: HashSet<_> = present.iter().map(String::as_str).collect();
         let named = shape.member("properties");
@@ -152,13 +171,8 @@ impl<'a> Shapes<'a> {
         }
     }
 
-    /// Returns the shape of the elements after the first `count`, and the least and the most that
-    /// may follow.
-    pub(super) fn elements(
-        &self,
-        shape: Shape<'a>,
-        count: u64,
-    ) -> (Option<Shape<'a>>, u64, Option<u64>) {
+    /// Returns the elements that may follow the first `count`.
+    pub(in crate::carve) fn elements(&self, shape: Shape<'a>, count: u64) -> Elements<'a> {
         let limit = |keys: [&str; 2]| {
             let value = keys.iter().find_map(|key| shape.member(key))?;
             // Gemini's schemas have counts as strings.
@@ -168,15 +182,15 @@ impl<'a> Shapes<'a> {
         let most = limit(["maxItems", "max_items"]);
         // The first elements have shapes of their own, so those that follow have several.
         let is_uniform = shape.member("prefixItems").is_none();
-        (
-            self.element(shape, count).filter(|_| is_uniform),
-            least.saturating_sub(count),
-            most.map(|most| most.saturating_sub(count)),
-        )
+        Elements {
+            shape: self.element(shape, count).filter(|_| is_uniform),
+            least: least.saturating_sub(count),
+            most: most.map(|most| most.saturating_sub(count)),
+        }
     }
 
     /// Writes the schema of a type, with more members, `,"key":value`.
-    pub(super) fn typed(&self, name: &str, members: &str) -> String {
+    pub(in crate::carve) fn typed(&self, name: &str, members: &str) -> String {
         let name = match self.is_upper_case {
             true => name.to_ascii_uppercase(),
             false => name.to_owned(),
@@ -186,7 +200,7 @@ impl<'a> Shapes<'a> {
 
     /// Writes the schema of an object with the members that are due. `None` if one of them has no
     /// copy.
-    pub(super) fn rest_of_object(&self, due: &DueMembers<'a>) -> Option<String> {
+    pub(in crate::carve) fn rest_of_object(&self, due: &DueMembers<'a>) -> Option<String> {
         let mut properties = Vec::new();
         let mut required = Vec::new();
         let is_strict = self.subset == SchemaSubset::Strict;
@@ -206,14 +220,10 @@ impl<'a> Shapes<'a> {
         Some(self.object(&properties, &required, &others))
     }
 
-    /// Writes the schema of an array of at least `least` and at most `most` of these elements.
-    pub(super) fn rest_of_array(
-        &self,
-        items: Shape<'a>,
-        least: u64,
-        most: Option<u64>,
-    ) -> Option<String> {
-        let items = self.copy(items)?;
+    /// Writes the schema of an array of these elements. `None` if their shape has no copy.
+    pub(in crate::carve) fn rest_of_array(&self, due: &Elements<'a>) -> Option<String> {
+        let Elements { shape, least, most } = *due;
+        let items = self.copy(shape?)?;
         let mut members = format!(r#","items":{items}"#);
         // Anthropic takes no other counts than these.
         let least = if self.subset == SchemaSubset::Plain {
@@ -233,7 +243,7 @@ impl<'a> Shapes<'a> {
     /// Writes the schema of the answer: an object with exactly these members, and the definitions
     /// that they refer to.
     /// `None` if these can't be copied.
-    pub(super) fn object_of(&self, members: &[(String, String)]) -> Option<String> {
+    pub(in crate::carve) fn object_of(&self, members: &[(String, String)]) -> Option<String> {
         let quoted = members
             .iter()
             .map(|(name, shape)| (quoted(name), shape.clone()));
@@ -283,7 +293,7 @@ impl<'a> Shapes<'a> {
     /// Copies the keywords of a schema that the provider enforces. Its objects are closed, which
     /// providers demand of every object. `None` if it refers to more than definitions, or an object
     /// in it can't be closed.
-    pub(super) fn copy(&self, shape: Shape<'a>) -> Option<String> {
+    pub(in crate::carve) fn copy(&self, shape: Shape<'a>) -> Option<String> {
         let text = shape.as_str();
         let root = Raw::root(text).filter(|root| root.kind() == ValueKind::Object)?;
         let mut edits = Edits::default();
@@ -356,13 +366,25 @@ impl<'a> Shapes<'a> {
 
     /// Follows references and alternatives to the one schema that `fits`.
     fn resolved(&self, shape: Shape<'a>, fits: &dyn Fn(Shape<'a>) -> bool) -> Option<Shape<'a>> {
-        let mut found = None;
+        let mut fitting = self
+            .alternatives(shape)?
+            .into_iter()
+            .filter(|&shape| fits(shape));
+        fitting.next().filter(|_| fitting.next().is_none())
+    }
+
+    /// Returns the schemas one of which a value has, without references and alternatives of their
+    /// own. `None` if there are too many, or if a value must fit several at once.
+    pub(in crate::carve) fn alternatives(&self, shape: Shape<'a>) -> Option<Vec<Shape<'a>>> {
+        let mut found = Vec::new();
         let mut unread = vec![shape];
-        let mut read = 0;
+        let mut read = HashSet::new();
         while let Some(shape) = unread.pop() {
             // A circle of references is legal text.
-            read += 1;
-            if read > MOST_ALTERNATIVES {
+            if !read.insert(shape.offset()) {
+                continue;
+            }
+            if read.len() > MOST_ALTERNATIVES {
                 return None;
             }
             if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
@@ -379,18 +401,15 @@ impl<'a> Shapes<'a> {
             if several.is_some() || has_both {
                 return None;
             }
-            let alternatives: Vec<_> = alternatives
-                .into_iter()
-                .flatten()
-                .flat_map(|list| list.elements())
-                .collect();
-            if !alternatives.is_empty() {
-                unread.extend(alternatives);
-            } else if fits(shape) && found.replace(shape).is_some() {
-                return None;
+            let alternatives = alternatives.into_iter().flatten();
+            let alternatives: Vec<_> = alternatives.flat_map(|list| list.elements()).collect();
+            match alternatives.is_empty() {
+                true => found.push(shape),
+                // The last one is read first.
+                false => unread.extend(alternatives.into_iter().rev()),
             }
         }
-        found
+        Some(found)
     }
 
     /// Returns the schema that a reference names.
