@@ -132,6 +132,26 @@ fn cuts(text: &str) -> impl Iterator<Item = usize> {
         .filter(|at| text.is_char_boundary(*at))
 }
 
+/// The server does not know the request's schema, so the grammar has the members and elements that
+/// the schema still needs.
+#[test]
+fn a_grammar_has_what_the_schema_of_the_request_requires() {
+    let schema = r#"{"type": "object", "properties": {"rows": {"type": "array", "minItems": 2, "items": {"type": "integer"}}, "total": {"type": "number"}}, "required": ["rows", "total"], "additionalProperties": false}"#;
+    for strategy in strategies() {
+        let mut session = Session::new(Limits::default());
+        session.set_schema(schema);
+        let mut cut = Cut::of(session, &strategy, r#"{"rows": [1"#);
+        let turn = cut.request.as_ref().unwrap().turn.as_ref().unwrap();
+        let grammar = turn.grammar.clone().unwrap();
+        assert!(grammar.contains(r#""\"total\"" w ":" w r"#), "{grammar}");
+        let answer = format!("{}, 2], \"total\": 3}}", cut.head());
+        cut.text(&answer);
+        cut.end(Finish::Stop);
+        assert_eq!(cut.client, r#"{"rows": [1, 2], "total": 3}"#);
+        assert_eq!(cut.mode(), ContinuationMode::Grammar);
+    }
+}
+
 #[test]
 fn a_document_that_is_cut_anywhere_becomes_whole_with_one_call() {
     let mut rng = Rng::new(42);
