@@ -136,18 +136,19 @@ fn cuts(text: &str) -> impl Iterator<Item = usize> {
 /// the schema still needs.
 #[test]
 fn a_grammar_has_what_the_schema_of_the_request_requires() {
-    let schema = r#"{"type": "object", "properties": {"rows": {"type": "array", "minItems": 2, "items": {"type": "integer"}}, "total": {"type": "number"}}, "required": ["rows", "total"], "additionalProperties": false}"#;
+    let schema = r#"{"type": "object", "properties": {"rows": {"type": "array", "minItems": 7, "items": {"type": "integer"}}, "total": {"type": "number"}}, "required": ["rows", "total"], "additionalProperties": false}"#;
+    let delivered = r#"{"rows": [1000000001, 1000000002, 1000000003, 1000000004, 1000000005, 6"#;
     for strategy in strategies() {
         let mut session = Session::new(Limits::default());
         session.set_schema(schema);
-        let mut cut = Cut::of(session, &strategy, r#"{"rows": [1"#);
+        let mut cut = Cut::of(session, &strategy, delivered);
         let turn = cut.request.as_ref().unwrap().turn.as_ref().unwrap();
         let grammar = turn.grammar.clone().unwrap();
         assert!(grammar.contains(r#""\"total\"" w ":" w r"#), "{grammar}");
-        let answer = format!("{}, 2], \"total\": 3}}", cut.head());
+        let answer = format!("{}, 7], \"total\": 3}}", cut.head());
         cut.text(&answer);
         cut.end(Finish::Stop);
-        assert_eq!(cut.client, r#"{"rows": [1, 2], "total": 3}"#);
+        assert_eq!(cut.client, format!("{delivered}, 7], \"total\": 3}}"));
         assert_eq!(cut.mode(), ContinuationMode::Grammar);
     }
 }

@@ -541,6 +541,46 @@ fn a_repeat_of_delivered_text_is_not_joined() {
     }
 }
 
+/// OpenAI refuses deeper and wider schemas.
+#[test]
+fn a_strict_schema_has_ten_levels_and_five_thousand_properties_at_most() {
+    let nested = |levels: usize| {
+        let inner = r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false}"#;
+        (1..levels).fold(inner.to_owned(), |inner, _| {
+            format!(r#"{{"type": "array", "items": {inner}}}"#)
+        })
+    };
+    let wide = |count: usize| {
+        let keys: Vec<_> = (0..count).map(|n| format!("\"{n}\"")).collect();
+        let named: Vec<_> = keys.iter().map(|key| format!("{key}:{{}}")).collect();
+        let (named, keys) = (named.join(","), keys.join(","));
+        format!(
+            r#"{{"type":"object","properties":{{{named}}},"required":[{keys}],"additionalProperties":false}}"#
+        )
+    };
+    let is_asked = |subset, part: &str| {
+        let schema = format!(
+            r#"{{"type": "object", "properties": {{"a": {{"type": "string"}}, "b": {part}}}, "required": ["a", "b"], "additionalProperties": false}}"#
+        );
+        let cut = cut_with(subset, &schema, r#"{"a": "x"#);
+        cut.mode() == ContinuationMode::Schema
+    };
+    // The answer is an object whose member `rest_of_item` has the member `b`.
+    for (part, expected) in [
+        (nested(8), true),
+        (nested(9), false),
+        (wide(4990), true),
+        (wide(5000), false),
+    ] {
+        assert_eq!(
+            is_asked(SchemaSubset::Strict, &part),
+            expected,
+            "{part:.80}"
+        );
+        assert!(is_asked(SchemaSubset::Full, &part), "{part:.80}");
+    }
+}
+
 #[test]
 fn a_schema_has_only_what_the_provider_enforces() {
     let schema = r#"{"type": "object", "additionalProperties": false, "required": ["rows"], "properties": {

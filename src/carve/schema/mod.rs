@@ -25,9 +25,9 @@ use shapes::Shape;
 // Chosen: each costs a member with a line in the prompt, and providers limit the properties.
 const MAX_DEPTH: usize = 32;
 
-// Chosen: far above usual schemas, which providers limit to some thousand properties.
+// Chosen: far above usual schemas. OpenAI takes 5,000 properties, whose names have 120,000 characters.
 /// The most bytes of a schema of the rest.
-const MAX_SCHEMA: usize = 64 << 10;
+const MAX_SCHEMA: usize = 128 << 10;
 
 /// The most bytes of a cut number, which the prompt shows.
 const MAX_NUMBER: usize = 64;
@@ -113,9 +113,10 @@ pub(crate) fn rest_schema(
     if builder.properties.is_empty() {
         return None;
     }
-    builder
-        .finish()
-        .filter(|rest| rest.schema.len() <= MAX_SCHEMA)
+    let rest = builder.finish()?;
+    let is_taken = rest.schema.len() <= MAX_SCHEMA
+        && (subset != SchemaSubset::Strict || shapes::is_within_limits(&rest.schema));
+    is_taken.then_some(rest)
 }
 
 /// The text before the rest of a container.

@@ -444,6 +444,30 @@ const LIMITS: [&str; 10] = [
     "uniqueItems",
 ];
 
+/// Returns whether a schema has no more levels and properties than OpenAI takes:
+/// <https://platform.openai.com/docs/guides/structured-outputs>.
+pub(super) fn is_within_limits(schema: &str) -> bool {
+    const LEVELS: usize = 10;
+    const PROPERTIES: usize = 5000;
+    let mut unread: Vec<_> = Raw::root(schema)
+        .map(|root| (root, 0))
+        .into_iter()
+        .collect();
+    let mut properties = 0;
+    while let Some((shape, outer)) = unread.pop() {
+        let named = names(shape).count();
+        // Only objects and arrays are levels.
+        let is_level = named > 0 || shape.member("items").is_some();
+        let level = outer + usize::from(is_level);
+        properties += named;
+        if level > LEVELS || properties > PROPERTIES {
+            return false;
+        }
+        unread.extend(parts(shape).map(|part| (part, level)));
+    }
+    true
+}
+
 /// Returns the schemas that a schema has directly.
 fn parts<'a>(shape: Shape<'a>) -> impl Iterator<Item = Shape<'a>> {
     let maps = ["properties", "$defs", "definitions", "patternProperties"];
