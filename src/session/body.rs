@@ -261,7 +261,7 @@ impl BodyRelay {
             text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
         };
         !session.repairs_text()
-            && !session.channel.text.has_prefill()
+            && session.channel.text.base.prefill().is_empty()
             && !answer.pieces.is_empty()
             && answer.texts().all(|(_, text)| is_whole(text))
     }

@@ -4,6 +4,7 @@
 use super::answer_text::AnswerText;
 use super::decisions::{LastCut, broke_off};
 use super::journal::Journal;
+use super::prefill_base::PrefillBase;
 use super::settings::SessionSettings;
 use super::{CallEnd, GiveUp, Outcome, SessionEvent, StopReason};
 use crate::document::Document;
@@ -44,8 +45,8 @@ impl AnswerChannel {
 
     /// Makes the answer a separate document, because the prefill belongs to another channel.
     pub(super) fn clear_prefill(&mut self) {
-        if self.text.has_prefill() {
-            self.text.clear_prefill();
+        if !self.text.base.prefill().is_empty() {
+            self.text.base = PrefillBase::default();
             let is_known = self.text.begin(&mut self.settings);
             debug_assert!(is_known, "without a prefill there is no base");
         }

@@ -30,6 +30,7 @@ mod journal;
 mod open_call;
 mod outcome;
 mod part_repair;
+mod prefill_base;
 pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;

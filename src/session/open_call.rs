@@ -62,7 +62,7 @@ impl OpenCall {
         matches!(
             &self.phase,
             CallPhase::First(state) if *state != FirstAnswer::Continuable
-        ) || channel.text.is_undecided()
+        ) || channel.text.base.is_undecided()
     }
 
     /// Returns whether the first answer's document is whole and has repairs.
@@ -137,7 +137,7 @@ impl OpenCall {
             return false;
         }
         let is_blank = channel.text.is_blank();
-        let is_json = document.is_json() && !(is_blank && channel.text.base_len() > 0);
+        let is_json = document.is_json() && !(is_blank && channel.text.base.len() > 0);
         match end {
             _ if is_blank && channel.settings.is_tool_call() => channel.lacks_arguments(end),
             // The model has spent its tokens before the first character, so its request is made

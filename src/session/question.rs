@@ -104,7 +104,7 @@ impl<'a> Question<'a> {
         let word = rewrites_word
             .then(|| start_of_cut_word(text))
             .flatten()
-            .filter(|start| *start > self.channel.text.base_len());
+            .filter(|start| *start > self.channel.text.base.len());
         let sent = match word {
             Some(start) => start,
             // The provider refuses white space at the end. It is not missing: the answer's text is
@@ -204,7 +204,7 @@ impl<'a> Question<'a> {
     fn again(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
-        let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
+        let is_short = text.len() <= MOST_AGAIN && self.channel.text.base.len() == 0;
         let is_due = settings.schema().is_some()
             && !settings.is_tool_call()
             && settings

@@ -192,7 +192,7 @@ impl Session {
                 .collect(),
             prose: settings.prose,
             is_text: text.document().is_text(),
-            base: text.base_len(),
+            base: text.base.len(),
             is_done: self.is_done(),
             is_passing: self.is_passing(),
             trusts_stop: settings.trusts_stop,
@@ -276,7 +276,7 @@ impl Session {
             .push_with(&snapshot.text, &mut text.sections)
             .map_err(RestoreError::Text)?;
         text.slot.settle(&mut text.sections);
-        text.restore_prefill(snapshot.base);
+        text.restore_base(snapshot.base);
         session.channel.is_continued = snapshot.is_continued;
         let stats = &mut session.channel.journal.stats;
         *stats = snapshot.tally.clone();
