@@ -1,5 +1,6 @@
 //! The settings that a stream and a whole body share.
 
+use super::first_answer::FirstReading;
 use super::{ContinuationStrategy, GiveUp, Prose, Session};
 use crate::json::repair::RepairOptions;
 use crate::provider::wire::Base;
@@ -55,7 +56,11 @@ pub trait AnswerOptions: Sized {
     /// Sets the base of the answer's document. Call this after the other settings.
     #[must_use]
     fn base(self, base: &Base) -> Self {
-        self.configure(|session| session.set_base(base))
+        self.configure(|session| {
+            if let Some(mut first) = FirstReading::of(session) {
+                first.set_base(base);
+            }
+        })
     }
 
     /// Records that another upstream than the first one has answered the first call.
@@ -83,5 +88,12 @@ pub trait AnswerOptions: Sized {
     #[must_use]
     fn model(self, model: &str) -> Self {
         self.configure(|session| session.channel.journal.note_model(model))
+    }
+}
+
+impl AnswerOptions for Session {
+    fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
+        change(&mut self);
+        self
     }
 }

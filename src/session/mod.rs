@@ -24,6 +24,7 @@ mod ellipsis;
 mod event;
 mod event_summary;
 mod first_answer;
+mod further_calls;
 mod give_up;
 mod io;
 mod journal;
@@ -86,7 +87,6 @@ use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::Base;
 use crate::splice::Expect;
 
 /// One answer, from its first call to its end.
@@ -203,13 +203,6 @@ impl Session {
             && let Some(mut first) = FirstReading::of(self)
         {
             first.set_repair(options.into());
-        }
-    }
-
-    /// Sets the base of the document. Call this before the first input.
-    pub(crate) fn set_base(&mut self, base: &Base) {
-        if let Some(mut first) = FirstReading::of(self) {
-            first.set_base(base);
         }
     }
 

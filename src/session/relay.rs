@@ -74,8 +74,6 @@ use crate::sse::{DecodeError, DecodeErrorKind};
 pub struct Relay {
     answer: RelayedAnswer,
     limits: Limits,
-    /// The framing of the calls for the rest, if it differs from the response's.
-    further_framing: Option<Framing>,
 }
 
 /// Data from the upstream other than its answers.
@@ -134,7 +132,6 @@ impl Relay {
                 raises_limit: false,
             },
             limits,
-            further_framing: None,
         }
     }
 
@@ -370,7 +367,8 @@ impl Relay {
             let error = "an event of the stream is not JSON in UTF-8".to_owned();
             return ControlFlow::Break(Some(CallEnd::Error(error)));
         }
-        answer.slots.rest(now, &answer.summary);
+        let Slots { list, further, .. } = &mut answer.slots;
+        further.read(list, now, &answer.summary);
         if !answer.summary.text.is_empty() {
             // The text refutes an earlier end.
             (answer.call.ends.last, answer.call.ends.done_at) = (None, None);
@@ -415,7 +413,6 @@ impl Relay {
         self.count_usage(now);
         let slots = &mut self.answer.slots;
         if let CallEnd::Redirected(redirect) = &end {
-            self.further_framing = redirect.foreign.map(|(_, framing)| framing);
             slots.redirect(redirect);
         }
         let is_redirected = matches!(end, CallEnd::Redirected(_));
@@ -474,7 +471,7 @@ impl Relay {
             slots.session_mut().handle_input(now, Input::Tokens(tokens));
         }
         // Usages of two APIs have no common sum.
-        if slots.session().is_first() || !slots.is_foreign() {
+        if slots.session().is_first() || !slots.further.is_foreign() {
             add_usage(&mut totals.usages, &usage);
         }
         client.outputs.push_back(Output::Usage(usage));
@@ -494,9 +491,10 @@ impl Relay {
                 super::Output::Text(text) => client.text(now, slots.slot(), &text),
                 super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
-                    let framing = self.further_framing.unwrap_or(client.framing);
+                    let wire = slots.further.wire(slots.list.wire);
+                    let framing = slots.further.framing(client.framing);
                     let is_apart = call.usage.is_apart;
-                    *call = UpstreamCall::new(slots.further_wire(), framing, &self.limits);
+                    *call = UpstreamCall::new(wire, framing, &self.limits);
                     // Usage is written where this upstream writes it, whatever later calls do.
                     call.usage.is_apart = is_apart;
                     slots.asked();
