@@ -132,7 +132,7 @@ impl AnswerText {
         match self.base.read(text, &self.slot, is_legal) {
             Reread::Stays => true,
             Reread::Separate(slot) => {
-                self.slot = slot;
+                self.slot = *slot;
                 // The sections of the other reading began in the prefill, which is not part of this
                 // document.
                 self.sections = Sections::new(SECTIONS);

@@ -54,7 +54,7 @@ pub(super) enum Reread {
     /// The channel's slot stays.
     Stays,
     /// The answer is a separate document, in this slot.
-    Separate(Slot),
+    Separate(Box<Slot>),
     /// No reading is legal.
     Illegal,
 }
@@ -106,7 +106,8 @@ impl PrefillBase {
         self.reading = BaseReading::Separate;
         // An answer that repeats its prefill is a document of its own, which can be repaired from
         // its first byte.
-        !self.prefill.is_empty() && !(repairs && self.is_returned)
+        let is_repeated = repairs && self.is_returned;
+        !self.prefill.is_empty() && !is_repeated
     }
 
     /// Reads the answer in both readings: after the prefill in the channel's slot, and in `slot`.
@@ -177,7 +178,7 @@ impl PrefillBase {
             (true, false) => self.settle(),
             (false, true) => {
                 if let BaseReading::Both(separate) = std::mem::take(&mut self.reading) {
-                    return Reread::Separate(separate.slot);
+                    return Reread::Separate(Box::new(separate.slot));
                 }
             }
             (false, false) => return Reread::Illegal,
