@@ -228,7 +228,7 @@ impl Relay {
             }
             let answer = &mut self.answer;
             let is_full = room(answer, rest.len()) == 0;
-            if is_full && answer.call.is_withheld() {
+            if is_full && answer.call.phase.is_withheld() {
                 // The buffer is full, so the end counts.
                 let end = answer.call.ends.take_last(CallEnd::Closed);
                 self.handle_call_end(now, end);
@@ -245,7 +245,7 @@ impl Relay {
         }
         let answer = &mut self.answer;
         if answer.call.keeps_raw() {
-            if answer.call.is_open() {
+            if answer.call.phase.is_open() {
                 let boundary = answer.call.decoder.boundary();
                 answer.call.forward(&mut answer.client, now, boundary);
             }
@@ -256,7 +256,7 @@ impl Relay {
 
     /// Reads bytes of the open call. Breaks when the call is over.
     fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
-        while self.answer.call.is_read() {
+        while self.answer.call.phase.is_read() {
             let wanted = self.answer.wants_data();
             let RelayedAnswer {
                 call,
@@ -557,7 +557,7 @@ impl Relay {
             _ => ControlFlow::Continue(TextAfterEvents::default()),
         };
         let ControlFlow::Continue(rest) = rest else {
-            if self.answer.call.is_unread() {
+            if self.answer.call.phase.is_unread() {
                 StreamEnding::pass(&mut self.answer, now, transport);
             }
             return;
@@ -669,7 +669,7 @@ impl Relay {
         let answer = &mut self.answer;
         answer.end_text(now, |first| first.finish_whole());
         let end = silence.end();
-        if answer.call.is_unread() || answer.call.is_first_open() && answer.passes(&end) {
+        if answer.call.phase.is_unread() || answer.call.is_first_open() && answer.passes(&end) {
             if answer.client.ends.finish || !self.reattach(now, &end) {
                 StreamEnding::pass(&mut self.answer, now, end);
             }

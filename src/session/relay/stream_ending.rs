@@ -87,7 +87,7 @@ impl<'a> StreamEnding<'a> {
         } else {
             call.raw.held = None;
             // Half an event would hide the error that follows.
-            let is_error_due = call.is_open() && limit.is_some() && !client.has_end();
+            let is_error_due = call.phase.is_open() && limit.is_some() && !client.has_end();
             let to = match is_error_due {
                 true => call.decoder.boundary(),
                 false => u64::MAX,
@@ -115,11 +115,14 @@ impl<'a> StreamEnding<'a> {
             }
         });
         outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
-        if call.is_unread() && transport_end == TransportEnd::Closed && slots.limit().is_some() {
+        if call.phase.is_unread()
+            && transport_end == TransportEnd::Closed
+            && slots.limit().is_some()
+        {
             client.report_unread(now, &outcome);
         }
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
-            client.report_break(now, call.is_open(), &limit, &outcome);
+            client.report_break(now, call.phase.is_open(), &limit, &outcome);
         }
         end_with(answer, outcome, transport_end);
     }

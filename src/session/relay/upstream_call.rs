@@ -81,6 +81,28 @@ pub(super) struct LostConnection {
     pub(super) has_answered: bool,
 }
 
+impl StreamPhase {
+    /// Returns whether the call's events are read.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self, Self::Open | Self::Withheld(_))
+    }
+
+    /// Returns whether no event of the call is withheld, and more are read.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// Returns whether the rest of the call is not read.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+
+    /// Returns whether an end of the call is withheld.
+    pub(super) fn is_withheld(&self) -> bool {
+        matches!(self, Self::Withheld(_))
+    }
+}
+
 impl UpstreamCall {
     pub(super) fn new(role: CallRole, wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
         Self {
@@ -173,45 +195,25 @@ impl UpstreamCall {
         self.role == CallRole::Repeated
     }
 
-    /// Returns whether the call brings a first answer, and no event of it is withheld.
+    /// Returns whether the call brings a first answer, and no event is withheld.
     pub(super) fn is_first_open(&self) -> bool {
-        self.is_open() && self.is_first()
+        self.phase.is_open() && self.is_first()
     }
 
     /// Returns whether the raw bytes are forwarded unchanged.
     pub(super) fn is_forwarding(&self) -> bool {
-        self.is_open() && self.role == CallRole::First
+        self.phase.is_open() && self.role == CallRole::First
     }
 
     /// Returns whether the raw bytes are forwarded, or may be forwarded later.
     pub(super) fn keeps_raw(&self) -> bool {
-        self.is_read() && self.role == CallRole::First
+        self.phase.is_read() && self.role == CallRole::First
     }
 
     /// Returns whether the document is whole and is all of the answer. False if the answer holds
     /// more than its text, or once reading has stopped.
     pub(super) fn is_whole(&self, slots: &Slots) -> bool {
-        slots.list.is_whole() && self.ends.withheld.is_empty() && !self.is_unread()
-    }
-
-    /// Returns whether the call's events are read.
-    pub(super) fn is_read(&self) -> bool {
-        matches!(self.phase, StreamPhase::Open | StreamPhase::Withheld(_))
-    }
-
-    /// Returns whether no event of the call is withheld, and more are read.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, StreamPhase::Open)
-    }
-
-    /// Returns whether the rest of the call is not read.
-    pub(super) fn is_unread(&self) -> bool {
-        matches!(self.phase, StreamPhase::Unread)
-    }
-
-    /// Returns whether an end of the call is withheld.
-    pub(super) fn is_withheld(&self) -> bool {
-        matches!(self.phase, StreamPhase::Withheld(_))
+        slots.list.is_whole() && self.ends.withheld.is_empty() && !self.phase.is_unread()
     }
 
     /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last
@@ -294,7 +296,7 @@ impl UpstreamCall {
 
     /// Confirms the withheld end: writes the text of its event and drops the other withheld bytes.
     pub(super) fn confirm_end(&mut self, client: &mut ClientStream, now: Duration) {
-        if !self.is_withheld() {
+        if !self.phase.is_withheld() {
             return;
         }
         if let StreamPhase::Withheld(WithheldEnd {
