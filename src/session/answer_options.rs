@@ -75,7 +75,7 @@ pub trait AnswerOptions: Sized {
     /// Sets an estimate of the request's tokens, which counts until the provider reports them.
     #[must_use]
     fn prompt_tokens(self, tokens: u64) -> Self {
-        self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens))
+        self.configure(|session| session.channel.prompt_tokens = Some(tokens))
     }
 
     /// Records the limit on the answer's tokens that the caller has set instead of the request's.

@@ -26,6 +26,9 @@ pub(super) struct AnswerChannel {
     /// Set once a continuation may have added to the text: the client can no longer get the first
     /// answer's own end.
     pub(super) is_continued: bool,
+    /// Tokens of the request: as the usage of the first call says, or estimated before. `None`:
+    /// unknown.
+    pub(super) prompt_tokens: Option<u64>,
 }
 
 impl AnswerChannel {
@@ -36,6 +39,7 @@ impl AnswerChannel {
             settings,
             journal: Journal::new(),
             is_continued: false,
+            prompt_tokens: None,
         }
     }
 
@@ -58,6 +62,13 @@ impl AnswerChannel {
         self.clear_prefill();
         self.settings.set_tool(tool);
         self.text.slot = self.settings.slot();
+    }
+
+    /// Returns whether the request is so long that a question with another tool or schema comes
+    /// last: it misses the provider's cache of prompts.
+    pub(super) fn is_costly(&self) -> bool {
+        let most = self.settings.limits.continuation.max_uncached_tokens;
+        self.prompt_tokens.is_some_and(|tokens| tokens > most)
     }
 
     /// Returns whether the text has the most bytes that are kept.

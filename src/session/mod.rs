@@ -66,8 +66,8 @@ pub use io::Redirect;
 pub use io::{CallEnd, FailureReason, Input, Output};
 use open_call::{CallPhase, OpenCall};
 pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason};
-pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
+pub(crate) use prompt::{Parts, QuestionParts};
 pub use prose::Prose;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[doc(hidden)]

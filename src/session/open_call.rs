@@ -112,7 +112,7 @@ impl OpenCall {
             CallPhase::Done => false,
         };
         let can_be_reduced =
-            channel.settings.strategy.reduce_reasoning && !decisions.counters.has_reduced;
+            channel.settings.strategy.reduce_reasoning && !decisions.counters.at_cut.has_reduced;
         can_be_reduced && self.has_reasoning && is_blank
     }
 
@@ -264,7 +264,7 @@ impl OpenCall {
             (None, CallPhase::Continuing(Box::new(open)))
         };
         let counters = &mut decisions.counters;
-        counters.has_reduced |= counters.reduces_reasoning;
+        counters.at_cut.has_reduced |= counters.reduces_reasoning;
         let reduce_reasoning = counters.reduces_reasoning;
         let request = Request {
             number: channel.journal.stats.continuations,

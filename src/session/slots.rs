@@ -83,7 +83,7 @@ impl Slots {
     pub(super) fn note_usage_of_prompt(&mut self, usage: &str) {
         let tokens = sent_tokens(usage).filter(|_| self.session().is_first());
         if let Some(tokens) = tokens {
-            self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens));
+            self.configure(|session| session.channel.prompt_tokens = Some(tokens));
         }
     }
 

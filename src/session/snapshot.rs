@@ -156,8 +156,8 @@ impl Snapshot {
         let mut counters = RetryCounters::new(progress);
         counters.failures = self.failures_in_a_row;
         counters.no_progress = self.no_progress_in_a_row;
-        counters.attempts = attempts;
-        counters.has_mistake = self.has_mistake;
+        counters.at_cut.attempts = attempts;
+        counters.at_cut.has_mistake = self.has_mistake;
         counters
     }
 }
@@ -202,9 +202,9 @@ impl Session {
             failures_in_a_row: counters.failures,
             no_progress_in_a_row: counters.no_progress,
             stalled_reports: counters.progress.stalled(),
-            unjoined: counters.attempts.unjoined,
-            has_early_end: counters.attempts.early_ends > 0,
-            has_mistake: counters.has_mistake,
+            unjoined: counters.at_cut.attempts.unjoined,
+            has_early_end: counters.at_cut.attempts.early_ends > 0,
+            has_mistake: counters.at_cut.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
