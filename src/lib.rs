@@ -151,7 +151,7 @@ pub mod internal {
         pub use crate::overlap::{Anchor, EditCount, Hits, Matcher, NearAnchor};
     }
     pub mod prompt {
-        pub use crate::session::prompt::Parts;
+        pub use crate::session::prompt::{Parts, QuestionParts};
         pub use crate::session::question::QuestionForm;
     }
     pub mod request {

@@ -41,13 +41,36 @@ pub use utf8::{Utf8, Utf8Error};
 #[derive(Clone, Debug)]
 pub struct Document {
     roots: RootText,
-    /// How often the document was restored, and the relevant restores, as (number, length
-    /// afterwards). A checkpoint that is older than such a restore and longer than its length
-    /// refers to forgotten text. Both numbers rise.
-    restored: u64,
-    forgotten: Vec<(u64, usize)>,
+    truncations: Truncations,
     /// `None` in a strict document.
     tolerance: Option<Box<Tolerance>>,
+}
+
+/// How often a text was truncated, and the truncations that matter to checkpoints.
+#[derive(Clone, Debug, Default)]
+struct Truncations {
+    count: u64,
+    /// As (number, length afterwards). A checkpoint that is older than such a truncation and longer
+    /// than its length refers to forgotten text. Both numbers rise.
+    relevant: Vec<(u64, usize)>,
+}
+
+impl Truncations {
+    /// Records that the text was truncated to `length`.
+    fn note(&mut self, length: usize) {
+        self.count += 1;
+        while self.relevant.pop_if(|&mut (_, to)| to >= length).is_some() {}
+        self.relevant.push((self.count, length));
+    }
+
+    /// Returns whether text up to `length` was forgotten after the first `count` truncations.
+    fn reached(&self, length: usize, count: u64) -> bool {
+        // Both numbers rise: the first entry that is younger than the checkpoint went back
+        // farthest.
+        let younger = self.relevant.partition_point(|&(when, _)| when <= count);
+        let farthest = self.relevant.get(younger);
+        farthest.is_some_and(|&(_, to)| to < length)
+    }
 }
 
 /// The position where a text stops.
@@ -66,7 +89,8 @@ pub struct Cut {
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     length: usize,
-    restored: u64,
+    /// The number of truncations before it.
+    truncations: u64,
     /// The bytes that were dropped before the text.
     base: usize,
     parser: RootParser,
@@ -96,8 +120,7 @@ impl Document {
         };
         Self {
             roots: RootText::new(options),
-            restored: 0,
-            forgotten: Vec::new(),
+            truncations: Truncations::default(),
             tolerance: None,
         }
     }
@@ -518,7 +541,7 @@ impl Document {
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             length: self.roots.text.len(),
-            restored: self.restored,
+            truncations: self.truncations.count,
             base: self.roots.dropped.bytes,
             parser: self.roots.parser.clone(),
             tolerance: self.tolerance.clone(),
@@ -530,17 +553,11 @@ impl Document {
     /// forgotten. The owners of sinks restore those.
     #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
-        // Both numbers rise: the first entry that is younger than the checkpoint went back
-        // farthest.
-        let younger = self
-            .forgotten
-            .partition_point(|&(when, _)| when <= checkpoint.restored);
         let is_gone = self
-            .forgotten
-            .get(younger)
-            .is_some_and(|&(_, to)| to < checkpoint.length);
-        let is_gone = is_gone || checkpoint.base != self.roots.dropped.bytes;
-        if is_gone || !self.roots.text.is_char_boundary(checkpoint.length) {
+            .truncations
+            .reached(checkpoint.length, checkpoint.truncations);
+        let is_dropped = checkpoint.base != self.roots.dropped.bytes;
+        if is_gone || is_dropped || !self.roots.text.is_char_boundary(checkpoint.length) {
             return false;
         }
         self.forget(checkpoint.length, checkpoint.parser.machine.is_done());
@@ -626,9 +643,7 @@ impl Document {
     /// Forgets the text after `length`; `is_ended` is true if a root has ended there. The caller
     /// restores the parser.
     fn forget(&mut self, length: usize, is_ended: bool) {
-        self.restored += 1;
-        while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
-        self.forgotten.push((self.restored, length));
+        self.truncations.note(length);
         self.roots.truncate(length, is_ended);
         if let Some(tolerance) = &mut self.tolerance {
             tolerance.set_back(length + self.roots.dropped.bytes);

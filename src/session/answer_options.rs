@@ -1,5 +1,6 @@
 //! The settings that a stream and a whole body share.
 
+use super::first_answer::FirstReading;
 use super::{ContinuationStrategy, GiveUp, Prose, Session};
 use crate::json::repair::RepairOptions;
 use crate::provider::wire::Base;
@@ -55,7 +56,11 @@ pub trait AnswerOptions: Sized {
     /// Sets the base of the answer's document. Call this after the other settings.
     #[must_use]
     fn base(self, base: &Base) -> Self {
-        self.configure(|session| session.set_base(base))
+        self.configure(|session| {
+            if let Some(mut first) = FirstReading::of(session) {
+                first.set_base(base);
+            }
+        })
     }
 
     /// Records that another upstream than the first one has answered the first call.
@@ -70,7 +75,7 @@ pub trait AnswerOptions: Sized {
     /// Sets an estimate of the request's tokens, which counts until the provider reports them.
     #[must_use]
     fn prompt_tokens(self, tokens: u64) -> Self {
-        self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens))
+        self.configure(|session| session.channel.prompt_tokens = Some(tokens))
     }
 
     /// Records the limit on the answer's tokens that the caller has set instead of the request's.
@@ -83,5 +88,12 @@ pub trait AnswerOptions: Sized {
     #[must_use]
     fn model(self, model: &str) -> Self {
         self.configure(|session| session.channel.journal.note_model(model))
+    }
+}
+
+impl AnswerOptions for Session {
+    fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
+        change(&mut self);
+        self
     }
 }

@@ -128,7 +128,7 @@ impl BodyRelay {
         let wire = if self.slots.session().is_first() {
             self.slots.list.wire
         } else {
-            self.slots.further_wire()
+            self.slots.further.wire(self.slots.list.wire)
         };
         let known = wire.read_body(&body, &mut |delta| answer.add(delta));
         if answer.error.is_some() {
@@ -152,7 +152,8 @@ impl BodyRelay {
             ends.note(&answer);
             return self.end_of_first(now, &ends, &end);
         }
-        self.slots.rest(now, &answer);
+        let Slots { list, further, .. } = &mut self.slots;
+        further.read(list, now, &answer);
         self.end_call(now, end);
     }
 
@@ -261,7 +262,7 @@ impl BodyRelay {
             text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
         };
         !session.repairs_text()
-            && !session.channel.text.has_prefill()
+            && session.channel.text.base.prefill().is_empty()
             && !answer.pieces.is_empty()
             && answer.texts().all(|(_, text)| is_whole(text))
     }

@@ -4,6 +4,7 @@
 use super::answer_text::AnswerText;
 use super::decisions::{LastCut, broke_off};
 use super::journal::Journal;
+use super::prefill_base::PrefillBase;
 use super::settings::SessionSettings;
 use super::{CallEnd, GiveUp, Outcome, SessionEvent, StopReason};
 use crate::document::Document;
@@ -25,6 +26,9 @@ pub(super) struct AnswerChannel {
     /// Set once a continuation may have added to the text: the client can no longer get the first
     /// answer's own end.
     pub(super) is_continued: bool,
+    /// Tokens of the request: as the usage of the first call says, or estimated before. `None`:
+    /// unknown.
+    pub(super) prompt_tokens: Option<u64>,
 }
 
 impl AnswerChannel {
@@ -35,6 +39,7 @@ impl AnswerChannel {
             settings,
             journal: Journal::new(),
             is_continued: false,
+            prompt_tokens: None,
         }
     }
 
@@ -44,8 +49,8 @@ impl AnswerChannel {
 
     /// Makes the answer a separate document, because the prefill belongs to another channel.
     pub(super) fn clear_prefill(&mut self) {
-        if self.text.has_prefill() {
-            self.text.clear_prefill();
+        if !self.text.base.prefill().is_empty() {
+            self.text.base = PrefillBase::default();
             let is_known = self.text.begin(&mut self.settings);
             debug_assert!(is_known, "without a prefill there is no base");
         }
@@ -57,6 +62,13 @@ impl AnswerChannel {
         self.clear_prefill();
         self.settings.set_tool(tool);
         self.text.slot = self.settings.slot();
+    }
+
+    /// Returns whether the request is so long that a question with another tool or schema comes
+    /// last: it misses the provider's cache of prompts.
+    pub(super) fn is_costly(&self) -> bool {
+        let most = self.settings.limits.continuation.max_uncached_tokens;
+        self.prompt_tokens.is_some_and(|tokens| tokens > most)
     }
 
     /// Returns whether the text has the most bytes that are kept.

@@ -347,7 +347,7 @@ impl DocumentContinuation {
             // What the refusal is about is unknown: perhaps the form. Words are understood everywhere.
             match (mode, end) {
                 (_, CallEnd::Unavailable { .. }) => {}
-                (ContinuationMode::Again, _) => decisions.counters.attempts.count(None),
+                (ContinuationMode::Again, _) => decisions.counters.at_cut.attempts.count(None),
                 (
                     ContinuationMode::Grammar | ContinuationMode::Schema,
                     CallEnd::Rejected { .. },
@@ -384,7 +384,7 @@ impl DocumentContinuation {
         if mode == ContinuationMode::Prefill && !rewrites && merged.as_ref().is_err_and(fails) {
             *prefill = None;
         }
-        let known = decisions.counters.schema.shortfall.take();
+        let known = decisions.counters.at_cut.shortfall.take();
         let (merged, violation) = match self.check_arguments(channel, decisions, merged) {
             Ok(checked) => checked,
             Err(reason) => {
@@ -438,14 +438,14 @@ impl DocumentContinuation {
             decisions.note_growth(end, cause.or_else(|| end.cause()), early_ends);
         } else if is_answer(&merged, end) && !is_unenforced {
             let counters = &mut decisions.counters;
-            counters.attempts.count(merged.as_ref().err());
+            counters.at_cut.attempts.count(merged.as_ref().err());
             let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
-            counters.has_mistake |= merged.is_err() && is_found;
+            counters.at_cut.has_mistake |= merged.is_err() && is_found;
         }
         if let Some(found) = shortfall {
             return decisions.fell_short(channel, now, (known, found), end);
         }
-        decisions.counters.schema.shortfall = known.filter(|_| added == 0);
+        decisions.counters.at_cut.shortfall = known.filter(|_| added == 0);
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
             leave_rung(channel, mode);
@@ -496,7 +496,7 @@ impl DocumentContinuation {
             let error = SpliceError::Malformed(error);
             if let Some(rollback) = rollback {
                 channel.text.roll_back(*rollback);
-                decisions.counters.attempts.count(Some(&error));
+                decisions.counters.at_cut.attempts.count(Some(&error));
                 return Err(FailureReason::Merge(error));
             }
             // A part was sent, so only the bracket that closed the arguments is taken back: it has
@@ -507,11 +507,11 @@ impl DocumentContinuation {
         let violation = channel.text.violation();
         if let Some(rollback) = rollback
             && let Some(path) = &violation
-            && decisions.counters.schema.is_new_violation(path)
+            && decisions.counters.is_new_violation(path)
         {
-            decisions.counters.schema.shortfall = channel.text.new_shortfall().cloned();
+            decisions.counters.at_cut.shortfall = channel.text.new_shortfall().cloned();
             channel.text.roll_back(*rollback);
-            decisions.counters.attempts.count(None);
+            decisions.counters.at_cut.attempts.count(None);
             return Err(FailureReason::Schema(path.clone()));
         }
         Ok((merged, violation))
@@ -527,7 +527,7 @@ impl DocumentContinuation {
         // A letter may begin a remark, so it is no evidence of JSON.
         let is_json =
             |c: &char| matches!(c, ',' | ':' | '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9');
-        let byte = u8::try_from(self.splice.after_root().filter(is_json)?).ok()?;
+        let byte = u8::try_from(self.splice.after_root().chars().next().filter(is_json)?).ok()?;
         Some(SyntaxError {
             kind: SyntaxErrorKind::TrailingText(byte),
             offset,
@@ -659,7 +659,7 @@ pub(super) fn repairs_next(channel: &AnswerChannel, decisions: &Decisions) -> bo
     let is_malformed = decisions
         .last_cut()
         .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
-    let is_due = has_mistakes || is_malformed || decisions.counters.has_mistake;
+    let is_due = has_mistakes || is_malformed || decisions.counters.at_cut.has_mistake;
     is_due && channel.settings.repairs_text()
 }
 

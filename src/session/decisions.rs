@@ -53,30 +53,29 @@ pub(super) struct RetryCounters {
     lost_bodies: u32,
     pub(super) no_progress: u32,
     pub(super) progress: Progress,
-    /// At this cut.
-    pub(super) attempts: Attempts,
-    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's
-    /// text is repaired.
-    pub(super) has_mistake: bool,
+    pub(super) at_cut: CutResults,
     /// The last call was all reasoning: the next one is asked to reason less.
     pub(super) reduces_reasoning: bool,
-    /// At this cut a call was asked to reason less.
-    pub(super) has_reduced: bool,
     /// A call was too long for the model. The delivered text only grows, so from then on a
     /// rendering replaces it.
     pub(super) is_shortened: bool,
-    pub(super) schema: SchemaFaults,
+    /// The JSON Pointer at which the arguments that an answer completed violated their tool's
+    /// schema.
+    violation: Option<String>,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
 }
 
-/// How the last answers departed from the schema of their request.
+/// The results of the calls at one cut. A new cut forgets them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SchemaFaults {
-    /// The JSON Pointer at which the arguments that an answer completed violated their tool's
-    /// schema.
-    violation: Option<String>,
-    /// At this cut: the container that the last answer closed too early.
+pub(super) struct CutResults {
+    pub(super) attempts: Attempts,
+    /// Text that was not joined had a mistake after its repeated part: the next call's text is
+    /// repaired.
+    pub(super) has_mistake: bool,
+    /// A call was asked to reason less.
+    pub(super) has_reduced: bool,
+    /// The container that the last answer closed too early.
     pub(super) shortfall: Option<Shortfall>,
 }
 
@@ -268,7 +267,7 @@ impl Decisions {
             path: found.path.clone(),
             missing: found.to_string(),
         };
-        self.counters.schema.shortfall = Some(found);
+        self.counters.at_cut.shortfall = Some(found);
         self.failed(channel, now, reason, end)
     }
 
@@ -299,7 +298,7 @@ impl Decisions {
             reason,
             in_a_row,
         });
-        if is_early_end && self.counters.attempts.early_ends >= EARLY_ENDS {
+        if is_early_end && self.counters.at_cut.attempts.early_ends >= EARLY_ENDS {
             return NextStep::GiveUp(StopReason::EarlyEnd, None);
         }
         if is_too_long(channel, end) && !self.shortens(channel) {
@@ -482,12 +481,10 @@ impl RetryCounters {
             lost_bodies: 0,
             no_progress: 0,
             progress,
-            attempts: Attempts::default(),
-            has_mistake: false,
+            at_cut: CutResults::default(),
             reduces_reasoning: false,
-            has_reduced: false,
             is_shortened: false,
-            schema: SchemaFaults::default(),
+            violation: None,
             trouble: None,
         }
     }
@@ -495,11 +492,13 @@ impl RetryCounters {
     /// Forgets the results of the calls at the cut before. `early_ends`: of the call that brought
     /// the text up to the new one.
     fn at_new_cut(&mut self, early_ends: u32) {
-        (self.has_reduced, self.has_mistake) = (false, false);
-        self.schema.shortfall = None;
-        self.attempts = Attempts {
+        let attempts = Attempts {
             early_ends,
             ..Attempts::default()
+        };
+        self.at_cut = CutResults {
+            attempts,
+            ..CutResults::default()
         };
     }
 
@@ -512,9 +511,7 @@ impl RetryCounters {
         trouble.calls = trouble.calls.saturating_add(1);
         *trouble
     }
-}
 
-impl SchemaFaults {
     /// Returns whether an answer's arguments violate their tool's schema at another path than those
     /// of the answer before. At the same path the model itself wrote the violation, and the join is
     /// right.

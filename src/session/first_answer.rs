@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::answer_text::{BaseBound, CollectedRepairs};
+use super::answer_text::CollectedRepairs;
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep, finish_of_whole};
 use super::open_call::CallPhase;
+use super::prefill_base::{BaseBound, PrefillBase};
 use super::{CallEnd, FailureReason, LimitReached, Outcome, Session};
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
@@ -69,8 +70,8 @@ impl<'a> FirstReading<'a> {
                 is_continued,
                 is_returned,
             } => {
-                let channel = &mut self.channel;
-                channel.text.set_prefill(text, *is_continued, *is_returned);
+                let base = PrefillBase::of_request(text, *is_continued, *is_returned);
+                self.channel.text.base = base;
                 self.begin();
             }
         }
@@ -92,7 +93,8 @@ impl<'a> FirstReading<'a> {
             self.stop_reading(Some(LimitReached::new("max_text_bytes", most)));
         }
         // Two readings keep the text twice.
-        if self.channel.text.bound_readings(text.len(), most) == BaseBound::Unknown {
+        let kept = self.channel.document().text().len();
+        if self.channel.text.base.bound(kept, text.len(), most) == BaseBound::Unknown {
             self.pass_without_base();
         }
         if matches!(*self.state, FirstAnswer::Malformed | FirstAnswer::Unread) {
@@ -129,7 +131,7 @@ impl<'a> FirstReading<'a> {
         }
         // More than a preamble without a root: the answer is prose, which no call asks to continue
         // by JSON's rules.
-        let most = preamble.saturating_add(self.channel.text.base_len());
+        let most = preamble.saturating_add(self.channel.text.base.len());
         if self.channel.document().prose_len() > most {
             match self.channel.settings.keeps_prose() {
                 true => self.read_as_prose(),
@@ -205,7 +207,7 @@ impl<'a> FirstReading<'a> {
 
     /// Returns whether the answer passes through unchanged.
     fn is_passing(&self) -> bool {
-        *self.state != FirstAnswer::Continuable || self.channel.text.is_undecided()
+        *self.state != FirstAnswer::Continuable || self.channel.text.base.is_undecided()
     }
 
     /// Returns whether the document is whole.
@@ -242,7 +244,7 @@ impl<'a> FirstReading<'a> {
             // The held-back text is part of the answer, although the rest is not read.
             self.release();
             *self.state = FirstAnswer::Unread;
-            self.channel.text.clear_prefill();
+            self.channel.text.base = PrefillBase::default();
             self.begin();
             self.channel.journal.note_limit(limit);
         }
@@ -254,7 +256,7 @@ impl<'a> FirstReading<'a> {
     pub(super) fn outcome(&mut self, end: Option<&CallEnd>, ends_here: bool) -> Outcome {
         // Users ask why an answer was not continued, so the report names the reason.
         let stats = &mut self.channel.journal.stats;
-        stats.base_unknown |= self.channel.text.is_undecided();
+        stats.base_unknown |= self.channel.text.base.is_undecided();
         stats.malformed |= *self.state == FirstAnswer::Malformed && stats.limit.is_none();
         let tally = self.channel.journal.stats_after(end);
         let (finish, end) = match end {
@@ -312,10 +314,15 @@ impl<'a> FirstReading<'a> {
                 self.end_repair();
             }
         }
-        // A provider that has continued one prefill continues another, too.
-        if self.channel.text.settle_base() && !self.channel.document().is_text() {
-            let strategy = &mut self.channel.settings.strategy;
-            strategy.prefill.get_or_insert_default();
+        let base = &mut self.channel.text.base;
+        if base.len() > 0 {
+            // The rest is requested for the reading after the prefill.
+            base.settle();
+            if !self.channel.document().is_text() {
+                // A provider that has continued one prefill continues another, too.
+                let strategy = &mut self.channel.settings.strategy;
+                strategy.prefill.get_or_insert_default();
+            }
         }
         let added = self.channel.text.answer().len();
         decisions.cut(self.channel, now, end, added);

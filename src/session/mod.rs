@@ -24,12 +24,14 @@ mod ellipsis;
 mod event;
 mod event_summary;
 mod first_answer;
+mod further_calls;
 mod give_up;
 mod io;
 mod journal;
 mod open_call;
 mod outcome;
 mod part_repair;
+mod prefill_base;
 pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;
@@ -64,8 +66,8 @@ pub use io::Redirect;
 pub use io::{CallEnd, FailureReason, Input, Output};
 use open_call::{CallPhase, OpenCall};
 pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason};
-pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
+pub(crate) use prompt::{Parts, QuestionParts};
 pub use prose::Prose;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
 #[doc(hidden)]
@@ -85,7 +87,6 @@ use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
-use crate::provider::wire::Base;
 use crate::splice::Expect;
 
 /// One answer, from its first call to its end.
@@ -202,13 +203,6 @@ impl Session {
             && let Some(mut first) = FirstReading::of(self)
         {
             first.set_repair(options.into());
-        }
-    }
-
-    /// Sets the base of the document. Call this before the first input.
-    pub(crate) fn set_base(&mut self, base: &Base) {
-        if let Some(mut first) = FirstReading::of(self) {
-            first.set_base(base);
         }
     }
 

@@ -62,7 +62,7 @@ impl OpenCall {
         matches!(
             &self.phase,
             CallPhase::First(state) if *state != FirstAnswer::Continuable
-        ) || channel.text.is_undecided()
+        ) || channel.text.base.is_undecided()
     }
 
     /// Returns whether the first answer's document is whole and has repairs.
@@ -112,7 +112,7 @@ impl OpenCall {
             CallPhase::Done => false,
         };
         let can_be_reduced =
-            channel.settings.strategy.reduce_reasoning && !decisions.counters.has_reduced;
+            channel.settings.strategy.reduce_reasoning && !decisions.counters.at_cut.has_reduced;
         can_be_reduced && self.has_reasoning && is_blank
     }
 
@@ -137,7 +137,7 @@ impl OpenCall {
             return false;
         }
         let is_blank = channel.text.is_blank();
-        let is_json = document.is_json() && !(is_blank && channel.text.base_len() > 0);
+        let is_json = document.is_json() && !(is_blank && channel.text.base.len() > 0);
         match end {
             _ if is_blank && channel.settings.is_tool_call() => channel.lacks_arguments(end),
             // The model has spent its tokens before the first character, so its request is made
@@ -264,7 +264,7 @@ impl OpenCall {
             (None, CallPhase::Continuing(Box::new(open)))
         };
         let counters = &mut decisions.counters;
-        counters.has_reduced |= counters.reduces_reasoning;
+        counters.at_cut.has_reduced |= counters.reduces_reasoning;
         let reduce_reasoning = counters.reduces_reasoning;
         let request = Request {
             number: channel.journal.stats.continuations,

@@ -216,8 +216,8 @@ impl Part {
 pub struct Parts<'a> {
     /// All text that was delivered.
     pub delivered: &'a str,
-    /// The tail of the delivered text that the model must repeat.
-    pub anchor: &'a str,
+    /// The parts of the question itself.
+    pub question: QuestionParts<'a>,
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text
     /// does.
     pub hierarchy_context: Option<&'a str>,
@@ -233,30 +233,52 @@ pub struct Parts<'a> {
     pub cut_path: Option<&'a str>,
     /// See [`Part::Shortfall`].
     pub shortfall: Option<&'a str>,
+}
+
+/// The parts of a question. Its form selects the parts that are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuestionParts<'a> {
+    /// Which instruction is given.
+    pub form: QuestionForm,
+    /// The tail of the delivered text that the model must repeat.
+    pub anchor: &'a str,
     /// See [`Part::Mark`].
     pub mark: Option<&'a str>,
     /// See [`Part::Members`].
     pub members: Option<&'a str>,
-    /// Which instruction is given.
-    pub form: QuestionForm,
+}
+
+impl<'a> QuestionParts<'a> {
+    /// Returns the parts of a question with this form, which names no text to repeat.
+    pub fn of(form: QuestionForm) -> Self {
+        Self {
+            form,
+            ..Self::default()
+        }
+    }
+
+    /// Returns an empty text if the question has this form, so that the part is shown.
+    fn instruction(self, form: QuestionForm) -> Option<&'a str> {
+        (self.form == form).then_some("")
+    }
 }
 
 impl<'a> Parts<'a> {
     /// Returns the parts that are known at every cut.
     pub fn new(delivered: &'a str, anchor: &'a str) -> Self {
+        let question = QuestionParts {
+            anchor,
+            ..QuestionParts::default()
+        };
         Self {
             delivered,
-            anchor,
+            question,
             ..Self::default()
         }
     }
 
-    /// Returns an empty text if the prompt has this form, so that the part is shown.
-    fn instruction(&self, form: QuestionForm) -> Option<&'a str> {
-        (self.form == form).then_some("")
-    }
-
     fn text(&self, part: Part) -> Option<&'a str> {
+        let question = self.question;
         match part {
             Part::ToolCall => self.tool_call,
             Part::DeliveredSummary => self.delivered_summary,
@@ -264,26 +286,27 @@ impl<'a> Parts<'a> {
             Part::CutOffElement => self.cut_off_element,
             Part::CutPath => self.cut_path,
             Part::Shortfall => self.shortfall,
-            Part::Instruction => self.instruction(QuestionForm::Anchor),
-            Part::RetryInstruction => self.instruction(QuestionForm::LongerAnchor),
-            Part::ElementInstruction => self.instruction(QuestionForm::WholeElement),
-            Part::JsonInstruction => self.instruction(QuestionForm::Rerooted),
-            Part::JsonRetryInstruction => self.instruction(QuestionForm::RerootedAgain),
-            Part::ToolInstruction => self.instruction(QuestionForm::ToolInput),
-            Part::AgainInstruction => self.instruction(QuestionForm::Again),
-            Part::MembersInstruction => self.instruction(QuestionForm::Members),
-            Part::Members => self.members,
-            Part::TextInstruction => self.instruction(QuestionForm::Text),
-            Part::TextRetryInstruction => self.instruction(QuestionForm::TextAgain),
+            Part::Instruction => question.instruction(QuestionForm::Anchor),
+            Part::RetryInstruction => question.instruction(QuestionForm::LongerAnchor),
+            Part::ElementInstruction => question.instruction(QuestionForm::WholeElement),
+            Part::JsonInstruction => question.instruction(QuestionForm::Rerooted),
+            Part::JsonRetryInstruction => question.instruction(QuestionForm::RerootedAgain),
+            Part::ToolInstruction => question.instruction(QuestionForm::ToolInput),
+            Part::AgainInstruction => question.instruction(QuestionForm::Again),
+            Part::MembersInstruction => question.instruction(QuestionForm::Members),
+            Part::Members => question.members,
+            Part::TextInstruction => question.instruction(QuestionForm::Text),
+            Part::TextRetryInstruction => question.instruction(QuestionForm::TextAgain),
             // JSON mode and a grammar allow no line in front of the document, and the answers about
             // prose are not read for one.
-            Part::Progress => self.form.allows_remark().then_some(""),
+            Part::Progress => question.form.allows_remark().then_some(""),
             // A whole document and missing members have no text to repeat.
             Part::Anchor => {
-                let is_repeated = !matches!(self.form, QuestionForm::Again | QuestionForm::Members);
-                is_repeated.then_some(self.anchor)
+                let is_repeated =
+                    !matches!(question.form, QuestionForm::Again | QuestionForm::Members);
+                is_repeated.then_some(question.anchor)
             }
-            Part::Mark => self.mark,
+            Part::Mark => question.mark,
         }
     }
 }

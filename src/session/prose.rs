@@ -94,8 +94,8 @@ impl ProseContinuation {
             && finish
                 .as_ref()
                 .is_some_and(|reason| *reason != Finish::Length);
-        let is_believed =
-            ends_sentence(text) && (decisions.counters.attempts.early_ends > 0 || !new.is_empty());
+        let is_believed = ends_sentence(text)
+            && (decisions.counters.at_cut.attempts.early_ends > 0 || !new.is_empty());
         if says_end && !is_believed && merged.is_ok() {
             merged = Err(SpliceError::EarlyEnd);
             new.clear();
@@ -130,7 +130,11 @@ impl ProseContinuation {
         if has_grown {
             decisions.note_growth(end, end.cause(), 0);
         } else if merged.is_err() && matches!(end, CallEnd::Finished(_)) {
-            decisions.counters.attempts.count(merged.as_ref().err());
+            decisions
+                .counters
+                .at_cut
+                .attempts
+                .count(merged.as_ref().err());
         }
         decisions.after_merge(channel, now, end, merged, has_grown)
     }

@@ -6,7 +6,7 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, Rung, Turn};
+use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, QuestionParts, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -52,8 +52,8 @@ impl<'a> Question<'a> {
         let cut = decisions.last_cut();
         Self {
             channel,
-            attempts: decisions.counters.attempts,
-            shortfall: decisions.counters.schema.shortfall.as_ref(),
+            attempts: decisions.counters.at_cut.attempts,
+            shortfall: decisions.counters.at_cut.shortfall.as_ref(),
             is_shortened: decisions.counters.is_shortened,
             fits_whole: cut.is_some_and(|cut| cut.end != CallEnd::Finished(Finish::Length)),
             asks_again: decisions.asks_again(channel),
@@ -104,7 +104,7 @@ impl<'a> Question<'a> {
         let word = rewrites_word
             .then(|| start_of_cut_word(text))
             .flatten()
-            .filter(|start| *start > self.channel.text.base_len());
+            .filter(|start| *start > self.channel.text.base.len());
         let sent = match word {
             Some(start) => start,
             // The provider refuses white space at the end. It is not missing: the answer's text is
@@ -166,19 +166,18 @@ impl<'a> Question<'a> {
         let is_tool_input = form == GrammarForm::CustomTool;
         let has_other = prefills && prefill.is_some() || settings.allows(Rung::Words);
         // Another tool misses the cache of prompts. A grammar beside a prefill does not.
-        if is_tool_input && has_other && settings.is_costly() && self.attempts.unjoined == 0 {
+        if is_tool_input && has_other && self.channel.is_costly() && self.attempts.unjoined == 0 {
             return None;
         }
         let turn = if is_tool_input {
-            self.reprompt_of(Parts {
-                form: QuestionForm::ToolInput,
+            self.reprompt_of(QuestionParts {
                 anchor: &carved.head,
-                ..Parts::default()
+                ..QuestionParts::of(QuestionForm::ToolInput)
             })
         } else if form == GrammarForm::ResponseFormat {
-            self.reprompt_of(Parts {
+            self.reprompt_of(QuestionParts {
                 anchor: &carved.head,
-                ..Parts::default()
+                ..QuestionParts::default()
             })
         } else {
             // A prefill can't name what is missing.
@@ -204,7 +203,7 @@ impl<'a> Question<'a> {
     fn again(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
-        let is_short = text.len() <= MOST_AGAIN && self.channel.text.base_len() == 0;
+        let is_short = text.len() <= MOST_AGAIN && self.channel.text.base.len() == 0;
         let is_due = settings.schema().is_some()
             && !settings.is_tool_call()
             && settings
@@ -219,10 +218,7 @@ impl<'a> Question<'a> {
         let turn = Turn {
             keeps_json_mode: true,
             mode: ContinuationMode::Again,
-            ..self.reprompt_of(Parts {
-                form: QuestionForm::Again,
-                ..Parts::default()
-            })
+            ..self.reprompt_of(QuestionParts::of(QuestionForm::Again))
         };
         Some((turn, Expect::Any.into(), RequestKind::Again))
     }
@@ -243,15 +239,14 @@ impl<'a> Question<'a> {
         // One answer that was not joined may have been to the question for the whole document.
         let is_due = self.attempts.unjoined <= 1;
         // Another schema misses the cache of prompts.
-        let is_later = settings.is_costly() && settings.allows(Rung::Words);
+        let is_later = self.channel.is_costly() && settings.allows(Rung::Words);
         if !has_words || !is_due || is_later && self.attempts.unjoined == 0 {
             return None;
         }
         let rest = rest_schema(self.channel.document(), settings.schema()?, subset)?;
-        let turn = self.reprompt_of(Parts {
-            form: QuestionForm::Members,
+        let turn = self.reprompt_of(QuestionParts {
             members: Some(&rest.members),
-            ..Parts::default()
+            ..QuestionParts::of(QuestionForm::Members)
         });
         let turn = turn.forced(ContinuationMode::Schema, rest.schema.clone());
         let limits = &settings.limits.parser;
@@ -281,11 +276,10 @@ impl<'a> Question<'a> {
             .clone()
             .and_then(|range| document.text().get(range))
             .unwrap_or_default();
-        let turn = self.reprompt_of(Parts {
-            form,
+        let turn = self.reprompt_of(QuestionParts {
             anchor: repeated,
             mark: mark.as_deref(),
-            ..Parts::default()
+            ..QuestionParts::of(form)
         });
         let has_anchor = strategy.prompt.has_anchor();
         let expect = match settings.expect {
@@ -307,9 +301,9 @@ impl<'a> Question<'a> {
         (turn, request, RequestKind::Reprompt)
     }
 
-    /// Returns the turns of a re-prompt. `asked` has its form and what belongs to that form alone.
-    fn reprompt_of(self, asked: Parts<'_>) -> Turn {
-        let form = asked.form;
+    /// Returns the turns of a re-prompt with this question.
+    fn reprompt_of(self, question: QuestionParts<'_>) -> Turn {
+        let form = question.form;
         let text = &self.channel.text;
         let (document, index) = (text.document(), Some(text.slot.child_index()));
         let limits = &self.channel.settings.limits.continuation;
@@ -352,7 +346,7 @@ impl<'a> Question<'a> {
                 .filter(is_short),
             shortfall: shortfall.as_deref(),
             delivered: document.text(),
-            ..asked
+            question,
         };
         Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
     }
@@ -379,9 +373,13 @@ impl<'a> Question<'a> {
         // The beginning of a long text is left out: the anchor is at its end.
         let end = (text.len() > most).then(|| end_of(text, most));
         let parts = Parts {
+            delivered: text,
             hierarchy_context: end.as_deref(),
-            form,
-            ..Parts::new(text, repeated.unwrap_or_default())
+            question: QuestionParts {
+                anchor: repeated.unwrap_or_default(),
+                ..QuestionParts::of(form)
+            },
+            ..Parts::default()
         };
         Turn::reprompt(&settings.strategy.prompt, &parts, most)
     }

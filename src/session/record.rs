@@ -63,11 +63,7 @@ pub struct CallRecord {
     pub kind: CallKind,
     /// The bytes of the document at the newest cut before it.
     pub offset: usize,
-    /// Whether it was made. The session requests calls, and some are never sent: another upstream
-    /// takes over, or the answer is stopped.
-    pub is_made: bool,
-    /// Whether it is over.
-    pub is_over: bool,
+    stage: CallStage,
     /// The status of its response.
     pub status: Option<u16>,
     /// The name of the error that ended it.
@@ -80,6 +76,16 @@ pub struct CallRecord {
     pub failure: Option<FailureRecord>,
     /// The tokens that the upstream reported for it.
     pub usage: Option<UsageRecord>,
+}
+
+/// The stage of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallStage {
+    /// The session has requested it. Some calls are never made: another upstream takes over, or the
+    /// answer is stopped.
+    Requested,
+    Open,
+    Over,
 }
 
 /// How a call is made.
@@ -211,8 +217,7 @@ impl CallRecord {
             number,
             kind,
             offset,
-            is_made: false,
-            is_over: false,
+            stage: CallStage::Requested,
             status: None,
             error: None,
             cut: None,
@@ -220,6 +225,11 @@ impl CallRecord {
             failure: None,
             usage: None,
         }
+    }
+
+    /// Returns whether it was made.
+    pub fn is_made(&self) -> bool {
+        self.stage != CallStage::Requested
     }
 
     /// Returns whether the upstream has answered the call: with 200.
@@ -239,11 +249,11 @@ impl AnswerRecord {
     /// of the request.
     pub fn begin_call(&mut self, kind: CallKind) -> usize {
         self.end_call(None);
-        let requested = self.calls.pop_if(|call| !call.is_made);
+        let requested = self.calls.pop_if(|call| !call.is_made());
         let call = requested.as_ref().or(self.calls.last());
         let (number, offset) = call.map_or((0, 0), |call| (call.number, call.offset));
         self.calls.push(CallRecord {
-            is_made: true,
+            stage: CallStage::Open,
             ..CallRecord::new(number, kind, offset)
         });
         self.calls.len() - 1
@@ -269,7 +279,7 @@ impl AnswerRecord {
     pub fn end_call(&mut self, error: Option<&'static str>) {
         if let Some(call) = self.open_call() {
             call.end_with(error);
-            call.is_over = true;
+            call.stage = CallStage::Over;
         }
     }
 
@@ -419,7 +429,7 @@ impl AnswerRecord {
         // A call that was not made is requested again: another upstream gets it, or it is asked in
         // words.
         self.calls.pop_if(|call| {
-            !call.is_made && call.number >= request.number && call.failure.is_none()
+            !call.is_made() && call.number >= request.number && call.failure.is_none()
         });
         self.calls.push(CallRecord::new(
             request.number,
@@ -438,7 +448,7 @@ impl AnswerRecord {
         }
         self.calls
             .iter()
-            .rposition(|call| call.is_made && !call.kind.is_for_rest())
+            .rposition(|call| call.is_made() && !call.kind.is_for_rest())
             .unwrap_or_default()
     }
 
@@ -450,7 +460,7 @@ impl AnswerRecord {
     fn open_call(&mut self) -> Option<&mut CallRecord> {
         self.calls
             .last_mut()
-            .filter(|call| call.is_made && !call.is_over)
+            .filter(|call| call.stage == CallStage::Open)
     }
 
     /// Returns the number of calls that were made.
@@ -465,7 +475,7 @@ impl AnswerRecord {
     }
 
     fn made_to(&self, end: usize) -> u32 {
-        let made = self.calls.iter().take(end).filter(|call| call.is_made);
+        let made = self.calls.iter().take(end).filter(|call| call.is_made());
         u32::try_from(made.count()).unwrap_or(u32::MAX)
     }
 
@@ -595,7 +605,8 @@ mod tests {
         let numbers = record.calls.iter().map(|call| (call.number, call.offset));
         assert_eq!(numbers.collect::<Vec<_>>(), [(0, 0), (1, 7), (1, 7)]);
         assert_eq!((record.made(), record.number(2)), (3, 2));
-        assert!(record.calls[1].is_over && !record.calls[2].is_over);
+        assert_eq!(record.calls[1].stage, CallStage::Over);
+        assert_ne!(record.calls[2].stage, CallStage::Over);
     }
 
     #[test]

@@ -19,9 +19,9 @@
 mod answer;
 mod call_ends;
 mod client_stream;
-mod hops;
 mod line_position;
 mod raw_bytes;
+mod reconnection;
 mod stream_ending;
 mod upstream_call;
 mod withheld;
@@ -32,19 +32,18 @@ use std::time::Duration;
 use answer::RelayedAnswer;
 use bytes::Bytes;
 use client_stream::ClientStream;
-use stream_ending::{StreamEnding, end_with};
-use upstream_call::{LostConnection, StreamPhase, UpstreamCall};
-use withheld::SETTLE;
+use reconnection::{Reconnect, Reconnection};
+use stream_ending::StreamEnding;
+use upstream_call::{CallRole, StreamPhase, UpstreamCall};
 
 pub use super::answer_options::AnswerOptions;
-use super::clock::SilenceDeadline;
 use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Rung, Session};
-use crate::limits::{Limits, TimeLimit};
+use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Session};
+use crate::limits::Limits;
 use crate::provider::wire::{Framing, Tool};
-use crate::provider::{Dialect, Finish, add_usage, answer_tokens};
+use crate::provider::{Dialect, Finish};
 use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
@@ -74,8 +73,6 @@ use crate::sse::{DecodeError, DecodeErrorKind};
 pub struct Relay {
     answer: RelayedAnswer,
     limits: Limits,
-    /// The framing of the calls for the rest, if it differs from the response's.
-    further_framing: Option<Framing>,
 }
 
 /// Data from the upstream other than its answers.
@@ -85,15 +82,14 @@ struct UpstreamTotals {
     usages: Option<String>,
     /// The upstream's last error message.
     last_error: Option<String>,
-    /// The number of reconnections.
-    reattached: u32,
 }
 
 /// How the relay reconnects to a provider that keeps the answer: the rest comes without new tokens
 /// and without a seam.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reattach {
     /// The relay never reconnects.
+    #[default]
     Never,
     /// With the events after the last one, if the response says that its provider keeps it, or from
     /// the last token of the response.
@@ -101,10 +97,6 @@ pub enum Reattach {
     /// With the next byte: the provider keeps the bytes of the stream.
     NextByte,
 }
-
-// As many as calls for the rest by default, so that a connection that is lost every time ends.
-/// The most reconnections for one answer.
-const MAX_ATTACHED: u32 = 8;
 
 impl AnswerOptions for Relay {
     fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
@@ -130,11 +122,9 @@ impl Relay {
                 call: UpstreamCall::answered(wire, framing, &limits),
                 summary: EventSummary::default(),
                 totals: UpstreamTotals::default(),
-                reattach: Reattach::Never,
-                raises_limit: false,
+                reconnection: Reconnection::default(),
             },
             limits,
-            further_framing: None,
         }
     }
 
@@ -168,7 +158,7 @@ impl Relay {
     /// send the rest of the same answer: [`Request::resume`](super::Request).
     #[must_use]
     pub fn reattaching(mut self, reattach: Reattach) -> Self {
-        self.answer.reattach = reattach;
+        self.answer.reconnection.mode = reattach;
         self
     }
 
@@ -176,7 +166,7 @@ impl Relay {
     /// raises.
     #[must_use]
     pub fn raising_limit(mut self, raises_limit: bool) -> Self {
-        self.answer.raises_limit = raises_limit;
+        self.answer.reconnection.raises_limit = raises_limit;
         self
     }
 
@@ -189,14 +179,14 @@ impl Relay {
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended.
     pub fn stop(&mut self) {
-        self.answer.reattach = Reattach::Never;
+        self.answer.reconnection.mode = Reattach::Never;
         let slots = &mut self.answer.slots;
         slots.configure(|session| session.decisions.stop());
     }
 
     /// Returns the session of the slot that got text last, for a look at the document.
     pub fn session(&self) -> &Session {
-        self.answer.session()
+        self.answer.slots.session()
     }
 
     /// The call has answered with a stream. For the first call this starts the clock.
@@ -219,11 +209,11 @@ impl Relay {
                 session.handle_input(now, Input::Activity);
             }
         }
-        if answer.keeps_raw() {
+        if answer.call.keeps_raw() {
             answer.call.raw.push(&bytes);
         }
         let max_event_bytes = self.limits.parser.max_event_bytes;
-        let room = |answer: &RelayedAnswer, unread| match answer.keeps_raw() {
+        let room = |answer: &RelayedAnswer, unread| match answer.call.keeps_raw() {
             true => answer.call.room(unread, max_event_bytes),
             false => usize::MAX,
         };
@@ -238,14 +228,14 @@ impl Relay {
             }
             let answer = &mut self.answer;
             let is_full = room(answer, rest.len()) == 0;
-            if is_full && answer.call.is_withheld() {
+            if is_full && answer.call.phase.is_withheld() {
                 // The buffer is full, so the end counts.
                 let end = answer.call.ends.take_last(CallEnd::Closed);
                 self.handle_call_end(now, end);
                 break;
             }
             // An event that is larger than the buffer can't wait for its end, so it passes unread.
-            if is_full && answer.is_forwarding() {
+            if is_full && answer.call.is_forwarding() {
                 answer
                     .slots
                     .reach(LimitReached::new("max_event_bytes", max_event_bytes));
@@ -254,8 +244,8 @@ impl Relay {
             }
         }
         let answer = &mut self.answer;
-        if answer.keeps_raw() {
-            if answer.call.is_open() {
+        if answer.call.keeps_raw() {
+            if answer.call.phase.is_open() {
                 let boundary = answer.call.decoder.boundary();
                 answer.call.forward(&mut answer.client, now, boundary);
             }
@@ -266,8 +256,7 @@ impl Relay {
 
     /// Reads bytes of the open call. Breaks when the call is over.
     fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
-        while self.answer.call.is_read() {
-            let is_first = self.answer.session().is_first();
+        while self.answer.call.phase.is_read() {
             let wanted = self.answer.wants_data();
             let RelayedAnswer {
                 call,
@@ -275,11 +264,12 @@ impl Relay {
                 summary,
                 ..
             } = &mut self.answer;
+            let observes = call.keeps_raw();
             let (end, data) = match call.decoder.next_event(&mut input) {
                 Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
                     match &mut call.phase {
-                        _ if !is_first || call.adopts => {}
+                        _ if !observes => {}
                         StreamPhase::Withheld(withheld) => withheld.note(&event),
                         _ => client.writer.observe(&event.event, &event.data),
                     }
@@ -292,7 +282,7 @@ impl Relay {
                 Err(error) => {
                     // A healthy stream that can't be decoded is forwarded unread, a continuation is
                     // over.
-                    if self.answer.is_forwarding() {
+                    if self.answer.call.is_forwarding() {
                         self.answer.slots.reach(limit_of(&error));
                         self.answer.pass_unread(now);
                     } else {
@@ -329,13 +319,13 @@ impl Relay {
             slots.session_mut().handle_input(now, Input::Reasoning);
         }
         if summary.is.different {
-            self.end_differing(now);
+            call.reject_hop();
+            let error = "the continued answer differs from the text that was sent";
+            self.handle_call_end(now, CallEnd::Error(error.to_owned()));
             return ControlFlow::Break(());
         }
         let flow = match &call.phase {
-            StreamPhase::Open if slots.session().is_first() => {
-                self.answer.first_event(now, end, data)
-            }
+            StreamPhase::Open if call.is_first() => self.answer.first_event(now, end, data),
             StreamPhase::Open => self.further_event(now),
             StreamPhase::Withheld(_) if summary.error.is_none() && summary.has_more() => {
                 self.answer.refute_end(now);
@@ -370,13 +360,14 @@ impl Relay {
             let error = "an event of the stream is not JSON in UTF-8".to_owned();
             return ControlFlow::Break(Some(CallEnd::Error(error)));
         }
-        answer.slots.rest(now, &answer.summary);
+        let Slots { list, further, .. } = &mut answer.slots;
+        further.read(list, now, &answer.summary);
         if !answer.summary.text.is_empty() {
             // The text refutes an earlier end.
             (answer.call.ends.last, answer.call.ends.done_at) = (None, None);
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
-            if let Some(end) = end_at_limit(self.answer.session()) {
+            if let Some(end) = end_at_limit(self.answer.slots.session()) {
                 return ControlFlow::Break(Some(end));
             }
         }
@@ -412,10 +403,9 @@ impl Relay {
         // The call is over, so no event can refute its end any more.
         call.confirm_end(client, now);
         call.ends.last = None;
-        self.count_usage(now);
+        self.answer.count_usage(now);
         let slots = &mut self.answer.slots;
         if let CallEnd::Redirected(redirect) = &end {
-            self.further_framing = redirect.foreign.map(|(_, framing)| framing);
             slots.redirect(redirect);
         }
         let is_redirected = matches!(end, CallEnd::Redirected(_));
@@ -423,8 +413,8 @@ impl Relay {
             return;
         }
         let mut end = match self.answer.call.end_of_lost() {
-            Some(lost) if self.answer.is_first_open() && self.answer.passes(&lost) => {
-                return self.passed(now, lost);
+            Some(lost) if self.answer.call.is_first_open() && self.answer.passes(&lost) => {
+                return StreamEnding::pass(&mut self.answer, now, lost);
             }
             Some(lost) => lost,
             None => end,
@@ -434,9 +424,9 @@ impl Relay {
             CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_)
         );
         let answer = &mut self.answer;
-        if answer.session().is_first() && !is_redirected {
+        if answer.call.is_first() && !is_redirected {
             // What was not sent ends the first answer, and the answer continues.
-            if answer.is_forwarding() {
+            if answer.call.is_forwarding() {
                 answer.call.drop_unsent(&mut answer.client, now);
             }
             answer.slots.end(now, &answer.call.ends.choices, &end);
@@ -457,29 +447,6 @@ impl Relay {
         }
     }
 
-    /// Counts the usage of the open call, which is over.
-    fn count_usage(&mut self, now: Duration) {
-        let RelayedAnswer {
-            slots,
-            client,
-            call,
-            totals,
-            ..
-        } = &mut self.answer;
-        let Some(usage) = call.usage.reported.take() else {
-            return;
-        };
-        slots.note_usage_of_prompt(&usage);
-        if let Some(tokens) = answer_tokens(&usage) {
-            slots.session_mut().handle_input(now, Input::Tokens(tokens));
-        }
-        // Usages of two APIs have no common sum.
-        if slots.session().is_first() || !slots.is_foreign() {
-            add_usage(&mut totals.usages, &usage);
-        }
-        client.outputs.push_back(Output::Usage(usage));
-    }
-
     /// Handles the session's outputs. Returns the outcome if the session is done.
     fn drain(&mut self, now: Duration) -> Option<Outcome> {
         let RelayedAnswer {
@@ -494,15 +461,19 @@ impl Relay {
                 super::Output::Text(text) => client.text(now, slots.slot(), &text),
                 super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
-                    let framing = self.further_framing.unwrap_or(client.framing);
+                    let wire = slots.further.wire(slots.list.wire);
+                    let framing = slots.further.framing(client.framing);
                     let is_apart = call.usage.is_apart;
-                    *call = UpstreamCall::new(slots.further_wire(), framing, &self.limits);
+                    let role = match slots.session().is_first() {
+                        true if client.introduced => CallRole::Repeated,
+                        true => CallRole::First,
+                        false => CallRole::Rest,
+                    };
+                    *call = UpstreamCall::new(role, wire, framing, &self.limits);
                     // Usage is written where this upstream writes it, whatever later calls do.
                     call.usage.is_apart = is_apart;
                     slots.asked();
-                    if client.introduced {
-                        call.adopts = slots.session().is_first();
-                    } else {
+                    if !client.introduced {
                         // The client has not seen an id of the answer yet, so the new answer's is
                         // used.
                         client.begin_again(slots.list.wire);
@@ -519,136 +490,48 @@ impl Relay {
         done
     }
 
-    /// Ends a stream whose first answer passes through.
-    fn passed(&mut self, now: Duration, end: CallEnd) {
-        let answer = &mut self.answer;
-        if !answer.client.ends.finish {
-            answer.end_text(now, |first| first.release());
-            if answer.is_whole() && !answer.call.ends.has_sent_early() {
-                return self.end_whole(now, &end);
-            }
-        }
-        let limit = end.limit().or(answer.client.limit.as_ref()).cloned();
-        let mut transport_end = if end == CallEnd::Closed {
-            TransportEnd::Closed
-        } else {
-            TransportEnd::Dropped
-        };
-        let is_whole = answer.is_whole();
-        let RelayedAnswer {
-            slots,
-            client,
-            call,
-            ..
-        } = answer;
-        if transport_end == TransportEnd::Dropped && is_whole {
-            // The upstream has sent how the answer ended; only the end of the stream was lost.
-            call.drop_unsent(client, now);
-            // No event may follow an error.
-            if !client.ends.done && !matches!(call.ends.last, Some(CallEnd::Error(_))) {
-                client.write(now, |writer, out| writer.done(out));
-            }
-            transport_end = TransportEnd::Closed;
-        } else {
-            call.raw.held = None;
-            // Half an event would hide the error that follows.
-            let is_error_due = call.is_open() && limit.is_some() && !client.has_end();
-            let to = match is_error_due {
-                true => call.decoder.boundary(),
-                false => u64::MAX,
-            };
-            call.forward(client, now, to);
-        }
-        let end = match call.ends.last.take() {
-            Some(last) => last,
-            None => call.ends.end_or_early(end),
-        };
-        let usage = call.usage.reported.take();
-        client.outputs.extend(usage.map(Output::Usage));
-        let mut outcome = end_passing(slots, client, now, end);
-        outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
-        if call.is_unread() && transport_end == TransportEnd::Closed && slots.limit().is_some() {
-            client.report_unread(now, &outcome);
-        }
-        if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
-            client.report_break(now, call.is_open(), &limit, &outcome);
-        }
-        end_with(&mut self.answer, outcome, transport_end);
-    }
-
-    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish:
-    /// it was reset, fell silent, or ended too early. Nothing of the document was lost, so the
-    /// stream ends as the API's streams do. The report says that this end is not the upstream's.
-    fn end_whole(&mut self, now: Duration, end: &CallEnd) {
-        let answer = &mut self.answer;
-        // The held-back events belong to the lost end.
-        answer.call.drop_unsent(&mut answer.client, now);
-        answer.slots.session_mut().end_if_whole(now, end);
-        let Some(outcome) = self.drain(now) else {
-            debug_assert!(false, "a session is done at the end of its document");
-            return;
-        };
-        self.answer.slots.list.entry_mut().keep(outcome);
-        StreamEnding::write(&mut self.answer, now, true);
-    }
-
-    /// Asks for the rest of the same answer, if the first call was lost and its provider can send
-    /// it. Returns whether it did.
+    /// Asks for the rest of the same answer, if the call was lost or asks for that, and its provider
+    /// can send it. Returns whether it did.
     fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
-        if self.continue_by_token(now, end) {
-            return true;
-        }
-        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_))
-            && self.answer.is_forwarding()
-            && self
-                .answer
-                .session()
-                .channel
-                .settings
-                .allows(Rung::Reattach);
         let RelayedAnswer {
             slots,
             client,
             call,
-            totals,
-            reattach,
+            reconnection,
             ..
         } = &mut self.answer;
-        if !is_lost || call.is_reattach_unanswered() || totals.reattached >= MAX_ATTACHED {
+        let Some(next) = reconnection.next(slots, client, call, end) else {
             return false;
-        }
-        let query = match reattach {
-            Reattach::NextEvent if call.raw.held.is_none() => client.writer.resume(),
-            // Without a byte of the response the stream may not exist, so the whole request is made
-            // again.
-            Reattach::NextByte if call.arrival.opened => {
-                Some(format!("?from={}", call.raw.received()))
-            }
-            _ => None,
         };
-        let Some(query) = query else { return false };
-        totals.reattached += 1;
-        if *reattach == Reattach::NextEvent {
-            let fresh = UpstreamCall::new(slots.list.wire, client.framing, &self.limits);
-            let before = std::mem::replace(call, fresh);
-            // The same answer continues: half a character and the ends of its choices carry over.
-            call.reader = before.reader;
-            call.ends.choices = before.ends.choices;
-            call.ends.early = before.ends.early;
-            call.usage = before.usage;
-        }
-        // The new connection has the time of a first answer.
-        call.arrival.opened = false;
-        call.lost = Some(LostConnection {
-            end: end.clone(),
-            has_answered: false,
-        });
-        call.phase = StreamPhase::Open;
+        let (wire, framing) = (slots.list.wire, client.framing);
+        let fresh = |role| UpstreamCall::new(role, wire, framing, &self.limits);
+        let resume = match next {
+            Reconnect::Token(after) => {
+                if call.is_forwarding() {
+                    call.drop_unsent(client, now);
+                }
+                self.answer.count_usage(now);
+                // Each call counts its own usage and has an end of its own, so the events are
+                // written again with the identity of the first call.
+                let fresh = fresh(CallRole::Repeated);
+                let token = self.answer.call.hop(fresh, end, after);
+                Resume::Token { token, after }
+            }
+            Reconnect::NextEvent(query) => {
+                call.continue_events(fresh(CallRole::First));
+                call.reconnect(end);
+                Resume::Stream(query.into())
+            }
+            Reconnect::NextByte(query) => {
+                call.reconnect(end);
+                Resume::Stream(query.into())
+            }
+        };
+        let RelayedAnswer { slots, client, .. } = &mut self.answer;
         let session = slots.session_mut();
         session.decisions.clock.restart(now);
-        session.channel.journal.stats.note_rung(Rung::Reattach);
-        let request =
-            Request::resuming(session.tally().continuations, Resume::Stream(query.into()));
+        session.channel.journal.stats.note_rung(resume.rung());
+        let request = Request::resuming(session.tally().continuations, resume);
         client.outputs.push_back(Output::Call { request, at: now });
         true
     }
@@ -662,25 +545,28 @@ impl Relay {
         };
         match self.answer.call.phase {
             StreamPhase::Done => return,
-            StreamPhase::Unread => return self.passed(now, transport),
+            StreamPhase::Unread => return StreamEnding::pass(&mut self.answer, now, transport),
             StreamPhase::Open | StreamPhase::Withheld(_) => {}
         }
-        let is_forwarding = self.answer.is_forwarding();
-        let is_whole = is_forwarding && !self.answer.client.ends.finish && self.answer.is_whole();
+        let is_forwarding = self.answer.call.is_forwarding();
+        let is_whole = is_forwarding
+            && !self.answer.client.ends.finish
+            && self.answer.call.is_whole(&self.answer.slots);
         let rest = match transport {
             CallEnd::Closed => self.read_rest(now, is_whole),
             _ => ControlFlow::Continue(TextAfterEvents::default()),
         };
         let ControlFlow::Continue(rest) = rest else {
-            if self.answer.call.is_unread() {
-                self.passed(now, transport);
+            if self.answer.call.phase.is_unread() {
+                StreamEnding::pass(&mut self.answer, now, transport);
             }
             return;
         };
         let answer = &mut self.answer;
         answer.end_text(now, |first| first.finish_whole());
-        let (forwards, passes) = (answer.is_forwarding(), answer.passes(&transport));
-        let is_text = !answer.summary.text.is_empty() && answer.session().document().is_json();
+        let (forwards, passes) = (answer.call.is_forwarding(), answer.passes(&transport));
+        let is_text =
+            !answer.summary.text.is_empty() && answer.slots.session().document().is_json();
         let counts = rest.is_unterminated && (is_text || !passes)
             || rest.is_known && is_whole && answer.call.raw.has_bytes();
         if counts && forwards && !answer.client.ends.finish {
@@ -691,8 +577,8 @@ impl Relay {
         if !answer.client.ends.finish && self.reattach(now, &transport) {
             return;
         }
-        if passes && self.answer.is_first_open() {
-            self.passed(now, transport);
+        if passes && self.answer.call.is_first_open() {
+            StreamEnding::pass(&mut self.answer, now, transport);
         } else {
             // The last event may already have shown how the call ended.
             let end = self.answer.call.ends.take_last(transport);
@@ -703,8 +589,8 @@ impl Relay {
     /// Reads the text after the last whole event. Several servers end without the last blank line:
     /// that text is an event all the same. Breaks when the call is over.
     fn read_rest(&mut self, now: Duration, is_whole: bool) -> ControlFlow<(), TextAfterEvents> {
-        let (wanted, observed) = (self.answer.wants_data(), self.answer.is_forwarding());
-        let kept = !observed && self.answer.keeps_raw();
+        let (wanted, observed) = (self.answer.wants_data(), self.answer.call.is_forwarding());
+        let kept = !observed && self.answer.call.keeps_raw();
         let RelayedAnswer {
             call,
             client,
@@ -713,7 +599,7 @@ impl Relay {
         } = &mut self.answer;
         // An incomplete event after the document holds nothing that is missed. In a repeated answer
         // it is dropped, too: the relay would write it with an end, and clients would fail on it.
-        let is_dropped = is_whole || call.adopts;
+        let is_dropped = is_whole || call.adopts();
         let is_of_end = |data: &str| is_dropped && (data.is_empty() || breaks_off(data));
         let event = call.decoder.finish().ok().flatten();
         let Some(event) = event.filter(|event| !is_of_end(&event.data)) else {
@@ -744,9 +630,9 @@ impl Relay {
             StreamPhase::Withheld(_) => true,
             // A call for the rest, or the original request again: the client gets no other bytes
             // meanwhile.
-            StreamPhase::Open if answer.session().is_first() && answer.call.arrival.opened => {
+            StreamPhase::Open if answer.call.is_first() && answer.call.arrival.opened => {
                 let is_late = answer.call.raw.held.is_some()
-                    || !answer.session().document().pending().is_empty();
+                    || !answer.slots.session().document().pending().is_empty();
                 is_late && !answer.client.ends.finish
             }
             StreamPhase::Open => true,
@@ -757,7 +643,11 @@ impl Relay {
         keep_alive
             .filter(|_| waits)
             .into_iter()
-            .chain(self.silence().map(|silence| silence.at))
+            .chain(
+                self.answer
+                    .silence(&self.limits.transport)
+                    .map(|silence| silence.at),
+            )
             .chain(answer.call.text_due())
             .min()
     }
@@ -766,7 +656,11 @@ impl Relay {
     pub fn handle_timeout(&mut self, now: Duration) {
         let answer = &mut self.answer;
         answer.call.write_due_text(&mut answer.client, now);
-        let Some(silence) = self.silence().filter(|silence| now >= silence.at) else {
+        let Some(silence) = self
+            .answer
+            .silence(&self.limits.transport)
+            .filter(|silence| now >= silence.at)
+        else {
             if self.poll_timeout().is_some_and(|due| now >= due) {
                 self.answer.client.keep_alive(now);
             }
@@ -775,52 +669,14 @@ impl Relay {
         let answer = &mut self.answer;
         answer.end_text(now, |first| first.finish_whole());
         let end = silence.end();
-        if answer.call.is_unread() || answer.is_first_open() && answer.passes(&end) {
+        if answer.call.phase.is_unread() || answer.call.is_first_open() && answer.passes(&end) {
             if answer.client.ends.finish || !self.reattach(now, &end) {
-                self.passed(now, end);
+                StreamEnding::pass(&mut self.answer, now, end);
             }
             return;
         }
         let end = answer.call.ends.take_last(end);
         self.handle_call_end(now, end);
-    }
-
-    /// Returns when the open call counts as silent.
-    fn silence(&self) -> Option<SilenceDeadline> {
-        let (answer, transport) = (&self.answer, &self.limits.transport);
-        let (call, session) = (&answer.call, answer.session());
-        let silent_at = |limit| session.decisions.clock.silent_at(limit, transport);
-        let idle = || silent_at(transport.idle());
-        // A passing answer has the longest time limit. Prose that is kept has already begun.
-        let passing = || match session.call.is_kept_prose(&session.channel) {
-            true => idle(),
-            false => Some(SilenceDeadline::new(
-                call.arrival.heard_at?,
-                transport.first_byte(),
-            )),
-        };
-        if let Some(at) = call.ends.done_at {
-            let limit = TimeLimit {
-                name: "settle",
-                time: SETTLE,
-            };
-            return Some(SilenceDeadline::new(at, limit));
-        }
-        let is_cut = || answer.would_continue(&CallEnd::Dropped);
-        match call.phase {
-            StreamPhase::Open if call.is_reattach_unanswered() => silent_at(transport.first_byte()),
-            // The document is whole: the call ends even if the upstream never sends its end.
-            StreamPhase::Open if session.is_first() && answer.is_whole() => idle(),
-            StreamPhase::Open if session.is_first() && (answer.client.ends.finish || !is_cut()) => {
-                passing()
-            }
-            // `None`: the current slot would pass, but another one is cut.
-            StreamPhase::Open => SilenceDeadline::of(session, call.arrival.opened).or_else(idle),
-            // The end is known, only its confirmation is missing.
-            StreamPhase::Withheld(_) => idle(),
-            StreamPhase::Unread => passing(),
-            StreamPhase::Done => None,
-        }
     }
 
     /// Returns the next output; `None` until there is more input.
@@ -836,35 +692,6 @@ struct TextAfterEvents {
     is_unterminated: bool,
     /// An event that could be read.
     is_known: bool,
-}
-
-/// Ends the session of an answer that passes, and returns its outcome.
-fn end_passing(
-    slots: &mut Slots,
-    client: &mut ClientStream,
-    now: Duration,
-    end: CallEnd,
-) -> Outcome {
-    slots.pass();
-    let session = slots.session_mut();
-    session.handle_input(now, Input::CallEnd(end));
-    let mut outcome = None;
-    while let Some(output) = session.poll_output() {
-        match output {
-            super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
-            super::Output::Done(done) => outcome = Some(done),
-            // The client has the text already: the answer's bytes were forwarded.
-            super::Output::Text(_) | super::Output::Call { .. } => {}
-        }
-    }
-    debug_assert!(
-        outcome.is_some(),
-        "a session that passes is done at the end of its call"
-    );
-    outcome.unwrap_or_else(|| Outcome::PassedThrough {
-        finish: None,
-        tally: session.tally().clone(),
-    })
 }
 
 /// Returns the limit that a decoder has reached.

@@ -260,12 +260,12 @@ impl Turn {
         let Rendered { text, tags } = prompt.rendered(&parts);
         Self {
             delivered: parts.delivered.to_owned(),
-            anchor: parts.anchor.to_owned(),
-            mark: parts.mark.map(str::to_owned),
+            anchor: parts.question.anchor.to_owned(),
+            mark: parts.question.mark.map(str::to_owned),
             prompt: text,
             tags,
             replaces_prefill: false,
-            keeps_json_mode: parts.form.is_rerooted(),
+            keeps_json_mode: parts.question.form.is_rerooted(),
             grammar: None,
             mode: ContinuationMode::Reprompt,
         }
@@ -276,7 +276,7 @@ impl Turn {
     pub fn prefill(parts: &Parts<'_>) -> Self {
         Self {
             delivered: parts.delivered.to_owned(),
-            anchor: parts.anchor.to_owned(),
+            anchor: parts.question.anchor.to_owned(),
             mark: None,
             prompt: String::new(),
             tags: Vec::new(),

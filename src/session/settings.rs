@@ -30,9 +30,6 @@ pub(super) struct SessionSettings {
     pub(super) sends_at_end: bool,
     /// How an answer in prose is handled.
     pub(super) prose: Prose,
-    /// Tokens of the request: as the usage of the first call says, or estimated before. `None`:
-    /// unknown.
-    pub(super) prompt_tokens: Option<u64>,
 }
 
 /// What the text of a channel is.
@@ -60,7 +57,6 @@ impl SessionSettings {
             trusts_stop: false,
             sends_at_end: false,
             prose: Prose::default(),
-            prompt_tokens: None,
         }
     }
 
@@ -175,13 +171,6 @@ impl SessionSettings {
     /// Returns whether a rung may be used.
     pub(super) fn allows(&self, rung: Rung) -> bool {
         self.strategy.rungs.contains(rung)
-    }
-
-    /// Returns whether the request is so long that a question with another tool or schema comes
-    /// last: it misses the provider's cache of prompts.
-    pub(super) fn is_costly(&self) -> bool {
-        let most = self.limits.continuation.max_uncached_tokens;
-        self.prompt_tokens.is_some_and(|tokens| tokens > most)
     }
 
     /// Returns how the delivered text is continued as a prefill, if it can be.

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::choice_ends::ChoiceEnds;
-use super::event_summary::{EventSummary, SlotPiece};
-use super::repeated_calls::RepeatedCalls;
+use super::event_summary::SlotPiece;
+use super::further_calls::FurtherCalls;
 use super::slot_list::{SlotEntry, SlotList, rank};
 use super::wire::finish_reason;
 use super::{CallEnd, CallStats, Input, LimitReached, Outcome, Redirect, Session};
@@ -18,8 +18,8 @@ use crate::provider::wire::{Kept, Slot, SlotKind, Tool, Wire};
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) list: SlotList,
-    /// The API of the calls for the rest, if it differs.
-    further: Option<&'static dyn Wire>,
+    /// How the calls for the rest are read.
+    pub(super) further: FurtherCalls,
     /// A session before its first input. Boxed, since it is large and a relay is moved often.
     blank: Box<Session>,
     /// The tools that the request declares.
@@ -28,7 +28,6 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: ChoiceEnds,
-    repeated: RepeatedCalls,
     size: AnswerSize,
 }
 
@@ -65,12 +64,11 @@ impl Slots {
         };
         Self {
             list: SlotList::new(wire, blank.clone()),
-            further: None,
+            further: FurtherCalls::default(),
             blank: Box::new(blank),
             tools: Vec::new(),
             waiting: VecDeque::new(),
             ends: ChoiceEnds::default(),
-            repeated: RepeatedCalls::default(),
             size,
         }
     }
@@ -85,24 +83,14 @@ impl Slots {
     pub(super) fn note_usage_of_prompt(&mut self, usage: &str) {
         let tokens = sent_tokens(usage).filter(|_| self.session().is_first());
         if let Some(tokens) = tokens {
-            self.configure(|session| session.channel.settings.prompt_tokens = Some(tokens));
+            self.configure(|session| session.channel.prompt_tokens = Some(tokens));
         }
-    }
-
-    /// Returns the API of the calls for the rest.
-    pub(super) fn further_wire(&self) -> &'static dyn Wire {
-        self.further.unwrap_or(self.list.wire)
-    }
-
-    /// Returns whether the calls for the rest have another API than the response.
-    pub(super) fn is_foreign(&self) -> bool {
-        self.further.is_some()
     }
 
     /// Asks another upstream from now on. The session of the open call learns of it by a
     /// `CallEnd::Redirected`.
     pub(super) fn redirect(&mut self, redirect: &Redirect) {
-        self.further = redirect.foreign.map(|(dialect, _)| dialect.wire());
+        self.further.redirect(redirect);
         self.configure(|session| session.set_strategy(redirect.strategy.clone()));
     }
 
@@ -228,39 +216,6 @@ impl Slots {
         })
     }
 
-    /// Takes texts of a call for the rest of the current slot. The prompt asks for the rest of
-    /// arguments as text, but the model may write it as another call.
-    pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
-        let session = self.session();
-        if session.call.repeats_tool_call(&session.channel) {
-            let arguments = self.repeated.arguments(&self.list, answer);
-            if !arguments.is_empty() {
-                self.session_mut()
-                    .handle_input(now, Input::Text(&arguments));
-            }
-            // The answer has the whole tool call again, with the calls before it.
-            return;
-        }
-        let is_call = self.slot().kind == SlotKind::Arguments;
-        let is_tool_input = session.call.is_tool_input();
-        let wire = self.further_wire();
-        for (piece, text) in answer.texts() {
-            let session = &mut self.list.entry_mut().session;
-            let is_meant = match is_call {
-                // Text before the call of the tool is a remark.
-                _ if is_tool_input => piece.slot.kind == SlotKind::Arguments,
-                true => {
-                    let own = session.channel.settings.tool_name();
-                    !self.repeated.is_of_other_tool(piece, own)
-                }
-                false => piece.slot.kind == SlotKind::Text && wire.choice_of(piece.slot.id) == 0,
-            };
-            if is_meant && !text.is_empty() {
-                session.handle_input(now, Input::Text(text));
-            }
-        }
-    }
-
     /// Drops all slots, since the first answer begins again.
     pub(super) fn restart(&mut self) {
         self.list.restart((*self.blank).clone());
@@ -270,7 +225,7 @@ impl Slots {
     /// Records that the current session has asked for a call. If that repeats the original request,
     /// its answer may begin with another slot.
     pub(super) fn asked(&mut self) {
-        self.repeated.clear();
+        self.further.begin();
         if self.session().is_first() {
             self.list.entry_mut().has_begun = false;
         }

@@ -156,8 +156,8 @@ impl Snapshot {
         let mut counters = RetryCounters::new(progress);
         counters.failures = self.failures_in_a_row;
         counters.no_progress = self.no_progress_in_a_row;
-        counters.attempts = attempts;
-        counters.has_mistake = self.has_mistake;
+        counters.at_cut.attempts = attempts;
+        counters.at_cut.has_mistake = self.has_mistake;
         counters
     }
 }
@@ -192,7 +192,7 @@ impl Session {
                 .collect(),
             prose: settings.prose,
             is_text: text.document().is_text(),
-            base: text.base_len(),
+            base: text.base.len(),
             is_done: self.is_done(),
             is_passing: self.is_passing(),
             trusts_stop: settings.trusts_stop,
@@ -202,9 +202,9 @@ impl Session {
             failures_in_a_row: counters.failures,
             no_progress_in_a_row: counters.no_progress,
             stalled_reports: counters.progress.stalled(),
-            unjoined: counters.attempts.unjoined,
-            has_early_end: counters.attempts.early_ends > 0,
-            has_mistake: counters.has_mistake,
+            unjoined: counters.at_cut.attempts.unjoined,
+            has_early_end: counters.at_cut.attempts.early_ends > 0,
+            has_mistake: counters.at_cut.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -276,7 +276,7 @@ impl Session {
             .push_with(&snapshot.text, &mut text.sections)
             .map_err(RestoreError::Text)?;
         text.slot.settle(&mut text.sections);
-        text.restore_prefill(snapshot.base);
+        text.restore_base(snapshot.base);
         session.channel.is_continued = snapshot.is_continued;
         let stats = &mut session.channel.journal.stats;
         *stats = snapshot.tally.clone();

@@ -326,7 +326,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
                     // missing, too.
                     let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
                     self.missing.extend(may_be_new.then_some(part));
-                    if !splice.repeats_to_cut(text) {
+                    let mut candidates = splice.candidates().iter();
+                    if !candidates.any(|one| one.repeats_to_cut(text)) {
                         self.unproven.get_or_insert(0);
                     }
                 }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::flow::FlowError;
+use super::flow::{FlowError, is_space};
 use super::prior::Start;
 use super::seam::Alignment;
 use crate::error::SyntaxErrorKind;
@@ -101,6 +101,12 @@ impl Candidate {
     /// fed. An envelope after the text is still there.
     pub fn adds<'a>(&self, fragment: &'a str) -> &'a str {
         fragment.get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns whether the candidate repeats delivered text up to the cut, and adds nothing.
+    pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
+        let is_envelope = |c: char| is_space(c) || c == '`';
+        self.overlap > 0 && self.adds(fragment).trim_matches(is_envelope).is_empty()
     }
 }
 

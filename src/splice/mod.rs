@@ -45,7 +45,6 @@ use deciding::Deciding;
 use explain::CandidateReport;
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
-use flow::is_space;
 use joined::JoinedFragment;
 pub use prior::Start;
 use requested::{Requested, RequestedStep};
@@ -139,39 +138,25 @@ impl Splice {
         self.task.request.expect
     }
 
-    /// Returns the first significant character of the fragment after the document's root.
-    pub(crate) fn after_root(&self) -> Option<char> {
+    /// Returns the beginning of the fragment's text after the document's root, without white space.
+    pub(crate) fn after_root(&self) -> &str {
         match &self.phase {
-            SplicePhase::Joined(joined) => joined.after_root().chars().next(),
-            _ => None,
+            SplicePhase::Joined(joined) => joined.after_root(),
+            _ => "",
         }
     }
 
     /// Returns whether the answer does not end with the document's root: JSON follows in the
     /// fragment, or, after a remark, a later root in which the fragment ends.
     pub(crate) fn has_more_json(&self, document: &Document) -> bool {
-        match &self.phase {
-            SplicePhase::Joined(joined) => {
-                let after = joined.after_root();
-                after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
-            }
-            _ => false,
-        }
+        let after = self.after_root();
+        after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
     }
 
     /// Returns the candidates that were tried, once it is decided, the winner first. Empty if
     /// nothing was delivered.
     pub(crate) fn candidates(&self) -> &[Candidate] {
         self.candidates.as_slice()
-    }
-
-    /// Returns whether the fragment, which has no new text, repeats delivered text up to the cut.
-    pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
-        let is_envelope = |c: char| is_space(c) || c == '`';
-        let ends_at_cut = |one: &Candidate| {
-            one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty()
-        };
-        self.candidates().iter().any(ends_at_cut)
     }
 
     /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was

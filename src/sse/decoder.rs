@@ -50,18 +50,24 @@ pub struct Decoder {
     /// The id of the last whole block that set one.
     id: String,
     retry: Option<u64>,
-    /// The number of bytes consumed.
-    offset: u64,
-    /// Never above `offset`, and equal to it only at the start and right after a blank line.
-    boundary: u64,
-    /// The start of the next event's range, which is the end of the last one's. Never above
-    /// `boundary`, except for an unterminated event.
-    start: u64,
+    at: StreamOffsets,
     /// Only the first line may begin with a byte order mark.
     first_line: bool,
     /// The last byte was a CR that has ended a line. An LF after it belongs to the same line end.
     after_cr: bool,
     failed: Option<DecodeError>,
+}
+
+/// The offsets of a decoder in its stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamOffsets {
+    /// The number of bytes consumed.
+    consumed: u64,
+    /// Never above `consumed`, and equal to it only at the start and right after a blank line.
+    boundary: u64,
+    /// The start of the next event's range, which is the end of the last one's. Never above
+    /// `boundary`, except for an unterminated event.
+    event: u64,
 }
 
 /// One event, lent from the pushed chunk or from the decoder.
@@ -144,9 +150,7 @@ impl Decoder {
             block: EventBlock::default(),
             id: String::new(),
             retry: None,
-            offset: 0,
-            boundary: 0,
-            start: 0,
+            at: StreamOffsets::default(),
             first_line: true,
             after_cr: false,
             failed: None,
@@ -175,9 +179,9 @@ impl Decoder {
             && let Some((lent, len)) = whole_block(input, self.block_limit())
         {
             *input = input.get(len..).unwrap_or_default();
-            self.offset += len as u64;
-            self.boundary = self.offset;
-            let range = mem::replace(&mut self.start, self.offset)..self.offset;
+            self.at.consumed += len as u64;
+            self.at.boundary = self.at.consumed;
+            let range = mem::replace(&mut self.at.event, self.at.consumed)..self.at.consumed;
             return Ok(Some(self.block.event(lent, &self.id, range, true)));
         }
         let mut lent = Lent::default();
@@ -200,13 +204,13 @@ impl Decoder {
             };
             if let Some((&byte, rest)) = input.split_first() {
                 self.after_cr = byte == b'\r';
-                self.offset += 1;
+                self.at.consumed += 1;
                 *input = rest;
             }
             if !blank {
                 continue;
             }
-            self.boundary = self.offset;
+            self.at.boundary = self.at.consumed;
             if mem::take(&mut self.block.has_id) {
                 mem::swap(&mut self.id, &mut self.block.id);
             }
@@ -216,8 +220,8 @@ impl Decoder {
             self.block.clear();
             lent = Lent::default();
         }
-        let range = self.start..self.offset;
-        self.start = self.offset;
+        let range = self.at.event..self.at.consumed;
+        self.at.event = self.at.consumed;
         // A raw cut at the boundary should include the whole line end if it is at hand.
         self.skip_lf(input);
         self.block.spent = true;
@@ -245,8 +249,8 @@ impl Decoder {
         if !self.block.has_data {
             return Ok(None);
         }
-        let range = self.start..self.offset;
-        self.start = self.offset;
+        let range = self.at.event..self.at.consumed;
+        self.at.event = self.at.consumed;
         let id = if self.block.has_id {
             &self.block.id
         } else {
@@ -257,7 +261,7 @@ impl Decoder {
 
     /// Returns the number of bytes consumed.
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.at.consumed
     }
 
     /// Returns the absolute offset right after the last blank line: the end of the last whole
@@ -266,7 +270,7 @@ impl Decoder {
     /// The LF of a CRLF is included once it is consumed, so between two calls the boundary may be
     /// one byte short. When all input is consumed it does not depend on the chunks.
     pub fn boundary(&self) -> u64 {
-        self.boundary
+        self.at.boundary
     }
 
     /// Returns the last valid `retry`, in milliseconds. A number beyond `u64` counts as its
@@ -295,7 +299,7 @@ impl Decoder {
     /// Returns whether the next byte starts a block, and no rule of the start of a stream or of a
     /// line end applies to it.
     fn is_between_blocks(&self) -> bool {
-        self.boundary == self.offset && !self.after_cr && !self.first_line
+        self.at.boundary == self.at.consumed && !self.after_cr && !self.first_line
     }
 
     /// Returns the most bytes of a block with one `data` line that is under both caps.
@@ -312,10 +316,10 @@ impl Decoder {
         };
         self.after_cr = false;
         if byte == b'\n' {
-            if self.boundary == self.offset {
-                self.boundary += 1;
+            if self.at.boundary == self.at.consumed {
+                self.at.boundary += 1;
             }
-            self.offset += 1;
+            self.at.consumed += 1;
             *input = rest;
         }
     }
@@ -325,7 +329,7 @@ impl Decoder {
     fn take<'i>(&mut self, input: &mut &'i [u8], len: usize) -> Result<&'i [u8], DecodeError> {
         let room = self.line_limit.saturating_sub(self.carry.len());
         let (part, rest) = input.split_at(len.min(room));
-        self.offset += part.len() as u64;
+        self.at.consumed += part.len() as u64;
         *input = rest;
         if len > room {
             Err(self.fail(DecodeErrorKind::LineTooLong(self.line_limit)))
@@ -377,7 +381,7 @@ impl Decoder {
     fn fail(&mut self, kind: DecodeErrorKind) -> DecodeError {
         *self.failed.insert(DecodeError {
             kind,
-            offset: self.offset,
+            offset: self.at.consumed,
         })
     }
 }

@@ -269,20 +269,19 @@ impl Stitcher {
         first: Upstream<'a, TextDelta, E>,
         reopen: super::driver::Reopen<'a, TextDelta, E>,
     ) -> StitchText<'a, E> {
-        let mut session = Session::new(self.limits);
         // The messages of an SDK's request have no grammar.
-        session.set_strategy(self.strategy.grammar(GrammarForm::None));
-        session.set_give_up(self.give_up);
+        let strategy = self.strategy.grammar(GrammarForm::None);
+        let mut session = Session::new(self.limits)
+            .strategy(strategy)
+            .give_up(self.give_up)
+            .schema(self.request.schema.as_deref());
         if self.request.has_stop {
-            session.trust_stop();
-        }
-        if let Some(schema) = &self.request.schema {
-            session.set_schema(schema);
+            session = session.trust_stop();
         }
         if let Some(options) = self.repair {
-            session.set_repair(options);
+            session = session.repair(options);
         }
-        session.set_base(&self.request.base.of_model(&self.capability, true));
+        let session = session.base(&self.request.base.of_model(&self.capability, true));
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),

@@ -47,11 +47,11 @@ fn parts_stand_in_their_order_and_only_where_they_are_known() {
 fn every_part_can_be_replaced_and_switched_off() {
     for part in Part::ALL {
         let mut parts = parts();
-        (parts.tool_call, parts.cut_path, parts.mark) =
+        (parts.tool_call, parts.cut_path, parts.question.mark) =
             (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
         parts.shortfall = Some("the root still lacks \"total\"");
-        parts.members = Some("- `number`: the number at `/rows/1`");
-        parts.form = match part {
+        parts.question.members = Some("- `number`: the number at `/rows/1`");
+        parts.question.form = match part {
             Part::RetryInstruction => QuestionForm::LongerAnchor,
             Part::ElementInstruction => QuestionForm::WholeElement,
             Part::JsonInstruction => QuestionForm::Rerooted,

@@ -20,14 +20,21 @@ pub(super) struct Explain {
     expect: &'static str,
     cut: CutReport,
     anchor: Option<RequestedAnchor>,
+    #[serde(flatten)]
+    tried: TriedCandidates,
+    pending: usize,
+    decided: Option<usize>,
+    repairs: Vec<ExplainedRepair>,
+}
+
+/// The candidates of a decision, and those that are not listed.
+#[derive(Serialize)]
+struct TriedCandidates {
     candidates: Vec<ExplainedAttempt>,
     #[serde(skip_serializing_if = "is_zero")]
     unlisted: usize,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     crowded: bool,
-    pending: usize,
-    decided: Option<usize>,
-    repairs: Vec<ExplainedRepair>,
 }
 
 /// A part that was skipped, or broke off after its seam.
@@ -81,9 +88,11 @@ impl From<&Explanation> for Explain {
                 state: cut.state.as_str(),
             },
             anchor: explained.anchor,
-            candidates: candidates.collect(),
-            unlisted: explained.unlisted,
-            crowded: explained.is_crowded,
+            tried: TriedCandidates {
+                candidates: candidates.collect(),
+                unlisted: explained.unlisted,
+                crowded: explained.is_crowded,
+            },
             pending: explained.pending,
             decided: seam.map(|seam| seam.decided),
             repairs: explained

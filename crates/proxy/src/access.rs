@@ -29,6 +29,7 @@ impl Access {
         upstream: &Upstream,
         request: &mut Request<B>,
     ) -> Result<(), Refusal> {
+        // First: the checks after it read a host and a path that the upstream would read alike.
         let host = check_form(request)?;
         // A path that can't be sent is refused here, before the body is read.
         upstream.uri_for(
@@ -39,6 +40,7 @@ impl Access {
         )?;
         self.check_hosts(host.as_ref().into_iter().chain(request.uri().authority()))?;
         self.check_origin(request.headers())?;
+        // Before the method and the path: only a client with the token learns which are allowed.
         self.take_token(request.headers_mut())?;
         self.check_method(request.method())?;
         self.check_path(request.uri().path())

@@ -413,19 +413,21 @@ const READY: &str = "/readyz";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Connections at a time: a scraper, a probe, and a few people with pages that follow an answer.
-/// The listener drops a probe only if 64 others connect between the probe's connection and its
-/// head, which arrive together.
+// A scraper, a probe, and a few people with pages that follow an answer. The listener drops a probe
+// only if 64 others connect between the probe's connection and its head, which arrive together.
+/// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
-/// The longest time that a connection may take in total, so that stalled clients leave room for
-/// others.
+// Stalled clients have to leave room for others.
+/// The longest time that a connection may take in total.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// The longest time for which a reader may follow an answer. The page reconnects afterwards.
 const FOLLOWED: Duration = Duration::from_secs(600);
-/// The longest time for the connections to the upstreams, since a probe waits for them.
+// A probe waits for them.
+/// The longest time for the connections to the upstreams.
 const REACH: Duration = Duration::from_secs(2);
+// A configuration may have hundreds of routes, and the answers need the same file descriptors.
 /// The most concurrent connections to upstreams in one check.
 const MOST_REACHED: usize = 32;
-/// How long the result of the last connections to the upstreams is reused: frequent probes must not
-/// connect each time.
+// Frequent probes must not connect each time.
+/// How long the result of the last connections to the upstreams is reused.
 const FRESH: Duration = Duration::from_secs(3);

@@ -65,6 +65,7 @@ impl Breaker {
         part.made = part.made.saturating_add(1);
         part.failed = part.failed.saturating_add(u32::from(failed));
         let calls = window.calls(number);
+        // A success opens nothing, whatever failed before it.
         let is_open = calls.most_fail(min_calls) && failed;
         if window.is_open && !is_open {
             // The upstream answers again, so earlier failures no longer count.
@@ -123,11 +124,12 @@ impl Calls {
     }
 }
 
-/// The time between two admitted calls while most calls fail. One call a second harms no server,
-/// and an answer that waits loses little.
+// One call a second harms no server, and an answer that waits loses little.
+/// The time between two admitted calls while most calls fail.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// The parts of a window. A window drops its oldest calls one part at a time.
+// A window drops its oldest calls one part at a time, so its length varies by a tenth.
+/// The parts of a window.
 const PARTS: u32 = 10;
 
 #[cfg(test)]

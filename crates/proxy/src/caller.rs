@@ -59,6 +59,7 @@ impl Caller {
             &request.parsed.model,
             request.parsed.stream,
         );
+        // The raised limit counts below, so it is set first.
         if let Some(least) = route.config.min_output_tokens {
             request.raise_limit(least.into());
         }
@@ -157,11 +158,13 @@ impl Caller {
                 && self.request.parsed.has_json_mode
                 && capability.prefill_keeps_format,
         };
+        // Behind a raised limit the same reasoning leaves room for text.
         let raises = self.proxy.policy.token_factor > 1 && self.request.parsed.max_tokens.is_some();
         let mut strategy = ContinuationStrategy::default();
         strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
         strategy.prefill = goes.then_some(options);
         strategy.grammar = capability.grammar;
+        // A translated request has no JSON mode that could be kept.
         strategy.keeps_json_mode =
             !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
         strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;
@@ -175,6 +178,7 @@ impl Caller {
 
     /// Returns whether the server keeps the requested stream if the request names it.
     pub(super) fn may_keep_stream(&self) -> bool {
+        // The one server that keeps streams by name, llama.cpp, has the requests of Chat Completions.
         self.request.parsed.stream
             && self.rungs.contains(Rung::Reattach)
             && self.request.dialect.wire().has_chat_requests()
@@ -323,6 +327,7 @@ impl Caller {
         let error =
             match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
                 Ok(true) => return Ok(()),
+                // A head without a byte after it is not an answer: a fallback can still take over.
                 Ok(false) => Error::Failed(ConnectionError::Closed),
                 Err(_) => limit.into(),
             };
@@ -336,10 +341,10 @@ impl Caller {
         self.upstreams.count(self.model(), status);
     }
 
-    /// Counts a failed call. A 429 with `Retry-After` does not count: an upstream that names the
-    /// time for the next call is not in trouble.
+    /// Counts a failed call. A 429 with `Retry-After` does not count.
     pub(super) fn count_failure(&self, answer: &Result<Response<Received>, Error>) {
         let status = answer.as_ref().ok().map(Response::status);
+        // An upstream that names the time for the next call is not in trouble.
         let names_time = answer.as_ref().is_ok_and(|response| {
             response.status() == StatusCode::TOO_MANY_REQUESTS
                 && retry_after(response.headers()).is_some()

@@ -79,6 +79,7 @@ impl ClientRequest {
             && model
                 .as_ref()
                 .is_none_or(|model| capability_of(model).response_format);
+        // A `response_format` that the client has written is never replaced, only left out.
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
         if !refused && !adds_json_mode && model.is_none() {
@@ -265,6 +266,7 @@ impl ClientRequest {
             None if matches!(body, Cow::Borrowed(_)) => self.body.clone(),
             None => body.into_owned().into(),
         };
+        // Some APIs name the model in the path, so the path is written for the fallback's model.
         let new = wire.new_request(&PlainPrompt {
             model: name,
             ..PlainPrompt::default()
@@ -288,6 +290,7 @@ impl ClientRequest {
         let model = self.model_at(Some(fallback));
         let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
         let path = below_version(wire, fallback, &new.path);
+        // The client's headers name a version of its own API, not of this one.
         let mut head = foreign_head(&self.head, &path, &[])?;
         add_missing(&mut head, new.headers);
         set_key(&mut head, new.key_header, fallback.key.as_deref())?;
@@ -364,6 +367,7 @@ fn foreign_head(client: &Head, path: &str, more: &[HeaderName]) -> Option<Head> 
 /// Adds headers that the API needs, unless the request has them.
 fn add_missing(head: &mut Head, headers: &[(&'static str, &'static str)]) {
     for (name, value) in headers {
+        // The client may have chosen another version of the API.
         head.headers_mut()
             .entry(HeaderName::from_static(name))
             .or_insert(HeaderValue::from_static(value));

@@ -106,6 +106,7 @@ impl Connections {
     }
 }
 
+// The error is one small event, and the process has to end.
 /// The time in which clients whose answers are cut can read the error.
 const TELLING: Duration = Duration::from_secs(1);
 

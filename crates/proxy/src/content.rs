@@ -242,5 +242,6 @@ impl Lines {
 const LINE: usize = 4 << 10;
 /// The most bytes that are logged of one body or answer.
 const MOST: usize = 64 << 10;
-/// The most slots that are logged of an answer: answers seldom have more parallel tool calls.
+// Answers seldom have more parallel tool calls.
+/// The most slots that are logged of an answer.
 const MOST_SLOTS: usize = 64;

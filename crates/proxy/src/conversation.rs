@@ -138,6 +138,7 @@ impl Conversation {
     fn was_silent(&self, end: &CallEnd, quiet: Duration) -> bool {
         match end {
             CallEnd::TimedOut(_) => true,
+            // A gateway before the model may give up earlier than this proxy does.
             CallEnd::Dropped | CallEnd::Closed => {
                 quiet >= self.caller.limits.transport.idle().time / 2
             }
@@ -356,6 +357,7 @@ impl Conversation {
     /// logged event: after a seam the upstream does not know that event, and would send other bytes
     /// than those in the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> ObservedStream {
+        // The first process has shown and measured these events.
         let log = Frames {
             source: Source::Log(events.into_iter()),
             tap: None,
@@ -423,6 +425,7 @@ impl Conversation {
             .await
             .map_err(CallError)?;
         let wire = self.caller.asked_by();
+        // An API with several framings answers a further call in that of the first one.
         let framing = if wire == self.caller.request.dialect {
             framing
         } else {
@@ -473,6 +476,7 @@ impl Conversation {
             .give_up(self.policy.give_up)
             .repair(self.policy.repair);
         let relay = relay.prose(self.caller.route.prose);
+        // The report names upstreams only where the client's own one has not answered.
         let relay = self
             .caller
             .upstreams
@@ -556,5 +560,6 @@ fn punctual<B>(body: B, limits: &TransportLimits) -> IdleTimeoutBody<B> {
     IdleTimeoutBody::new(body, limits.first_byte())
 }
 
-/// The most bytes that are read of a refusal. A larger one gives no hint about the model.
+// Refusals of a member are far shorter, and a hint is read in no more than this.
+/// The most bytes that are read of a refusal.
 pub(super) const REFUSAL: usize = 64 << 10;

@@ -218,9 +218,11 @@ impl ContentDecoder {
     }
 }
 
+// A few compressed bytes may expand to many megabytes, and the piece is on the stack.
 /// The most bytes that one decoding step writes.
 const PIECE: usize = 16 << 10;
 
-/// The base-2 logarithm of the largest window that is accepted: 8 MiB, the most that a sender may
-/// use in HTTP (RFC 9659).
+// 8 MiB, the most that a sender may use in HTTP (RFC 9659). A larger window would
+// let a few bytes reserve more memory.
+/// The base-2 logarithm of the largest window that is accepted.
 const ZSTD_WINDOW: u32 = 23;

@@ -363,6 +363,7 @@ fn shortened(text: &str) -> String {
     short
 }
 
+// A client chooses its id, and every line of its request repeats it.
 /// The most bytes of a client's id that the log takes.
 const LONGEST_ID: usize = 128;
 /// The most characters that are logged of a path or a model's name.

@@ -92,15 +92,16 @@ pub(super) fn without_foreign_headers(
     Response::from_parts(parts, body)
 }
 
-/// The headers of a fallback's response that the client gets: those that describe the body and its
-/// caching, the date, and the response's id. Others may describe the operator's account.
+/// The headers of a fallback's response that the client gets.
 const ANSWER_HEADERS: [HeaderName; 8] = [
+    // They describe the body. Others, such as rate limits, may describe the operator's account.
     CONTENT_TYPE,
     CONTENT_LENGTH,
     CONTENT_ENCODING,
     TRANSFER_ENCODING,
     CACHE_CONTROL,
     DATE,
+    // With the id a person can ask the provider about a response.
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("request-id"),
 ];

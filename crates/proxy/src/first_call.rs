@@ -25,6 +25,7 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
     let caller = &mut conversation.caller;
     caller.adapt();
     if caller.proxy.policy.adapts {
+        // A server keeps only a stream whose own request has named it, so the first call does.
         caller.name_stream().await;
     }
     let mut adapted = BTreeSet::new();
@@ -69,9 +70,11 @@ async fn first_call(
     // the word "json" in a message. A raised limit may be above the model's own.
     let is_withdrawn = caller.request.withdraw_json_mode() | caller.request.withdraw_limit();
     if !is_known && !is_withdrawn {
+        // The refusal is about the client's own request, so the client gets it unchanged.
         return Response::from_parts(parts, Body::full(body));
     }
     caller.adapt();
+    // The headers are about the request that is answered: they leave out a withdrawn change.
     adapted.clone_from(&conversation.caller.request.adapted);
     match send(&conversation.caller).await {
         Ok(response) => conversation.answer(response).await,
@@ -122,6 +125,7 @@ async fn first_answer(caller: &Caller) -> Result<Response<Received>, Response<Bo
             } else {
                 RetryAdvice::Never
             };
+            // The provider's own refusal explains more than a connection that was lost after it.
             let mut response = answer
                 .or_else(|error| refusal.ok_or(error))
                 .map_err(|cause| unreachable(Some(caller.request.dialect), &cause, advice))?;
@@ -213,6 +217,7 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
 /// another model may accept it. Leaves the body of the refusal complete.
 async fn is_too_long(caller: &Caller, answer: &mut Result<Response<Received>, Error>) -> bool {
     let Ok(response) = answer else { return false };
+    // 413 is about the size of the request, so the refusal is not read.
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return true;
     }
@@ -266,6 +271,7 @@ async fn send_once(caller: &Caller) -> Result<Response<Received>, Error> {
         .make_call(CallKind::First, &head, Body::full(body))
         .await;
     let status = sent.as_ref().ok().map(Response::status);
+    // A lost repeat does not erase the status that the upstream gave before it.
     if status.is_some() {
         caller.exchange.note_upstream(status);
     }
@@ -273,16 +279,18 @@ async fn send_once(caller: &Caller) -> Result<Response<Received>, Error> {
     sent
 }
 
-/// The longest wait that an upstream may ask for before a fallback is asked: within so short a time
-/// a fallback would not answer sooner.
+// Within so short a time a fallback would not answer sooner.
+/// The longest wait that an upstream may ask for before a fallback is asked.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
+// A pooled connection that the upstream has just closed fails within milliseconds. A connection
+// that is lost later may have delivered the request, which is then billed.
 /// The time within which an upstream loses the connection of a request that it has not started to
 /// process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// The longest time for repeats of a first call. It is short, since a client has its own retries
-/// and should see the provider's status soon.
+// A client has retries of its own, and should see the provider's status soon.
+/// The longest time for repeats of a first call.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The response header that names a member of the request, or a header, that the proxy has changed.
@@ -307,11 +315,12 @@ const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
 .after_calls();
 
 /// Records that the model does not support `response_format`, if the refusal says so. Returns
-/// whether that changes the request. A refused value is not recorded, since another client's value
-/// may be valid.
+/// whether that changes the request.
 fn records_refusal(caller: &Caller, refusal: &[u8]) -> bool {
     let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
     match hint {
+        // A body may quote its request, so the hint counts only if the request has the member. A
+        // refused value is not recorded: another client's value may be valid.
         Some(hint @ CapabilityHint::NoMember(RESPONSE_FORMAT))
             if caller.request.has_response_format() =>
         {

@@ -36,6 +36,7 @@ impl Gate {
         limits: &ServerLimits,
     ) -> Result<Permit, &'static str> {
         let mut open = self.lock();
+        // The total is checked first, so that a full proxy adds no entry to the map.
         if open.all >= limits.max_connections {
             return Err("max_connections");
         }

@@ -71,8 +71,9 @@ impl KeptStream {
     }
 }
 
-/// The longest wait for an answer that shows whether the server stops streams: the first call waits
-/// for it, until an answer shows that the server stops streams, or has no path for it.
+// The first call waits for this answer, until one shows that the server stops streams or has no
+// path for that.
+/// The longest wait for an answer that shows whether the server stops streams.
 const LONGEST_QUESTION: Duration = Duration::from_secs(2);
 
 /// Which upstreams stop kept streams. It has no clock: `now` is the time since any fixed moment. The

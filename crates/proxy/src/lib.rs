@@ -179,6 +179,7 @@ impl Proxy {
                     .into_iter()
                     .chain(config.shapes.clone())
                     .collect(),
+                // A factor of 0 would ask for no tokens.
                 token_factor: own.raise_max_tokens.max(1),
             },
             loader: None,

@@ -373,13 +373,17 @@ async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Met
     let _ = timeout(REFUSAL, say).await;
 }
 
+// Short beside the time to drain, so that an answer ends soon after its last reader has left.
 /// The interval between checks for kept answers without readers, while connections drain.
 const UNREAD: Duration = Duration::from_millis(250);
-/// The wait after a failed accept, in which other connections may end and free their file
-/// descriptors.
+// Meanwhile other connections may end and free their file descriptors. Without a wait the loop
+// would take a whole processor.
+/// The wait after a failed accept.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+// A refusal keeps its connection open over the limit on connections, so few may do so.
 /// The most clients that get a refusal at the same time. The proxy closes further connections
 /// without a word.
 const MOST_REFUSED: usize = 16;
+// A client over the limit must not keep its connection by reading slowly.
 /// The longest time for sending a refusal.
 const REFUSAL: Duration = Duration::from_secs(1);

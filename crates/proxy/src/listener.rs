@@ -254,12 +254,15 @@ fn configure(stream: &TcpStream) {
     }
 }
 
+// The system chooses the first port, and few of the others are taken. The bound ends a loop on a
+// machine where all are.
 /// The number of tries to find a port that is free in both families.
 const PORT_TRIES: u32 = 16;
 /// The most connections that wait to be accepted, as in tokio's own listeners.
 pub(super) const BACKLOG: i32 = 1024;
 /// The silence after which the kernel probes whether a client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// The kernel's send buffer for a client, in bytes. Linux doubles the value, and without it would
-/// let the buffer of a slow client grow to megabytes.
+// Without a value Linux would let the buffer of a slow client grow to megabytes. It doubles the
+// value.
+/// The kernel's send buffer for a client, in bytes.
 const SEND_BUFFER: usize = 256 << 10;

@@ -133,8 +133,8 @@ fn written(text: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// The most backslashes before an escape: those of a JSON string nested four deep, since each level
-/// doubles them.
+// Each level of nested JSON strings doubles them, so eight are those of four levels.
+/// The most backslashes before an escape.
 const SLASHES: usize = 8;
 
 #[cfg(test)]

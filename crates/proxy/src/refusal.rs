@@ -87,9 +87,9 @@ impl Refusal {
         }
     }
 
-    /// Logs the refusal and returns the answer. Does not log the message, since it may quote the
-    /// request.
+    /// Logs the refusal and returns the answer.
     pub(super) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
+        // The log leaves out the message, which may quote the request.
         tracing::warn!(
             reason = self.reason,
             status = self.status.as_u16(),

@@ -187,6 +187,7 @@ fixed! {
         page_answers,
     }
     limits {
+        // The store and the counters that all threads share were made with these.
         max_keep_time,
         max_kept_answers,
         max_kept_answer_bytes,
@@ -197,6 +198,7 @@ fixed! {
         max_metric_models,
     }
     engine {
+        // What earlier calls have shown is counted by these.
         max_hint_age,
         overload_window,
         overload_min_calls,

@@ -153,6 +153,8 @@ impl<'c> RestCall<'c> {
                 is_without_effort = true;
                 continue;
             }
+            // A call without effort has a member that no table supplies, so its refusal is not a hint
+            // about the table's.
             let hint = CapabilityHint::read(&refusal)
                 .filter(|hint| !is_without_effort && is_about(hint, &retry));
             let hint = hint.or_else(|| names_grammar(&refusal, &retry));
@@ -180,6 +182,7 @@ impl<'c> RestCall<'c> {
             ) {
                 return Err(CallEnd::FormRejected(reason));
             }
+            // The hint is about the switch that turns reasoning off: the call is made without it.
             is_switch_refused = true;
         }
     }
@@ -221,6 +224,7 @@ impl<'c> RestCall<'c> {
             .zip(body)
             .ok_or_else(|| rejected("the request can't be continued".to_owned(), false))?;
         let head = sent.head.for_further_call();
+        // A path that the operator has configured is not replaced.
         let is_chat = caller.asked_by().wire().has_chat_requests();
         let head = match capability
             .prefill_path
@@ -262,6 +266,7 @@ impl<'c> RestCall<'c> {
                 "the answer of a fallback is not attached to again".to_owned(),
             ));
         }
+        // llama.cpp has kept streams under another path; the Responses API, below the answer's id.
         let head = match caller.may_keep_stream() {
             true => caller.request.head.of_kept_stream(query),
             false => caller.request.head.resuming(query),
@@ -340,6 +345,7 @@ impl<'c> RestCall<'c> {
             1
         };
         let limit = share.map_or(limit, |share| limit.min(share.max(least)));
+        // An equal limit is not written, so the member keeps the client's own bytes.
         if limit == own {
             retry
         } else {
@@ -357,8 +363,8 @@ pub(super) fn raised_limit(caller: &Caller) -> Option<u64> {
     (limit > own).then_some(limit)
 }
 
-/// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a
-/// value >= 16".
+// The API refuses less with "Expected a value >= 16".
+/// The lowest `max_output_tokens` that the Responses API takes.
 const LEAST_OF_RESPONSES: u64 = 16;
 
 /// Returns the limit on the tokens of a further call: `factor` times the previous call's limit,
@@ -425,6 +431,7 @@ fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
         .iter()
         .any(|name| refusal.contains(name));
     let is_named = match is_schema {
+        // A quoted schema may contain any name, so a name counts only beside such a phrase.
         true => {
             SCHEMA_MEMBERS.iter().any(|name| refusal.contains(name))
                 && NOT_TAKEN.iter().any(|said| refusal.contains(said))
@@ -434,6 +441,7 @@ fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
     (retry.is_forced() && is_named && !is_too_long(&refusal)).then_some(CapabilityHint::NoGrammar)
 }
 
+// Of Chat Completions, Messages, Responses, and the two of Gemini.
 /// The members that have a schema, in lower case.
 const SCHEMA_MEMBERS: [&str; 5] = [
     "response_format",
@@ -443,6 +451,7 @@ const SCHEMA_MEMBERS: [&str; 5] = [
     "responseschema",
 ];
 
+// Other refusals of a schema are about its content, and the next document has another schema.
 /// Words of a refusal of a member, whatever its value is.
 const NOT_TAKEN: [&str; 5] = [
     "not supported with this model",
@@ -461,6 +470,7 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
         CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
             .reasoning_off()
             .is_some_and(|switch| switch.key == *key),
+        // An answer shows the one, and another request the other.
         CapabilityHint::PrefillDropsFormat | CapabilityHint::NoKeptStreams => false,
     }
 }
@@ -491,6 +501,7 @@ pub(super) fn lost(error: Error) -> CallEnd {
             time: after,
         }
         .into(),
+        // The upstream is in trouble, not the model: the session waits, and counts no failure.
         error if error.is_of_connection() => CallEnd::Unavailable {
             reason: error.to_string(),
             retry_after: None,

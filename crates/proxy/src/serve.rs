@@ -285,6 +285,7 @@ async fn pass(
     exchange: &Exchange,
 ) -> Response<Body> {
     exchange.note_route(route);
+    // No fallback is asked: an unread request may hold a credential anywhere.
     match upstream::send(&route.client, head, body, route.head_limit).await {
         Ok(response) => {
             exchange.note_upstream(Some(response.status()));

@@ -191,6 +191,7 @@ impl ClientSocket {
 
     /// Called while no bytes arrive. Is ready when the client has been silent for too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A client waits in silence for its answer.
         if self.activity.is_answering() {
             self.silence.stop();
             return Poll::Pending;
@@ -235,6 +236,7 @@ impl ClientSocket {
         if !self.activity.is_answering() {
             return Ok(());
         }
+        // A client may send further requests without limit, so the rest stays in the kernel.
         if self.incoming.ahead.len() >= READ_AHEAD {
             let closed = self
                 .incoming

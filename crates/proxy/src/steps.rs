@@ -210,7 +210,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The most candidates that are kept of a seam. The search may try hundreds; the first one has won.
+// The search may try hundreds, and the first one has won.
+/// The most candidates that are kept of a seam.
 const MOST_CANDIDATES: usize = 12;
 /// The most characters that are kept of a path or a message.
 const LONGEST: usize = 300;

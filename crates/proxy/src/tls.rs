@@ -85,6 +85,7 @@ impl Certificate {
             .map_err(|error| {
                 Error::Setting(format!("{} and {}: {error}", cert.display(), key.display()))
             })?;
+        // A client that takes HTTP/2 alone is refused here, and not by bytes that it can't read.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             acceptor: TlsAcceptor::from(Arc::new(config)),

@@ -132,17 +132,18 @@ impl Head {
         self.0.uri.path()
     }
 
-    /// Returns the head for a further call. The first call's idempotency key would make the
-    /// upstream replay that answer or report a mismatch with the new body; a digest of the old body
-    /// would not match either. The name of a kept stream belongs to the first call's stream.
+    /// Returns the head for a further call, without the headers that fit the first one alone.
     pub(super) fn for_further_call(&self) -> Self {
         let mut again = self.clone();
         for name in [
+            // The upstream would replay the first answer, or report a mismatch with the new body.
             "idempotency-key",
+            // A digest of the first body does not match the new one.
             "content-digest",
             "content-md5",
             "digest",
             "repr-digest",
+            // The name belongs to the first call's stream.
             CONVERSATION,
         ] {
             again.0.headers.remove(name);
@@ -166,6 +167,7 @@ impl Head {
     /// Returns the name under which the server keeps the stream, if a query may contain it.
     pub(super) fn stream_name(&self) -> Option<&str> {
         let name = self.0.headers.get(CONVERSATION)?.to_str().ok()?;
+        // The name goes into a query without escapes.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         Some(name).filter(|name| !name.is_empty() && name.bytes().all(is_plain))
     }
@@ -197,6 +199,7 @@ impl Head {
 
     /// Returns the path and query of a kept stream: `/v1/stream?conv_id=NAME`.
     fn path_of_stream(&self, name: &str) -> Option<String> {
+        // The server takes requests with and without `/v1`, and an operator's prefix may precede it.
         let prefix = self.path().strip_suffix("/chat/completions")?;
         let prefix = prefix.strip_suffix("/v1").unwrap_or(prefix);
         Some(format!("{prefix}/v1/stream?conv_id={name}"))
@@ -283,13 +286,14 @@ pub(super) fn random_name() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// The fewest bytes of a word that may be a key: shorter ones, such as `Bearer`, also occur in
-/// ordinary texts.
+// Shorter words, such as `Bearer`, also occur in ordinary texts, and would be removed from them.
+/// The fewest bytes of a word that may be a key.
 pub(super) const SHORTEST_KEY: usize = 8;
 
 /// The header that names a stream for the server to keep (llama.cpp).
 pub(super) const CONVERSATION: &str = "x-conversation-id";
 
+// The proxy stops only the streams that it has named: a client may read its own later.
 /// The prefix of the proxy's own names for kept streams.
 const OWN_STREAMS: &str = "restitch-";
 
@@ -432,7 +436,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The headers that always concern one connection only. The last two are old.
+/// The headers that always concern one connection only.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "proxy-authenticate",
@@ -441,6 +445,7 @@ const HOP_BY_HOP: [&str; 9] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    // Headers of HTTP/1.0, which old clients and servers still send.
     "keep-alive",
     "proxy-connection",
 ];

@@ -192,7 +192,8 @@ impl Backoff {
     }
 }
 
-/// The first wait: a server that restarts, or sheds load for a moment, takes calls again within it.
+// A server that restarts, or sheds load for a moment, takes calls again within it.
+/// The first wait.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ impl Conversation {
         let (mut heard_at, mut is_late) = (origin, false);
         let mut answer = Bytes::new();
         let exchange = Arc::clone(&self.caller.exchange);
+        // One future serves all waits below, so that a signal between two waits is not missed.
         let mut stop = pin!(exchange.ended());
         let limit_of_stop = || {
             exchange
@@ -97,6 +98,7 @@ impl Conversation {
                     }
                 }
                 Output::Bytes(body) => {
+                    // The first response announced the length of its own body.
                     parts
                         .headers
                         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -180,8 +182,8 @@ async fn handle_body(mut relay: BodyRelay, now: Duration, body: String) -> BodyR
     }
 }
 
-/// The fewest bytes of a body for which moving to another thread, some ten microseconds, is cheap
-/// compared with processing it.
+// The move costs some ten microseconds. A body of this size takes far longer to process.
+/// The fewest bytes of a body that is processed on another thread.
 const LARGE: usize = 64 << 10;
 
 /// Passes an answer on unread, since a body is larger than a limit. The log and a header name the

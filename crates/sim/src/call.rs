@@ -64,11 +64,6 @@ pub(super) struct ParsedRequest {
     /// The script in the prompt, which replaces the server's.
     pub(super) script: Option<Script>,
     pub(super) continuation: Option<Continuation>,
-    /// The continuation is that of a prefill.
-    pub(super) is_prefill: bool,
-    /// The answer begins again: the question asks for that, or the format does not apply to the
-    /// prefill.
-    pub(super) restarts: bool,
     /// The request has a grammar, which the answer follows: llama.cpp's, vLLM's or SGLang's.
     pub(super) has_grammar: bool,
     /// The schema that the answer follows, and the question for the parts that are missing.
@@ -95,6 +90,11 @@ pub(super) struct Continuation {
     pub(super) mark: Option<String>,
     /// How many bytes of the document the delivered text has.
     pub(super) position: usize,
+    /// The delivered text is a prefill.
+    pub(super) is_prefill: bool,
+    /// The answer begins again: the question asks for that, or the format does not apply to the
+    /// prefill.
+    pub(super) restarts: bool,
 }
 
 /// A request that gets no step: a status, and a message that names the client's mistake.
@@ -149,11 +149,13 @@ impl ParsedRequest {
             _ => (messages, None),
         };
         let again = Continuation::again(messages, document).filter(|_| !is_prefill);
-        let is_again = again.is_some();
-        let (continuation, mut prompt) = match again {
+        let (mut continuation, mut prompt) = match again {
             Some((continuation, prompt)) => (Some(continuation), prompt),
             None => (Continuation::asked(messages, prefill, document)?, messages),
         };
+        if let Some(continuation) = &mut continuation {
+            continuation.restarts |= is_prefill && profile.restarts_format(&body);
+        }
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
             prompt = &prompt[..begin];
         }
@@ -165,8 +167,6 @@ impl ParsedRequest {
             conversation: hasher.finish(),
             script: script(prompt)?,
             continuation,
-            is_prefill,
-            restarts: is_again || is_prefill && profile.restarts_format(&body),
             has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
                 .iter()
                 .any(|member| body.pointer(member).is_some_and(Value::is_string)),
@@ -225,6 +225,7 @@ impl Continuation {
             let read = Self::read(delivered, String::new(), document)?;
             return Ok(Some(Self {
                 gap: String::new(),
+                is_prefill: true,
                 ..read
             }));
         }
@@ -257,7 +258,10 @@ impl Continuation {
         let question = (role(question) == "user").then(|| text(question))?;
         let has_part = anchor(&question).is_some() || members(&question).is_some();
         let delivered = (role(said) == "assistant" && !has_part).then(|| text(said))?;
-        let asked = Self::read(delivered, String::new(), document).ok()?;
+        let asked = Self {
+            restarts: true,
+            ..Self::read(delivered, String::new(), document).ok()?
+        };
         (0 < asked.position && asked.position < document.len()).then_some((asked, prompt))
     }
 
@@ -281,6 +285,8 @@ impl Continuation {
             gap,
             mark: None,
             position,
+            is_prefill: false,
+            restarts: false,
         })
     }
 }

@@ -429,8 +429,8 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let continuation = parsed.continuation.as_ref();
     let tool = parsed.tool.as_ref();
     let custom = tool.filter(|tool| tool.is_custom);
-    let is_forced = custom.is_some() || parsed.is_prefill && parsed.has_grammar;
-    if let Some(continuation) = continuation.filter(|_| is_forced) {
+    let forced = continuation.filter(|c| custom.is_some() || c.is_prefill && parsed.has_grammar);
+    if let Some(continuation) = forced {
         let tool = custom;
         return Answer::forced(step, &sim.document, continuation, tool);
     }
@@ -446,7 +446,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
         Behaviour::Tool if tool.is_none() => Behaviour::Answer,
         behaviour => behaviour,
     };
-    let (step, continuation) = match parsed.restarts {
+    let (step, continuation) = match continuation.is_some_and(|c| c.restarts) {
         true => (
             Step {
                 behaviour: Behaviour::Answer,
@@ -457,8 +457,8 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
         false => (Step { behaviour, ..*step }, continuation),
     };
     let mut answer = Answer::new(&step, &sim.document, continuation);
-    let returns = parsed.is_prefill && sim.profile.returns_prefill(parsed.stream);
-    if let Some(c) = continuation.filter(|_| returns) {
+    let returns = sim.profile.returns_prefill(parsed.stream);
+    if let Some(c) = continuation.filter(|c| c.is_prefill && returns) {
         answer.text.insert_str(0, &c.delivered);
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use super::client_stream::ClientStream;
 use super::raw_bytes::HeldBlocks;
+use super::reconnection::Reconnection;
 use super::stream_ending::write_ends;
 use super::upstream_call::{StreamPhase, UpstreamCall};
 use super::withheld::{EndEvent, SETTLE, WithheldEnd};
-use super::{MAX_ATTACHED, Reattach, UpstreamTotals};
-use crate::provider::{Finish, SlotId};
+use super::{Output, UpstreamTotals};
+use crate::limits::{TimeLimit, TransportLimits};
+use crate::provider::{Finish, SlotId, add_usage, answer_tokens};
+use crate::session::clock::SilenceDeadline;
 use crate::session::event_summary::{EventSummary, LastEvent};
 use crate::session::first_answer::FirstReading;
 use crate::session::slot_list::SlotEntry;
 use crate::session::slots::Slots;
-use crate::session::{CallEnd, Input, Session};
+use crate::session::{CallEnd, Input};
 
 /// The answer that the client gets, and the open call that brings it.
 #[derive(Debug)]
@@ -26,41 +29,13 @@ pub(super) struct RelayedAnswer {
     /// The contents of the event being read.
     pub(super) summary: EventSummary,
     pub(super) totals: UpstreamTotals,
-    /// How the relay reconnects a lost connection.
-    pub(super) reattach: Reattach,
-    /// A call with a token may have more tokens than the request.
-    pub(super) raises_limit: bool,
+    pub(super) reconnection: Reconnection,
 }
 
 impl RelayedAnswer {
-    pub(super) fn session(&self) -> &Session {
-        self.slots.session()
-    }
-
-    /// Returns whether the open call is a first call and no event was kept back.
-    pub(super) fn is_first_open(&self) -> bool {
-        self.call.is_open() && self.session().is_first()
-    }
-
-    /// Returns whether the raw bytes of the open call are forwarded unchanged.
-    pub(super) fn is_forwarding(&self) -> bool {
-        self.is_first_open() && !self.call.adopts
-    }
-
-    /// Returns whether the raw bytes of the open call are forwarded, or may be forwarded later.
-    pub(super) fn keeps_raw(&self) -> bool {
-        self.call.is_read() && self.session().is_first() && !self.call.adopts
-    }
-
     /// Returns whether the data of events may have to be written again.
     pub(super) fn wants_data(&self) -> bool {
-        self.call.adopts || self.session().is_first() && self.session().repairs_text()
-    }
-
-    /// Returns whether the document is whole and is all of the answer. False if the answer holds
-    /// more than its text, or once reading has stopped.
-    pub(super) fn is_whole(&self) -> bool {
-        self.slots.list.is_whole() && self.call.ends.withheld.is_empty() && !self.call.is_unread()
+        self.call.adopts() || self.call.is_first() && self.slots.session().repairs_text()
     }
 
     /// Returns whether the first call, were it to end like this, would be continued in any slot.
@@ -72,7 +47,7 @@ impl RelayedAnswer {
     /// Returns whether a first answer with this end is forwarded unchanged.
     pub(super) fn passes(&self, end: &CallEnd) -> bool {
         let continues = self.call.ends.continue_after(&self.slots, end);
-        self.client.ends.finish || self.is_forwarding() && !continues
+        self.client.ends.finish || self.call.is_forwarding() && !continues
     }
 
     /// Takes an event of a first call.
@@ -82,7 +57,7 @@ impl RelayedAnswer {
         at: u64,
         data: Option<String>,
     ) -> ControlFlow<Option<CallEnd>> {
-        let adopts = self.call.adopts;
+        let adopts = self.call.adopts();
         // A repeated answer's events are written, not forwarded, so its `[DONE]` does not reach the
         // client.
         self.client.ends.done |= self.summary.is.done && !adopts;
@@ -104,7 +79,7 @@ impl RelayedAnswer {
         if self.summary.is.restart && self.call.lost.is_some() {
             // The upstream sends the whole answer again instead of its rest. The bytes before this
             // event end one that was already sent.
-            self.totals.reattached = MAX_ATTACHED;
+            self.reconnection.stop_reattaching();
             self.call.forward_before(&mut self.client, now, at);
             self.call.raw.clear();
             return ControlFlow::Break(Some(CallEnd::Dropped));
@@ -116,7 +91,10 @@ impl RelayedAnswer {
         };
         let continues = self.call.ends.continue_after(&self.slots, &end);
         // The report of the repairs is written with the finish of a repaired document.
-        let hops = self.may_hop_after(&end);
+        let hops = self
+            .reconnection
+            .hop_after(&self.slots, &mut self.call, &end);
+        let hops = hops.is_some();
         let is_known = !adopts && self.call.ends.is_known_as_early(&self.summary);
         let is_reported =
             matches!(end, CallEnd::Finished(_)) && self.slots.list.entry().is_repaired();
@@ -160,7 +138,8 @@ impl RelayedAnswer {
             // The event may have added an item: a call of a server tool, an image.
             self.slots.note_kept(self.client.writer.kept());
         }
-        if self.is_forwarding() && self.slots.is_unread() && !self.reads_tokens() {
+        let is_unread = self.call.is_forwarding() && self.slots.is_unread();
+        if is_unread && !self.reconnection.reads_tokens(&self.slots, &mut self.call) {
             self.pass_unread(now);
             return ControlFlow::Break(None);
         }
@@ -194,7 +173,7 @@ impl RelayedAnswer {
             self.slots.session_mut().handle_input(now, Input::Activity);
             self.call.raw.held = None;
         }
-        let repairs = self.session().repairs_text();
+        let repairs = self.slots.session().repairs_text();
         let is_one = self
             .summary
             .pieces
@@ -211,12 +190,14 @@ impl RelayedAnswer {
             self.end_text(now, |first| first.release());
         }
         // Text that a repair holds back belongs before this event's.
-        let held = !self.session().document().pending().is_empty();
+        let held = !self.slots.session().document().pending().is_empty();
         for (piece, text) in self.summary.texts() {
             self.slots.text(now, piece, text);
         }
         match data {
-            Some(data) if self.session().repairs_text() => self.repaired_event(now, at, data, held),
+            Some(data) if self.slots.session().repairs_text() => {
+                self.repaired_event(now, at, data, held)
+            }
             data => (data, false),
         }
     }
@@ -239,7 +220,7 @@ impl RelayedAnswer {
 
     /// Takes an event that does not end the call.
     fn go_on(&mut self, now: Duration, at: u64, data: Option<&str>, is_changed: bool) {
-        if self.call.adopts {
+        if self.call.adopts() {
             if let Some(data) = data {
                 self.client.adopt(now, &mut self.summary.event_type, data);
             }
@@ -437,7 +418,9 @@ impl RelayedAnswer {
         if self.client.ends.finish {
             // Text after the root does not belong to the document. After an error, a part of the
             // answer may be missing.
-            if self.is_whole() || matches!(self.call.ends.last, Some(CallEnd::Error(_))) {
+            if self.call.is_whole(&self.slots)
+                || matches!(self.call.ends.last, Some(CallEnd::Error(_)))
+            {
                 return;
             }
             // The client has read the end already. It gets the text after it all the same.
@@ -455,7 +438,7 @@ impl RelayedAnswer {
     /// Records that the current event has refuted the last end. `is_sent`: the client has received
     /// that end.
     fn refute_last(&mut self, is_sent: bool) {
-        self.client.ends.done = self.summary.is.done && !self.call.adopts;
+        self.client.ends.done = self.summary.is.done && !self.call.adopts();
         self.call.ends.refute(is_sent);
     }
 
@@ -539,9 +522,69 @@ impl RelayedAnswer {
         self.client.events(now, out);
     }
 
+    /// Returns when the open call counts as silent.
+    pub(super) fn silence(&self, transport: &TransportLimits) -> Option<SilenceDeadline> {
+        let (call, session) = (&self.call, self.slots.session());
+        let silent_at = |limit| session.decisions.clock.silent_at(limit, transport);
+        let idle = || silent_at(transport.idle());
+        // A passing answer has the longest time limit. Prose that is kept has already begun.
+        let passing = || match session.call.is_kept_prose(&session.channel) {
+            true => idle(),
+            false => Some(SilenceDeadline::new(
+                call.arrival.heard_at?,
+                transport.first_byte(),
+            )),
+        };
+        if let Some(at) = call.ends.done_at {
+            let limit = TimeLimit {
+                name: "settle",
+                time: SETTLE,
+            };
+            return Some(SilenceDeadline::new(at, limit));
+        }
+        let is_cut = || self.would_continue(&CallEnd::Dropped);
+        match call.phase {
+            StreamPhase::Open if call.is_reattach_unanswered() => silent_at(transport.first_byte()),
+            // The document is whole: the call ends even if the upstream never sends its end.
+            StreamPhase::Open if call.is_first() && call.is_whole(&self.slots) => idle(),
+            StreamPhase::Open if call.is_first() && (self.client.ends.finish || !is_cut()) => {
+                passing()
+            }
+            // `None`: the current slot would pass, but another one is cut.
+            StreamPhase::Open => SilenceDeadline::of(session, call.arrival.opened).or_else(idle),
+            // The end is known, only its confirmation is missing.
+            StreamPhase::Withheld(_) => idle(),
+            StreamPhase::Unread => passing(),
+            StreamPhase::Done => None,
+        }
+    }
+
+    /// Counts the usage of the open call, which is over.
+    pub(super) fn count_usage(&mut self, now: Duration) {
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            totals,
+            ..
+        } = self;
+        let Some(usage) = call.usage.reported.take() else {
+            return;
+        };
+        slots.note_usage_of_prompt(&usage);
+        if let Some(tokens) = answer_tokens(&usage) {
+            slots.session_mut().handle_input(now, Input::Tokens(tokens));
+        }
+        // Usages of two APIs have no common sum.
+        if call.is_first() || !slots.further.is_foreign() {
+            add_usage(&mut totals.usages, &usage);
+        }
+        client.outputs.push_back(Output::Usage(usage));
+    }
+
     /// Ends the text of a first answer with `end`, and writes the text that was held back.
     pub(super) fn end_text(&mut self, now: Duration, end: impl FnOnce(&mut FirstReading<'_>)) {
-        if self.session().repairs_text()
+        if self.slots.session().repairs_text()
             && let Some(mut first) = FirstReading::of(self.slots.session_mut())
         {
             end(&mut first);

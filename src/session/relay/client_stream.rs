@@ -184,6 +184,19 @@ impl ClientStream {
         (!interval.is_zero()).then(|| self.sent_at.saturating_add(interval))
     }
 
+    /// Takes the outcome of a session that ends with the first answer. The client has its text.
+    pub(super) fn take_outcome(&mut self, slots: &mut Slots) -> Option<Outcome> {
+        let mut outcome = None;
+        while let Some(output) = slots.session_mut().poll_output() {
+            match output {
+                session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
+                session::Output::Done(done) => outcome = Some(done),
+                session::Output::Text(_) | session::Output::Call { .. } => {}
+            }
+        }
+        outcome
+    }
+
     /// Takes the text of a first answer from the session's outputs.
     pub(super) fn take_text(&mut self, slots: &mut Slots) -> String {
         let mut text = String::new();

@@ -9,7 +9,7 @@ use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind, Writer};
 use crate::session::slots::Slots;
 use crate::session::wire::{failure, finish_reason};
-use crate::session::{CallEnd, Outcome};
+use crate::session::{CallEnd, Input, Outcome};
 
 /// The end of an answer that is done, while the relay writes it.
 pub(super) struct StreamEnding<'a> {
@@ -55,6 +55,93 @@ impl<'a> StreamEnding<'a> {
         end_with(answer, outcome, transport_end);
     }
 
+    /// Ends a stream whose first answer passes through.
+    pub(super) fn pass(answer: &'a mut RelayedAnswer, now: Duration, end: CallEnd) {
+        if !answer.client.ends.finish {
+            answer.end_text(now, |first| first.release());
+            if answer.call.is_whole(&answer.slots) && !answer.call.ends.has_sent_early() {
+                return Self::pass_whole(answer, now, &end);
+            }
+        }
+        let limit = end.limit().or(answer.client.limit.as_ref()).cloned();
+        let mut transport_end = if end == CallEnd::Closed {
+            TransportEnd::Closed
+        } else {
+            TransportEnd::Dropped
+        };
+        let is_whole = answer.call.is_whole(&answer.slots);
+        let RelayedAnswer {
+            slots,
+            client,
+            call,
+            ..
+        } = answer;
+        if transport_end == TransportEnd::Dropped && is_whole {
+            // The upstream has sent how the answer ended; only the end of the stream was lost.
+            call.drop_unsent(client, now);
+            // No event may follow an error.
+            if !client.ends.done && !matches!(call.ends.last, Some(CallEnd::Error(_))) {
+                client.write(now, |writer, out| writer.done(out));
+            }
+            transport_end = TransportEnd::Closed;
+        } else {
+            call.raw.held = None;
+            // Half an event would hide the error that follows.
+            let is_error_due = call.phase.is_open() && limit.is_some() && !client.has_end();
+            let to = match is_error_due {
+                true => call.decoder.boundary(),
+                false => u64::MAX,
+            };
+            call.forward(client, now, to);
+        }
+        let end = match call.ends.last.take() {
+            Some(last) => last,
+            None => call.ends.end_or_early(end),
+        };
+        let usage = call.usage.reported.take();
+        client.outputs.extend(usage.map(Output::Usage));
+        slots.pass();
+        let session = slots.session_mut();
+        session.handle_input(now, Input::CallEnd(end));
+        let tally = session.tally().clone();
+        let mut outcome = client.take_outcome(slots).unwrap_or_else(|| {
+            debug_assert!(
+                false,
+                "a session that passes is done at the end of its call"
+            );
+            Outcome::PassedThrough {
+                finish: None,
+                tally,
+            }
+        });
+        outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
+        if call.phase.is_unread()
+            && transport_end == TransportEnd::Closed
+            && slots.limit().is_some()
+        {
+            client.report_unread(now, &outcome);
+        }
+        if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
+            client.report_break(now, call.phase.is_open(), &limit, &outcome);
+        }
+        end_with(answer, outcome, transport_end);
+    }
+
+    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish:
+    /// it was reset, fell silent, or ended too early. Nothing of the document was lost, so the
+    /// stream ends as the API's streams do. The report says that this end is not the upstream's.
+    fn pass_whole(answer: &'a mut RelayedAnswer, now: Duration, end: &CallEnd) {
+        // The held-back events belong to the lost end.
+        answer.call.drop_unsent(&mut answer.client, now);
+        answer.slots.session_mut().end_if_whole(now, end);
+        let Some(outcome) = answer.client.take_outcome(&mut answer.slots) else {
+            debug_assert!(false, "a session is done at the end of its document");
+            return;
+        };
+        answer.slots.list.entry_mut().keep(outcome);
+        Self::write(answer, now, true);
+    }
+
     /// Ends the stream as the upstream ended it.
     fn as_upstream(&mut self, was_dropped: bool) -> TransportEnd {
         // A client that gets a clean end would take a broken stream for a whole one.
@@ -71,7 +158,7 @@ impl<'a> StreamEnding<'a> {
     /// Closes the fence of an answer whose own end was never sent.
     fn close_fence(&mut self) {
         let slot = self.answer.slots.slot();
-        let document = self.answer.session().document();
+        let document = self.answer.slots.session().document();
         // A fence that stays open would hide the text after it where the answer is shown.
         let fence = document
             .open_fence()
@@ -119,7 +206,7 @@ impl<'a> StreamEnding<'a> {
     }
 
     fn failure(&mut self) -> TransportEnd {
-        let began = self.answer.session().channel.text.has_begun();
+        let began = self.answer.slots.session().channel.text.has_begun();
         let reason = self.answer.totals.last_error.as_deref();
         let (message, code) = failure(&self.outcome, began, reason);
         let writer = &mut self.answer.client.writer;
@@ -175,7 +262,7 @@ pub(super) fn write_ends(
 }
 
 /// Ends the answer.
-pub(super) fn end_with(answer: &mut RelayedAnswer, outcome: Outcome, transport_end: TransportEnd) {
+fn end_with(answer: &mut RelayedAnswer, outcome: Outcome, transport_end: TransportEnd) {
     answer.call.phase = StreamPhase::Done;
     let slot = answer.slots.slot().kind;
     answer.client.outputs.push_back(Output::Done {

@@ -9,7 +9,8 @@ use super::raw_bytes::RawBytes;
 use super::withheld::WithheldEnd;
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
-use crate::session::CallEnd;
+use crate::session::slots::Slots;
+use crate::session::{CallEnd, HopEnd};
 use crate::sse::Framed;
 
 /// The open or requested call.
@@ -19,9 +20,7 @@ pub(super) struct UpstreamCall {
     pub(super) decoder: Framed,
     pub(super) reader: Box<dyn Reader>,
     pub(super) raw: RawBytes,
-    /// The original request was repeated after a chunk was sent: the new chunks get the identity of
-    /// the first answer.
-    pub(super) adopts: bool,
+    role: CallRole,
     pub(super) arrival: ByteArrival,
     /// The lost connection that this call replaces.
     pub(super) lost: Option<LostConnection>,
@@ -29,7 +28,19 @@ pub(super) struct UpstreamCall {
     pub(super) usage: CallUsage,
 }
 
-/// How events of the open call are handled. The session knows whether the call is the first one.
+/// What a call brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallRole {
+    /// A first answer, whose bytes are forwarded.
+    First,
+    /// A first answer after a chunk of another one was sent: its events are written with the
+    /// identity of that one.
+    Repeated,
+    /// The rest of a slot.
+    Rest,
+}
+
+/// How events of the open call are handled.
 #[derive(Debug)]
 pub(super) enum StreamPhase {
     /// Events of a first call are forwarded; the text of a further call is joined.
@@ -70,14 +81,36 @@ pub(super) struct LostConnection {
     pub(super) has_answered: bool,
 }
 
+impl StreamPhase {
+    /// Returns whether the call's events are read.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self, Self::Open | Self::Withheld(_))
+    }
+
+    /// Returns whether no event of the call is withheld, and more are read.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// Returns whether the rest of the call is not read.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self, Self::Unread)
+    }
+
+    /// Returns whether an end of the call is withheld.
+    pub(super) fn is_withheld(&self) -> bool {
+        matches!(self, Self::Withheld(_))
+    }
+}
+
 impl UpstreamCall {
-    pub(super) fn new(wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
+    pub(super) fn new(role: CallRole, wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
         Self {
             phase: StreamPhase::Open,
             decoder: Framed::new(framing, limits),
             reader: wire.reader(),
             raw: RawBytes::new(framing),
-            adopts: false,
+            role,
             arrival: ByteArrival {
                 opened: false,
                 heard_at: None,
@@ -91,29 +124,96 @@ impl UpstreamCall {
 
     /// Returns a first call that has answered.
     pub(super) fn answered(wire: &dyn Wire, framing: Framing, limits: &Limits) -> Self {
-        let mut call = Self::new(wire, framing, limits);
+        let mut call = Self::new(CallRole::First, wire, framing, limits);
         call.arrival.opened = true;
         call
     }
 
-    /// Returns whether the call's events are read.
-    pub(super) fn is_read(&self) -> bool {
-        matches!(self.phase, StreamPhase::Open | StreamPhase::Withheld(_))
+    /// Replaces the call by one whose events follow its last one.
+    pub(super) fn continue_events(&mut self, fresh: Self) {
+        let before = std::mem::replace(self, fresh);
+        // The same answer continues: half a character and the ends of its choices carry over.
+        self.reader = before.reader;
+        self.ends.choices = before.ends.choices;
+        self.ends.early = before.ends.early;
+        self.usage = before.usage;
     }
 
-    /// Returns whether no event of the call is withheld, and more are read.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, StreamPhase::Open)
+    /// Begins another connection, after one with this end.
+    pub(super) fn reconnect(&mut self, end: &CallEnd) {
+        // The new connection has the time of a first answer.
+        self.arrival.opened = false;
+        self.lost = Some(LostConnection {
+            end: end.clone(),
+            has_answered: false,
+        });
+        self.phase = StreamPhase::Open;
     }
 
-    /// Returns whether the rest of the call is not read.
-    pub(super) fn is_unread(&self) -> bool {
-        matches!(self.phase, StreamPhase::Unread)
+    /// Replaces the call, which has this end, by one that continues the answer from its newest
+    /// token. Returns the token.
+    pub(super) fn hop(&mut self, fresh: Self, end: &CallEnd, after: HopEnd) -> Box<str> {
+        let before = std::mem::replace(self, fresh);
+        // The same answer continues, so its tokens and half a character carry over.
+        self.reader = before.reader;
+        self.usage.is_apart = before.usage.is_apart;
+        // If no call answers, the answer ends like the call that did.
+        let unanswered = before.lost.filter(|lost| !lost.has_answered);
+        self.lost = Some(unanswered.unwrap_or_else(|| LostConnection {
+            end: end.clone(),
+            has_answered: false,
+        }));
+        let Some(checkpoints) = self.reader.checkpoints() else {
+            debug_assert!(false, "a hop follows from a token");
+            return Box::default();
+        };
+        checkpoints.begin_hop();
+        if after == HopEnd::Limit {
+            checkpoints.note_raised();
+        }
+        checkpoints.token().unwrap_or_default().into()
     }
 
-    /// Returns whether an end of the call is withheld.
-    pub(super) fn is_withheld(&self) -> bool {
-        matches!(self.phase, StreamPhase::Withheld(_))
+    /// Rejects a call whose text differs from the text that it had to repeat. Nothing of it was
+    /// sent, so the answer ends like the call that was lost.
+    pub(super) fn reject_hop(&mut self) {
+        if let Some(checkpoints) = self.reader.checkpoints() {
+            checkpoints.close();
+        }
+        if let Some(lost) = &mut self.lost {
+            lost.has_answered = false;
+        }
+    }
+
+    /// Returns whether the call brings a first answer.
+    pub(super) fn is_first(&self) -> bool {
+        self.role != CallRole::Rest
+    }
+
+    /// Returns whether the events are written with the identity of an answer before.
+    pub(super) fn adopts(&self) -> bool {
+        self.role == CallRole::Repeated
+    }
+
+    /// Returns whether the call brings a first answer, and no event is withheld.
+    pub(super) fn is_first_open(&self) -> bool {
+        self.phase.is_open() && self.is_first()
+    }
+
+    /// Returns whether the raw bytes are forwarded unchanged.
+    pub(super) fn is_forwarding(&self) -> bool {
+        self.phase.is_open() && self.role == CallRole::First
+    }
+
+    /// Returns whether the raw bytes are forwarded, or may be forwarded later.
+    pub(super) fn keeps_raw(&self) -> bool {
+        self.phase.is_read() && self.role == CallRole::First
+    }
+
+    /// Returns whether the document is whole and is all of the answer. False if the answer holds
+    /// more than its text, or once reading has stopped.
+    pub(super) fn is_whole(&self, slots: &Slots) -> bool {
+        slots.list.is_whole() && self.ends.withheld.is_empty() && !self.phase.is_unread()
     }
 
     /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last
@@ -196,7 +296,7 @@ impl UpstreamCall {
 
     /// Confirms the withheld end: writes the text of its event and drops the other withheld bytes.
     pub(super) fn confirm_end(&mut self, client: &mut ClientStream, now: Duration) {
-        if !self.is_withheld() {
+        if !self.phase.is_withheld() {
             return;
         }
         if let StreamPhase::Withheld(WithheldEnd {

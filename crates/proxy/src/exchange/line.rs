@@ -266,7 +266,7 @@ impl LineState {
             // The tally counts a refused call and its adapted repeat as one call.
             Some(outcome) => (outcome.tally().continuations, outcome.tally().failures),
             None => {
-                let made = record.calls.iter().filter(|call| call.is_made);
+                let made = record.calls.iter().filter(|call| call.is_made());
                 let further = made.filter(|call| !call.kind.keeps_tokens()).count();
                 (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
             }
