@@ -785,6 +785,16 @@ impl Relay {
         self.handle_call_end(now, end);
     }
 
+    /// Returns when silence ends the open call.
+    pub(crate) fn silent_at(&self) -> Option<Duration> {
+        self.silence().map(|silence| silence.at)
+    }
+
+    /// Returns the framing of the client's stream.
+    pub(crate) fn framing(&self) -> Framing {
+        self.answer.client.framing
+    }
+
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<SilenceDeadline> {
         let (answer, transport) = (&self.answer, &self.limits.transport);
