@@ -334,17 +334,19 @@ impl Exchange {
     }
 
     /// Returns how the answer ended; [`StopReason::Abandoned`] if it has not: the client has left.
-    pub fn into_outcome(self) -> Outcome {
-        self.outcome.unwrap_or_else(|| Outcome::Incomplete {
+    pub fn outcome(&self) -> Outcome {
+        let abandoned = |tally: CallStats| Outcome::Incomplete {
             reason: StopReason::Abandoned,
             cause: None,
             finish: None,
-            tally: match &self.engine {
-                Engine::None => CallStats::default(),
-                Engine::Stream(relay) => relay.session().tally().clone(),
-                Engine::Body(relay) => relay.session().tally().clone(),
-            },
-        })
+            tally,
+        };
+        match (&self.outcome, &self.engine) {
+            (Some(outcome), _) => outcome.clone(),
+            (None, Engine::None) => abandoned(CallStats::default()),
+            (None, Engine::Stream(relay)) => abandoned(relay.session().tally().clone()),
+            (None, Engine::Body(relay)) => abandoned(relay.session().tally().clone()),
+        }
     }
 
     /// Takes the head of the first response.
