@@ -8,6 +8,7 @@ mod io;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -149,7 +150,8 @@ impl Exchange {
         }
         let parsed = dialect.wire().parse(plain_path, body)?;
         let body = std::str::from_utf8(body).ok()?.to_owned();
-        let capability = Table::default().of(&parsed.model, Some(host));
+        static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
+        let capability = TABLE.of(&parsed.model, Some(host));
         let mut limits = limits;
         // A client that limits an answer's tokens must not pay for many times as many, however often
         // the answer is cut.
@@ -206,11 +208,6 @@ impl Exchange {
     pub fn capability(mut self, capability: Capability) -> Self {
         self.request.capability = capability;
         self
-    }
-
-    /// Returns the API of the request.
-    pub fn dialect(&self) -> Dialect {
-        self.request.dialect
     }
 
     /// Returns whether the request asks for a stream.

@@ -175,7 +175,10 @@ fn take(exchange: &mut Exchange, seen: &mut Seen) -> Option<Duration> {
         match output {
             ExchangeOutput::Bytes(bytes) => seen.client.extend_from_slice(&bytes),
             ExchangeOutput::Call(call) => {
-                seen.asked.push(call.body);
+                seen.asked.push(match call.method {
+                    "GET" => format!("GET {}", call.path),
+                    _ => call.body,
+                });
                 at = Some(call.at);
             }
             ExchangeOutput::Done {

@@ -1,7 +1,8 @@
-"""Partial values after each delta, against other packages: `python race.py [KIB]`.
+"""Partial values against other packages: `python race.py [KIB]`.
 
 Each reads the same document in deltas of four bytes, and has the value after each of them. Packages that read the text
-from its beginning each time need time by the square of its size.
+from its beginning each time need time by the square of its size. Then each reads the first half of a document of 1 MiB
+once.
 """
 
 import importlib
@@ -80,6 +81,18 @@ def main():
         value, done, seconds = timed(run, deltas, MOST)
         end = f"right: {value == json.loads(text)}" if done == len(deltas) else f"stopped after {done} deltas"
         print(f"{name}: {seconds:.3f} s, {seconds / done * 1e6:.1f} us a delta, {end}")
+
+    text = document(1024)
+    half = text[: len(text) // 2]
+    print(f"the first {len(half)} bytes of {len(text)}, once")
+    for name, load in peers():
+        try:
+            run = load()
+        except ImportError:
+            continue
+        started = time.perf_counter()
+        run([half])
+        print(f"{name}: {time.perf_counter() - started:.3f} s")
 
 
 def timed(run, deltas, most):

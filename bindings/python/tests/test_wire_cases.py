@@ -45,7 +45,7 @@ class Refusing:
 
 
 def check(case, server, status, body, end, events):
-    asked = [body.decode() for _, _, body in server.requests[1:]]
+    asked = [body.decode() or f"GET {path}" for path, _, body in server.requests[1:]]
     patterns = case.texts("asked")
     # A call whose connection is refused reaches no server.
     refused = [at for at, call in enumerate(case.calls()[1:]) if call == "refused"]
@@ -77,7 +77,7 @@ def test_sync(case, package, serve):
             request.url = request.url.copy_with(port=refusing.port(server))
             return super().handle_request(request)
 
-    transport = whole.Transport(Inner(), on_event=events.append, **case.settings())
+    transport = whole.Transport(Inner(verify=False), on_event=events.append, **case.settings())
     with http.Client(transport=transport, timeout=20) as client:
         body, end = b"", "closed"
         with client.stream("POST", server.url + case.fact("path"), content=case.texts("request")[0]) as response:
@@ -103,7 +103,7 @@ def test_async(case, package, serve):
             return await super().handle_async_request(request)
 
     async def run():
-        transport = whole.AsyncTransport(Inner(), on_event=events.append, **case.settings())
+        transport = whole.AsyncTransport(Inner(verify=False), on_event=events.append, **case.settings())
         async with http.AsyncClient(transport=transport, timeout=20) as client:
             body, end = b"", "closed"
             url, content = server.url + case.fact("path"), case.texts("request")[0]
