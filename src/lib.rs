@@ -180,6 +180,9 @@ pub mod internal {
     pub mod record {
         pub use crate::session::record::*;
     }
+    pub mod rest_call {
+        pub use crate::session::rest_call::*;
+    }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
         pub use crate::session::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};

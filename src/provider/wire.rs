@@ -250,7 +250,7 @@ pub trait Wire: fmt::Debug + Send + Sync {
 }
 
 /// A reader of a stream's events.
-pub trait Reader: fmt::Debug + Send {
+pub trait Reader: fmt::Debug + Send + Sync {
     /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     /// `event_type` is the event's name (`message` if it has none).
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;
@@ -270,7 +270,7 @@ pub trait Reader: fmt::Debug + Send {
 
 /// A writer of events that continue a response, so that the client sees one response. Each method
 /// appends whole events to `out`.
-pub trait Writer: fmt::Debug + Send {
+pub trait Writer: fmt::Debug + Send + Sync {
     /// Takes note of an event of the first answer, which the client gets.
     fn observe(&mut self, event_type: &str, data: &str);
 

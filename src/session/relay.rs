@@ -679,6 +679,17 @@ impl Relay {
         self.handle_call_end(now, end);
     }
 
+    /// Returns when silence ends the open call.
+    pub(crate) fn silent_at(&self) -> Option<Duration> {
+        let silence = self.answer.silence(&self.limits.transport)?;
+        Some(silence.at)
+    }
+
+    /// Returns the framing of the client's stream.
+    pub(crate) fn framing(&self) -> Framing {
+        self.answer.client.framing
+    }
+
     /// Returns the next output; `None` until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.answer.client.outputs.pop_front()

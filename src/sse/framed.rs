@@ -16,6 +16,22 @@ pub enum Framing {
     Array,
 }
 
+impl Framing {
+    /// Returns the framing of a stream with this content type. `None`: answers have other types.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        let media_type = content_type.split(';').next()?.trim();
+        let known = [
+            ("text/event-stream", Self::Events),
+            ("application/x-ndjson", Self::Lines),
+            ("application/json", Self::Array),
+        ];
+        known
+            .into_iter()
+            .find(|(name, _)| media_type.eq_ignore_ascii_case(name))
+            .map(|(_, framing)| framing)
+    }
+}
+
 /// A decoder of events, however the stream is divided into them.
 #[derive(Debug)]
 pub enum Framed {

@@ -19,6 +19,7 @@ mod corpus;
 mod document;
 mod envelope;
 mod events;
+mod exchange;
 mod forced;
 mod fuzz;
 mod json;

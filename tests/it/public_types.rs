@@ -8,7 +8,8 @@ use restitch::internal::prose::TextSplice;
 use restitch::provider::capability::{Capability, Table};
 use restitch::provider::{Delta, Finish};
 use restitch::session::{
-    CallEnd, ContinuationStrategy, Input, Output, Request, Session, SessionEvent, Snapshot,
+    CallEnd, ContinuationStrategy, Exchange, ExchangeOutput, Input, Output, Request, Session,
+    SessionEvent, Snapshot,
 };
 use restitch::splice::{Slot, Splice, SpliceError};
 use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
@@ -34,6 +35,8 @@ const _: () = {
     is_shared::<Splice>();
     is_shared::<SpliceError>();
     is_shared::<TextSplice>();
+    is_shared::<Exchange>();
+    is_shared::<ExchangeOutput>();
     is_shared::<Session>();
     is_shared::<Snapshot>();
     is_shared::<Input<'_>>();

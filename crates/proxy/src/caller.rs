@@ -24,10 +24,11 @@ use super::upstreams::Upstreams;
 use restitch::Limits;
 use restitch::internal::record::CallKind;
 use restitch::internal::request::Refused;
+use restitch::internal::rest_call;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{Capability, PrefillForm};
-use restitch::session::{CallEnd, ContinuationStrategy, PrefillOptions, Redirect, Rung, Rungs};
+use restitch::session::{CallEnd, ContinuationStrategy, Redirect, Rung, Rungs};
 use restitch_http::{Body, ConnectionError, Error, Received};
 
 /// Calls upstreams for one request.
@@ -132,48 +133,29 @@ impl Caller {
 
     /// Returns the strategy of the calls for the rest.
     pub(super) fn strategy(&self) -> ContinuationStrategy {
-        let capability = self.capability();
+        let mut capability = self.capability();
         let upstream = self.upstreams.client().upstream().prefix();
-        let (wire, is_foreign) = (self.asked_by(), self.asked_by() != self.request.dialect);
+        let (asked_by, is_foreign) = (self.asked_by(), self.asked_by() != self.request.dialect);
         // A prefill path would replace the path that the operator has configured.
         let is_reachable = capability
             .prefill_path
             .as_ref()
             .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        // The other prefill variants, and the path, need members of Chat Completions.
-        let is_of_wire = match capability.prefill {
-            PrefillForm::None => false,
-            PrefillForm::Turn => true,
-            _ => wire.wire().has_chat_requests(),
-        };
-        // Reasoning rules out a prefill, but a translated request never asks for reasoning.
-        let goes =
-            is_of_wire && is_reachable && (is_foreign || !self.request.parsed.wants_reasoning);
-        let goes = goes || wire.wire().always_continues();
-        let options = PrefillOptions {
-            rejects_trailing_space: capability.rejects_trailing_space,
-            returns_prefill: capability.returns_prefill_in(self.request.parsed.stream),
-            keeps_format: !is_foreign
-                && wire.wire().has_chat_requests()
-                && self.request.parsed.has_json_mode
-                && capability.prefill_keeps_format,
-        };
+        if !is_reachable {
+            capability.prefill = PrefillForm::None;
+        }
         // Behind a raised limit the same reasoning leaves room for text.
         let raises = self.proxy.policy.token_factor > 1 && self.request.parsed.max_tokens.is_some();
-        let mut strategy = ContinuationStrategy::default();
+        let mut strategy =
+            rest_call::strategy(&self.request.parsed, &capability, asked_by, is_foreign);
         strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
-        strategy.prefill = goes.then_some(options);
-        strategy.grammar = capability.grammar;
-        // A translated request has no JSON mode that could be kept.
-        strategy.keeps_json_mode =
-            !is_foreign && self.request.parsed.has_json_mode && capability.keeps_json_mode();
-        strategy.reduce_reasoning = capability.reasoning_off.is_some() || raises;
+        strategy.reduce_reasoning |= raises;
         strategy.allowing(self.rungs)
     }
 
     /// Returns an estimate of the request's tokens, for a provider that does not report them.
     pub(super) fn estimated_tokens(&self) -> u64 {
-        self.request.body.len() as u64 / BYTES_PER_TOKEN
+        rest_call::estimated_tokens(&self.request.body)
     }
 
     /// Returns whether the server keeps the requested stream if the request names it.
@@ -414,7 +396,3 @@ impl Caller {
         self.upstreams.fallback()?.key.as_deref()
     }
 }
-
-// A rough average for English and for JSON.
-/// Bytes of a request that count as a token.
-const BYTES_PER_TOKEN: u64 = 4;

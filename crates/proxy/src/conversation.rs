@@ -17,7 +17,7 @@ use opening::Opening;
 pub(super) use response::is_invalid_request;
 pub use response::is_stream;
 pub(super) use response::is_unavailable;
-use response::{EVENT_STREAM, JSON, framing_of, media_type, media_type_in_log};
+use response::{EVENT_STREAM, JSON, media_type, media_type_in_log};
 pub use response::{is_transient, retry_after};
 
 use super::answers::{ListedAnswer, ObservedStream, Stopped};
@@ -412,7 +412,7 @@ impl Conversation {
     /// the API has no stream of this type.
     fn framing(&self, media_type: &str) -> Option<Framing> {
         let wire = self.caller.asked_by().wire();
-        let framing = framing_of(media_type);
+        let framing = Framing::of_content_type(media_type)?;
         let is_known =
             framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
         (self.caller.request.parsed.stream && is_known).then_some(framing)

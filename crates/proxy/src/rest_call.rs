@@ -6,15 +6,14 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use super::caller::Caller;
-use super::conversation::{is_invalid_request, is_transient, is_unavailable, retry_after};
+use super::conversation::retry_after;
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
-use restitch::internal::capability::{CapabilityHint, is_too_long};
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
-use restitch::provider::Dialect;
-use restitch::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
-use restitch::session::{CallEnd, ContinuationMode, HopEnd, Request, Resume, Retry, Rung, Turn};
+use restitch::internal::rest_call::{self, Refusal, TokenLimits};
+use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
+use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry, Rung};
 use restitch_http::{Body, Error, Received};
 
 /// One call for the rest of an answer, or for the whole of it again.
@@ -107,7 +106,7 @@ impl<'c> RestCall<'c> {
             let mut request = self.request.clone();
             if is_without_effort {
                 request.reduce_reasoning = true;
-                capability.reasoning_off = Some(no_effort());
+                capability.reasoning_off = Some(rest_call::no_effort());
             }
             let retry = self.retry(request, &capability);
             let response = self.send(&retry, &capability).await?;
@@ -129,61 +128,25 @@ impl<'c> RestCall<'c> {
                 };
                 return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }
-            let reason = format!("the upstream answered {status}");
-            // 413 is about the request as a whole, so its words are not read.
-            if status == StatusCode::PAYLOAD_TOO_LARGE {
-                return Err(CallEnd::TooLong(reason));
+            let name = status.to_string();
+            let after = retry_after(response.headers());
+            if let Some(end) = rest_call::end_of_status(status.as_u16(), &name, after) {
+                return Err(end);
             }
-            if !is_invalid_request(status) {
-                let retry_after = retry_after(response.headers());
-                return Err(match is_unavailable(status) {
-                    true => CallEnd::Unavailable {
-                        reason,
-                        retry_after,
-                    },
-                    false => CallEnd::Rejected {
-                        reason,
-                        transient: is_transient(status),
-                        retry_after,
-                    },
-                });
+            let body = caller.refusal(response).await;
+            match rest_call::refusal(&body, &name, &retry, is_without_effort) {
+                Refusal::WithoutEffort => is_without_effort = true,
+                // Other answers of this model need not make the same refused call.
+                Refusal::WithoutSwitch(hint) => {
+                    caller.upstreams.record(caller.model(), hint);
+                    is_switch_refused = true;
+                }
+                Refusal::End(end, hint) => {
+                    hint.into_iter()
+                        .for_each(|hint| caller.upstreams.record(caller.model(), hint));
+                    return Err(end);
+                }
             }
-            let refusal = caller.refusal(response).await;
-            if !is_without_effort && allows_tool_without_effort(&refusal, &retry) {
-                is_without_effort = true;
-                continue;
-            }
-            // A call without effort has a member that no table supplies, so its refusal is not a hint
-            // about the table's.
-            let hint = CapabilityHint::read(&refusal)
-                .filter(|hint| !is_without_effort && is_about(hint, &retry));
-            let hint = hint.or_else(|| names_grammar(&refusal, &retry));
-            let Some(hint) = hint else {
-                return Err(if is_too_long(&refusal) {
-                    CallEnd::TooLong(reason)
-                } else if retry.is_forced() {
-                    // Whatever it is about: without the grammar the request is like the first one.
-                    CallEnd::FormRejected(reason)
-                } else if retry.is_prefill() && retry.keeps_format() {
-                    // The delivered text does not follow the format, for example since prose
-                    // precedes the JSON. Without the format the server accepts it.
-                    CallEnd::FormRejected(reason)
-                } else {
-                    rejected(reason, false)
-                });
-            };
-            // Other answers of this model need not make the same refused call.
-            caller.upstreams.record(caller.model(), hint);
-            if matches!(
-                hint,
-                CapabilityHint::NoPrefill
-                    | CapabilityHint::NoGrammar
-                    | CapabilityHint::RejectsTrailingSpace
-            ) {
-                return Err(CallEnd::FormRejected(reason));
-            }
-            // The hint is about the switch that turns reasoning off: the call is made without it.
-            is_switch_refused = true;
         }
     }
 
@@ -327,152 +290,26 @@ impl<'c> RestCall<'c> {
     fn retry(&self, asked: Request, capability: &Capability) -> Retry {
         let (caller, request) = (self.caller, self.request);
         let retry = Retry::new(asked, Arc::new(capability.clone())).with_dialect(caller.asked_by());
-        let Some(own) = caller.request.parsed.max_tokens else {
-            return retry;
-        };
-        let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
-        let limit = raised(own, caller.proxy.policy.token_factor, request.number, most);
-        let repeated = request.turn.as_ref().map_or(0, Turn::repeated_bytes);
-        let limit = with_repeated(limit, repeated as u64);
-        // The token limit must stay above a reasoning budget, so the share does not lower it for
-        // requests with reasoning.
-        let share = request
-            .most_tokens
-            .filter(|_| !caller.request.parsed.wants_reasoning);
-        let least = if caller.asked_by() == Dialect::Responses {
-            LEAST_OF_RESPONSES
-        } else {
-            1
-        };
-        let limit = share.map_or(limit, |share| limit.min(share.max(least)));
-        // An equal limit is not written, so the member keeps the client's own bytes.
-        if limit == own {
-            retry
-        } else {
-            retry.with_max_tokens(limit)
-        }
+        let wants_reasoning = caller.request.parsed.wants_reasoning;
+        let limit = token_limits(caller)
+            .and_then(|limits| limits.of(request, caller.asked_by(), wants_reasoning));
+        limit.into_iter().fold(retry, Retry::with_max_tokens)
     }
 }
 
 /// Returns the limit on the tokens of a call that continues an answer from its token after the limit
 /// of the request. `None`: the request has no limit, or the operator allows no higher one.
 pub(super) fn raised_limit(caller: &Caller) -> Option<u64> {
-    let own = caller.request.parsed.max_tokens?;
-    let most = own.saturating_mul(caller.limits.continuation.max_extra_tokens.into());
-    let limit = raised(own, caller.proxy.policy.token_factor, 1, most);
-    (limit > own).then_some(limit)
+    token_limits(caller)?.after_limit()
 }
 
-// The API refuses less with "Expected a value >= 16".
-/// The lowest `max_output_tokens` that the Responses API takes.
-const LEAST_OF_RESPONSES: u64 = 16;
-
-/// Returns the limit on the tokens of a further call: `factor` times the previous call's limit,
-/// until the extra tokens of all calls add up to `most`. After that it is the request's own limit
-/// again.
-fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
-    let (mut limit, mut left, mut extra) = (own, most, 0);
-    for _ in 0..number {
-        if left == 0 {
-            return own;
-        }
-        limit = limit.saturating_mul(factor.into());
-        extra = left.min(limit.saturating_sub(own));
-        left -= extra;
-        // At the largest number, all further limits are equal.
-        if factor < 2 || extra == 0 {
-            break;
-        }
-    }
-    own.saturating_add(extra)
-}
-
-/// Returns a limit on tokens with room for text that the answer repeats before new text.
-fn with_repeated(limit: u64, bytes: u64) -> u64 {
-    let room = limit.saturating_add(bytes.div_ceil(BYTES_OF_SHORT_TOKEN));
-    limit.max(room.min(SMALL_LIMIT))
-}
-
-// The anchor is often numbers and brackets, whose tokens are short.
-/// The bytes of a token of repeated text.
-const BYTES_OF_SHORT_TOKEN: u64 = 2;
-
-// Every current model allows this number. A higher limit may be refused, and an anchor costs
-// little of it.
-/// The most tokens up to which a limit is raised for the repeated text.
-const SMALL_LIMIT: u64 = 4096;
-
-/// Returns whether a refusal of a custom tool is about reasoning beside tools. Chat Completions of
-/// newer models refuses both together: "Function tools with reasoning_effort are not supported".
-fn allows_tool_without_effort(refusal: &str, retry: &Retry) -> bool {
-    let refusal = refusal.to_ascii_lowercase();
-    let names_effort = ["reasoning_effort", "reasoning effort"]
-        .iter()
-        .any(|name| refusal.contains(name));
-    retry.calls_custom_tool() && names_effort && refusal.contains("tool")
-}
-
-/// Returns the member with which a model of OpenAI's does not reason.
-fn no_effort() -> Switch {
-    Switch {
-        key: "reasoning_effort".to_owned(),
-        value: r#""none""#.to_owned(),
-    }
-}
-
-/// Returns the hint of a refusal that names the grammar, or the member that has it. A refusal of a
-/// schema is about this document, unless it says that the member is not taken.
-fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
-    let refusal = refusal.to_ascii_lowercase();
-    let is_schema = retry.request().turn.as_ref();
-    let is_schema = is_schema.is_some_and(|turn| turn.mode == ContinuationMode::Schema);
-    // The members that carry a grammar: llama.cpp, SGLang, vLLM, and a custom tool of OpenAI.
-    let is_named = ["grammar", "ebnf", "structured_outputs", "tool", "custom"]
-        .iter()
-        .any(|name| refusal.contains(name));
-    let is_named = match is_schema {
-        // A quoted schema may contain any name, so a name counts only beside such a phrase.
-        true => {
-            SCHEMA_MEMBERS.iter().any(|name| refusal.contains(name))
-                && NOT_TAKEN.iter().any(|said| refusal.contains(said))
-        }
-        false => is_named,
-    };
-    (retry.is_forced() && is_named && !is_too_long(&refusal)).then_some(CapabilityHint::NoGrammar)
-}
-
-// Of Chat Completions, Messages, Responses, and the two of Gemini.
-/// The members that have a schema, in lower case.
-const SCHEMA_MEMBERS: [&str; 5] = [
-    "response_format",
-    "output_config",
-    "text.format",
-    "responsejsonschema",
-    "responseschema",
-];
-
-// Other refusals of a schema are about its content, and the next document has another schema.
-/// Words of a refusal of a member, whatever its value is.
-const NOT_TAKEN: [&str; 5] = [
-    "not supported with this model",
-    "does not support",
-    "unknown",
-    "unrecognized",
-    "not permitted",
-];
-
-/// Returns whether a refusal is about an addition of the proxy: the prefill, or the switch that
-/// turns reasoning off. The capability table, not the client, supplies that switch and its value.
-fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
-    match hint {
-        CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace => retry.is_prefill(),
-        CapabilityHint::NoGrammar => retry.is_forced(),
-        CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
-            .reasoning_off()
-            .is_some_and(|switch| switch.key == *key),
-        // An answer shows the one, and another request the other.
-        CapabilityHint::PrefillDropsFormat | CapabilityHint::NoKeptStreams => false,
-    }
+/// Returns the limits on the tokens of further calls, if the request limits its answer.
+fn token_limits(caller: &Caller) -> Option<TokenLimits> {
+    Some(TokenLimits {
+        own: caller.request.parsed.max_tokens?,
+        factor: caller.proxy.policy.token_factor,
+        max_extra: caller.limits.continuation.max_extra_tokens,
+    })
 }
 
 /// Returns whether a fallback may succeed after this end: the upstream is unavailable, silent, or
@@ -515,41 +352,5 @@ pub(super) fn rejected(reason: String, transient: bool) -> CallEnd {
         reason,
         transient,
         retry_after: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{raised, with_repeated};
-
-    #[test]
-    fn a_small_limit_has_room_for_the_repeated_text() {
-        assert_eq!(with_repeated(16, 41), 37);
-        assert_eq!(with_repeated(16, 0), 16);
-        assert_eq!(with_repeated(4000, 2048), 4096);
-        assert_eq!(with_repeated(4096, 2048), 4096);
-        assert_eq!(with_repeated(8192, 2048), 8192);
-        assert_eq!(with_repeated(u64::MAX, u64::MAX), u64::MAX);
-    }
-
-    #[test]
-    fn raised_limits_are_limited_together() {
-        let limits = |factor, most| {
-            (1..=8)
-                .map(|call| raised(100, factor, call, most))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(limits(2, 400), [200, 400, 100, 100, 100, 100, 100, 100]);
-        assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
-        assert_eq!(limits(3, 0), [100; 8]);
-        assert_eq!(limits(1, 400), [100; 8]);
-        // Large numbers neither overflow nor loop for long.
-        assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
-        assert_eq!(raised(1, 1, u32::MAX, 4), 1);
-        assert_eq!(raised(0, 2, u32::MAX, 0), 0);
-        assert_eq!(
-            (1..=8).map(|call| raised(100, 2, call, 400)).sum::<u64>(),
-            8 * 100 + 400
-        );
     }
 }

@@ -111,10 +111,15 @@ impl CaseFile {
 /// Reads the cases of a folder of `tests/cases`, sorted by file. No other facts and blocks than the
 /// named ones may occur.
 pub fn read_folder(folder: &str, facts: &[&str], blocks: &[&str]) -> Vec<CaseFile> {
-    let folder = crate::root().join("tests/cases").join(folder);
-    let mut files: Vec<_> = fs::read_dir(folder)
+    read_files(&format!("tests/cases/{folder}"), facts, blocks)
+}
+
+/// Reads the cases of a folder, like [`read_folder`]. The folder's `README.md` is not a case.
+pub fn read_files(folder: &str, facts: &[&str], blocks: &[&str]) -> Vec<CaseFile> {
+    let mut files: Vec<_> = fs::read_dir(crate::root().join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("README.md"))
         .collect();
     files.sort();
     let read = |file: &std::path::PathBuf| {

@@ -5,21 +5,13 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 
+use restitch::internal::rest_call;
 use restitch::internal::wire::Framing;
 use restitch::provider::Dialect;
 
-/// Returns the framing of a stream of a media type.
-pub(super) fn framing_of(media_type: &str) -> Framing {
-    match media_type {
-        EVENT_STREAM => Framing::Events,
-        LINES => Framing::Lines,
-        _ => Framing::Array,
-    }
-}
-
 /// Returns whether the headers of a response announce a stream of this API.
 pub fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
-    media_type(headers).map(framing_of) == Some(dialect.wire().framing())
+    media_type(headers).and_then(Framing::of_content_type) == Some(dialect.wire().framing())
 }
 
 /// Returns the media type, if answers can have it.
@@ -47,14 +39,12 @@ pub(super) fn media_type_in_log(headers: &HeaderMap) -> Option<String> {
 
 /// Returns whether the same request may succeed a little later.
 pub fn is_transient(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+    rest_call::is_transient(status.as_u16())
 }
 
-/// Returns whether a status means that the upstream can't take requests now: 429, 502, 503, and
-/// 529, which Anthropic sends when it is overloaded. Such a call brings no text and costs no
-/// tokens.
+/// Returns whether a status means that the upstream can't take requests now.
 pub(crate) fn is_unavailable(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 429 | 502 | 503 | 529)
+    rest_call::is_unavailable(status.as_u16())
 }
 
 /// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
@@ -75,10 +65,7 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// Returns whether a status means that the request's body is invalid.
 pub(crate) fn is_invalid_request(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
-    )
+    rest_call::is_invalid_request(status.as_u16())
 }
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";

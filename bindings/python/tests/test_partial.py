@@ -1,0 +1,179 @@
+"""Partial JSON: values, complete parts and repairs."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import restitch
+
+DOCUMENT = {
+    "title": "Tides\n\u20ac\U0001f600",
+    "rows": [[1, 2.5, -3e4], {}, [], True, None, False],
+    "n": 123456789012345678901,
+}
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+def test_a_whole_text_is_read_as_by_the_standard_library(ascii):
+    text = json.dumps(DOCUMENT, ensure_ascii=ascii)
+    for written in (text, text.encode(), bytearray(text.encode())):
+        value = restitch.loads(written)
+        assert value == DOCUMENT
+        assert [type(number) for number in value["rows"][0]] == [int, float, float]
+
+
+@pytest.mark.parametrize("text", ["1", '"a"', "true", "null", " [1] "])
+def test_scalars_are_documents(text):
+    assert restitch.loads(text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, 2', {"a": [1]}),
+        ('{"a": [1, 2, ', {"a": [1, 2]}),
+        ('{"a": "tex', {"a": "tex"}),
+        ('{"a": "tex\\u00', {"a": "tex"}),
+        ('{"a": "\\ud83d', {"a": ""}),
+        ('{"a": tr', {}),
+        ('{"a', {}),
+        ('{"a":', {}),
+        ("[", []),
+        ('["", "b"', ["", "b"]),
+        ("Here it is:\n```json\n[1, 2", [1]),
+    ],
+)
+def test_a_cut_text_is_read_up_to_the_cut(text, value):
+    assert restitch.loads(text, partial=True) == value
+    assert json.loads(restitch.complete(text)) == value
+    with pytest.raises(restitch.JSONError) as raised:
+        restitch.loads(text)
+    assert raised.value.byte == len(text.encode())
+
+
+def test_every_cut_is_a_part_of_the_whole():
+    text = json.dumps(DOCUMENT)
+    for cut in range(1, len(text)):
+        value = restitch.loads(text[:cut], partial=True)
+        assert json.loads(restitch.complete(text[:cut])) == value
+        assert set(value) <= set(DOCUMENT)
+
+
+def test_an_error_says_where():
+    with pytest.raises(restitch.JSONError) as raised:
+        restitch.loads('{"a": [1,\n  2, x]}')
+    error = raised.value
+    assert isinstance(error, ValueError)
+    assert (error.byte, error.line, error.column, error.path) == (15, 2, 6, "/a/2")
+    assert "line 2, column 6" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.byte, again.path) == (str(error), 15, "/a/2")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "Hello there."])
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_text_without_json_is_an_error(text, partial):
+    with pytest.raises(restitch.JSONError):
+        restitch.loads(text, partial=partial)
+
+
+def test_a_text_that_is_not_utf8_is_an_error():
+    with pytest.raises(ValueError, match="UTF-8"):
+        restitch.loads(b"[\xff]")
+    with pytest.raises(TypeError):
+        restitch.loads(3)
+
+
+def test_too_many_containers_are_an_error():
+    with pytest.raises(restitch.JSONError, match="max_depth"):
+        restitch.loads("[" * 100_000, partial=True)
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_live_value_grows_in_place(size):
+    text = json.dumps(DOCUMENT)
+    live = restitch.LiveValue()
+    assert live.value is None
+    root = None
+    for at in range(0, len(text), size):
+        value = live.feed(text[at : at + size])
+        root = root or value
+        assert value is root
+        assert value == restitch.loads(text[: at + size], partial=True)
+    assert live.is_complete
+    assert (live.value, live.text) == (DOCUMENT, text)
+
+
+def test_a_live_value_may_leave_open_strings_out():
+    live = restitch.LiveValue(strings=False)
+    assert live.feed('{"a": "b", "c": "d') == {"a": "b"}
+    assert live.path == "/c"
+    assert live.feed('"') == {"a": "b", "c": "d"}
+
+
+def test_a_live_value_reports_a_mistake_with_its_place():
+    live = restitch.LiveValue()
+    live.feed('{"a": [1,\n')
+    with pytest.raises(restitch.JSONError) as raised:
+        live.feed("x]}")
+    assert (raised.value.byte, raised.value.line, raised.value.path) == (10, 2, "/a/1")
+    assert live.value == {"a": [1]}
+
+
+def test_the_last_of_equal_keys_counts():
+    assert restitch.loads('{"a": 1, "a": [2]}') == {"a": [2]}
+
+
+def test_mistakes_are_repaired():
+    repaired = restitch.repair("{'a': [1, 2,], b: True}")
+    assert json.loads(repaired.json) == {"a": [1, 2], "b": True}
+    assert repaired.status == "repaired"
+    assert {"rule", "level", "range", "original", "replacement", "path"} == set(repaired.repairs[0])
+    assert str(repaired) == repaired.json
+    assert restitch.repair('{"a": 1}').status == "valid"
+    assert restitch.repair('{"a": 1').status == "truncated"
+    assert restitch.repair("{'a': 1}", level="strict").status == "malformed"
+    with pytest.raises(ValueError):
+        restitch.repair("{}", level="all")
+
+
+def test_threads_read_at_the_same_time():
+    """A thread that reads a large text does not stop the others."""
+    text = json.dumps([{"id": number, "text": "x" * 50} for number in range(20_000)])
+    values = []
+    threads = [threading.Thread(target=lambda: values.append(restitch.loads(text))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(value == json.loads(text) for value in values)
+
+
+def test_a_live_value_can_be_fed_by_threads():
+    live = restitch.LiveValue()
+    live.feed("[")
+    threads = [threading.Thread(target=lambda: [live.feed("1,") for _ in range(200)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert live.feed("1]") == [1] * 801
+
+
+def test_a_state_can_be_kept_by_a_copy():
+    live = restitch.LiveValue()
+    kept = copy.deepcopy(live.feed("[1, "))
+    live.feed("2]")
+    assert (kept, live.value) == ([1], [1, 2])
+
+
+def test_the_import_needs_no_other_package():
+    code = "import sys, restitch; assert not {'httpx', 'httpx2', 'anthropic', 'anyio'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError):
+        restitch.nothing
