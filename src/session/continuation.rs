@@ -688,11 +688,14 @@ fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
     }
 }
 
-/// Returns whether a continuation was joined, and then left the grammar or contradicted the
-/// delivered text.
+/// Returns whether a continuation was joined, and then left the grammar, contradicted the delivered
+/// text or repeated the prompt.
 fn left_the_document(merged: &Result<Seam, SpliceError>) -> bool {
     matches!(
         merged,
-        Err(SpliceError::Malformed(_) | SpliceError::Overwrites(_) | SpliceError::Differs(_))
+        Err(SpliceError::Malformed(_)
+            | SpliceError::Overwrites(_)
+            | SpliceError::Differs(_)
+            | SpliceError::OwnWords)
     )
 }

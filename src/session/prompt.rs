@@ -323,6 +323,8 @@ pub(super) struct Rendered {
     pub(super) text: String,
     /// The names of its tags.
     pub(super) tags: Vec<String>,
+    /// The beginnings of its sentences, and its tags with their line ends.
+    pub(super) own_words: Vec<String>,
 }
 
 /// The templates of a prompt.
@@ -460,9 +462,32 @@ impl Prompt {
         }
         let tagged = shown()
             .filter(|(_, template, text)| template.has(Placeholder::Tag) && !text.is_empty());
+        let tags: Vec<String> = tagged.map(|(part, ..)| tag(part)).collect();
+        let mut own_words: Vec<String> = shown()
+            .flat_map(|(_, template, _)| template.own_texts().flat_map(sentences))
+            .collect();
+        // With its line end a tag is no text of a string.
+        own_words.extend(
+            tags.iter()
+                .flat_map(|name| [format!("<{name}>\n"), format!("</{name}>\n")]),
+        );
         Rendered {
             text: out,
-            tags: tagged.map(|(part, ..)| tag(part)).collect(),
+            tags,
+            own_words,
         }
     }
 }
+
+/// Returns the beginnings of a text's sentences, where they are long enough to be recognized.
+fn sentences(text: &str) -> impl Iterator<Item = String> {
+    text.split(['.', ':', '?', '!', '\n'])
+        .filter_map(|sentence| {
+            let start: String = sentence.trim_start().chars().take(OWN_CHARS).collect();
+            (start.chars().count() == OWN_CHARS).then_some(start)
+        })
+}
+
+// Shorter beginnings occur in other texts, and longer ones are withheld for longer.
+/// Characters by which a sentence of the prompt is recognized.
+const OWN_CHARS: usize = 32;

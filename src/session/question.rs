@@ -299,6 +299,8 @@ impl<'a> Question<'a> {
             anchor: anchor.filter(|_| has_anchor),
             mark,
             tags: turn.tags.clone(),
+            own_words: turn.own_words.clone(),
+            given: settings.client_request.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
             asks_again: self.asks_again,
