@@ -13,6 +13,7 @@ use super::members::schema_of;
 use super::profile::ProviderProfile;
 use super::question::{anchor, mark, members, own_script};
 use super::script::{Script, Step};
+use super::token::{Token, is_reached, limit_of};
 use super::tool::Tool;
 use super::wire::{self, Wire};
 
@@ -66,6 +67,12 @@ pub(super) struct ParsedRequest {
     pub(super) continuation: Option<Continuation>,
     /// The continuation is that of a prefill.
     pub(super) is_prefill: bool,
+    /// The token from which the answer continues.
+    pub(super) token: Option<Token>,
+    /// The answer has all tokens that the request allows before the call begins.
+    pub(super) is_exhausted: bool,
+    /// The limit on the answer's tokens.
+    pub(super) max_tokens: Option<u64>,
     /// The answer begins again: the question asks for that, or the format does not apply to the
     /// prefill.
     pub(super) restarts: bool,
@@ -137,7 +144,7 @@ impl ParsedRequest {
         if let Some(object) = body.as_object_mut() {
             object.insert("messages".into(), messages.into());
         }
-        if let Some(refusal) = profile.refusal(path, &body) {
+        if let Some(refusal) = profile.refusal(path, &body, document) {
             return Err(RequestError {
                 body: Some(refusal),
                 ..bad(String::new())
@@ -148,11 +155,13 @@ impl ParsedRequest {
             Some((last, before)) if is_prefill => (before, Some(text(last))),
             _ => (messages, None),
         };
+        let token = Token::read(&body, document).filter(|_| profile.sends_tokens());
         let again = Continuation::again(messages, document).filter(|_| !is_prefill);
-        let is_again = again.is_some();
-        let (continuation, mut prompt) = match again {
-            Some((continuation, prompt)) => (Some(continuation), prompt),
-            None => (Continuation::asked(messages, prefill, document)?, messages),
+        let is_again = again.is_some() && token.is_none();
+        let (continuation, mut prompt) = match (token, again) {
+            (Some(token), _) => (Some(Continuation::after(token, document)), messages),
+            (None, Some((continuation, prompt))) => (Some(continuation), prompt),
+            (None, None) => (Continuation::asked(messages, prefill, document)?, messages),
         };
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
             prompt = &prompt[..begin];
@@ -166,6 +175,11 @@ impl ParsedRequest {
             script: script(prompt)?,
             continuation,
             is_prefill,
+            token,
+            is_exhausted: token
+                .zip(limit_of(&body))
+                .is_some_and(|(token, most)| is_reached(most, token.position)),
+            max_tokens: limit_of(&body),
             restarts: is_again || is_prefill && profile.restarts_format(&body),
             has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
                 .iter()
@@ -214,6 +228,18 @@ fn bad(message: String) -> RequestError {
 }
 
 impl Continuation {
+    /// Returns the continuation from a token.
+    fn after(token: Token, document: &str) -> Self {
+        let delivered = document.get(..token.position).unwrap_or_default();
+        Self {
+            delivered: delivered.to_owned(),
+            anchor: String::new(),
+            gap: String::new(),
+            mark: None,
+            position: token.position,
+        }
+    }
+
     /// Reads the continuation that a request asks for, if it asks for one.
     fn asked(
         messages: &[Value],

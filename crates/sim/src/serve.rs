@@ -34,6 +34,7 @@ use super::profile::{NOT_FOUND, ProviderProfile};
 use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
+use super::token::Tokens;
 use super::wire::{self, Events, Frames, Message, Problem, Wire};
 use restitch::Limits;
 use restitch_http::server_socket::{Cut, Socket};
@@ -358,7 +359,10 @@ fn complete(
         AnswerEnd::Reset(bytes) => Some(bytes),
         _ => None,
     };
+    let begin = continuation.map_or(0, |continuation| continuation.position);
+    let tokens = |answer: &Answer| Tokens::of(answer, &sim.document, begin, parsed.max_tokens);
     let message = |answer: Answer| Message {
+        tokens: tokens(&answer).filter(|_| sim.profile.sends_tokens()),
         number,
         model: sim.model.clone(),
         finish: answer.finish,
@@ -430,6 +434,18 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let tool = parsed.tool.as_ref();
     let custom = tool.filter(|tool| tool.is_custom);
     let is_forced = custom.is_some() || parsed.is_prefill && parsed.has_grammar;
+    if let Some(continuation) = continuation.filter(|_| parsed.token.is_some()) {
+        // The model continues where it was, whatever it would answer to a question.
+        let step = match parsed.is_exhausted {
+            true => Step {
+                bytes: Some(0),
+                end: None,
+                ..*step
+            },
+            false => *step,
+        };
+        return Answer::forced(&step, &sim.document, continuation, None);
+    }
     if let Some(continuation) = continuation.filter(|_| is_forced) {
         let tool = custom;
         return Answer::forced(step, &sim.document, continuation, tool);
