@@ -138,8 +138,9 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
     );
     assert_eq!(between(element, "cut_path"), Some("/rows/2"));
     let instruction = |part: Part| part.template().split("{{").next().unwrap();
+    // The first question about a short document has fewer words.
+    assert!(!first.prompt.contains(instruction(Part::Instruction)));
     for (turn, part) in [
-        (&first, Part::Instruction),
         (longer, Part::RetryInstruction),
         (element, Part::ElementInstruction),
     ] {
@@ -406,6 +407,34 @@ fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, St
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let outcome = outcome(&mut session);
     (outcome, session.document().text().to_owned())
+}
+
+#[test]
+fn a_short_document_has_a_short_question() {
+    let question = |strategy, delivered: &str| {
+        let turn = turn(&mut session(Limits::default(), strategy, delivered));
+        let texts = turn
+            .tags
+            .iter()
+            .map(|tag| between(&turn, tag).unwrap().len());
+        let words = turn.prompt.len() - texts.sum::<usize>();
+        (turn, words)
+    };
+    let text = |length: usize| format!("{{\"text\": \"{}", "word ".repeat(length / 5));
+    for length in [0, 20, 100, 400, 1000] {
+        let (turn, words) = question(ContinuationStrategy::default(), &text(length));
+        assert!(words <= 640, "{length}: {words} bytes\n{}", turn.prompt);
+        // Where the anchor shows the cut element, it is not shown twice.
+        let anchor = between(&turn, "overlap_context").unwrap();
+        let element = between(&turn, "cut_off_element");
+        assert!(element.is_none_or(|element| !anchor.contains(element)));
+    }
+    // The operator's own words are asked in any length, and longer documents are worth more words.
+    let own = Prompt::default().with(Part::Instruction, Some("Go on from <{{anchor_tag}}>."));
+    let (own, _) = question(ContinuationStrategy::with(own.unwrap()), &text(20));
+    assert!(own.prompt.contains("Go on from <overlap_context>."));
+    let (long, _) = question(ContinuationStrategy::default(), &text(1100));
+    assert!(long.prompt.contains(Part::Instruction.template()));
 }
 
 #[test]
