@@ -1,5 +1,7 @@
 //! The settings that a stream and a whole body share.
 
+use bytes::Bytes;
+
 use super::first_answer::FirstReading;
 use super::{ContinuationStrategy, GiveUp, Prose, Session};
 use crate::json::repair::RepairOptions;
@@ -70,6 +72,13 @@ pub trait AnswerOptions: Sized {
             let stats = &mut session.channel.journal.stats;
             stats.upstreams.push(upstream.to_owned());
         })
+    }
+
+    /// Sets the body of the request: words that it shares with a prompt are no sign that the model
+    /// copies the prompt.
+    #[must_use]
+    fn client_request(self, body: &Bytes) -> Self {
+        self.configure(|session| session.channel.settings.client_request = body.clone())
     }
 
     /// Sets an estimate of the request's tokens, which counts until the provider reports them.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::answer_text::RollbackPoint;
 use super::channel::AnswerChannel;
+use super::cut_value::CutValue;
 use super::decisions::{Decisions, NextStep, broke_off, finish_of_whole};
 use super::part_repair::PartRepairer;
 use super::returned_prefill::{NewText, ReturnedPrefill};
@@ -35,6 +36,8 @@ pub(super) struct DocumentContinuation {
     delivered: usize,
     /// Bytes that were given out, those of this call included.
     sent: usize,
+    /// The number or string that is cut, where the call asks by words.
+    cut_value: Option<CutValue>,
     /// The seam that was reported.
     reported: Option<Seam>,
     /// Bytes that a grammar has allowed after the root: white space.
@@ -124,6 +127,11 @@ impl DocumentContinuation {
                 // A provider that enforces the grammar makes no mistakes.
                 RequestKind::Grammar { .. } => RepairMode::Kept,
                 _ => RepairMode::new(channel, decisions, &splice),
+            },
+            // A provider that continues or enforces the rest knows where the value ends.
+            cut_value: match kind {
+                RequestKind::Reprompt => CutValue::of(channel.document()),
+                _ => None,
             },
             splice,
             kind,
@@ -549,6 +557,13 @@ impl DocumentContinuation {
             }
             (None, _) => {}
         }
+        // The byte after the cut may wait long after the seam, so the value is judged at the call's
+        // end.
+        let is_short = |value: &&CutValue| value.ends_at_cut(channel.document().text());
+        if let Some(value) = self.cut_value.as_ref().filter(is_short) {
+            let values = &mut channel.journal.stats.cut_values;
+            values.insert(value.path.clone(), value.offset);
+        }
         channel.give_out(self.sent);
         let repairs = self.splice.repairs().iter();
         let rules = repairs.map(|repair| repair.rule.as_str());
@@ -673,11 +688,14 @@ fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
     }
 }
 
-/// Returns whether a continuation was joined, and then left the grammar or contradicted the
-/// delivered text.
+/// Returns whether a continuation was joined, and then left the grammar, contradicted the delivered
+/// text or repeated the prompt.
 fn left_the_document(merged: &Result<Seam, SpliceError>) -> bool {
     matches!(
         merged,
-        Err(SpliceError::Malformed(_) | SpliceError::Overwrites(_) | SpliceError::Differs(_))
+        Err(SpliceError::Malformed(_)
+            | SpliceError::Overwrites(_)
+            | SpliceError::Differs(_)
+            | SpliceError::OwnWords)
     )
 }

@@ -19,6 +19,7 @@ mod channel;
 mod choice_ends;
 mod clock;
 mod continuation;
+mod cut_value;
 mod decisions;
 mod ellipsis;
 mod event;

@@ -92,6 +92,10 @@ pub struct CallStats {
     /// continuation had only the anchor and closers, and the previous continuation of this cut had
     /// ended early, too. Elements may be missing.
     pub early_end: u32,
+    /// Numbers and strings whose delivered part a re-prompt has left as the whole value: `51` may be
+    /// the beginning of `5150`. Their JSON Pointers, each with the offset of the cut in bytes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cut_values: BTreeMap<String, usize>,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named
     /// none.
     pub tokens: Vec<Option<u64>>,
@@ -200,6 +204,7 @@ impl CallStats {
         self.failures = self.failures.saturating_add(other.failures);
         self.ambiguous = self.ambiguous.saturating_add(other.ambiguous);
         self.early_end = self.early_end.saturating_add(other.early_end);
+        self.cut_values.extend(other.cut_values.clone());
         // The first call is the same for all slots.
         let first = usize::from(!self.tokens.is_empty());
         if let (Some(tokens), Some(others)) = (self.tokens.first_mut(), other.tokens.first()) {
@@ -495,7 +500,8 @@ impl Outcome {
 
     /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop
     /// stopped, how a call without a finish reason ended, the synthesized values, the cut value,
-    /// and the numbers of ambiguous seams and of early ends, if there are any.
+    /// the values that may have ended early at a cut, and the numbers of ambiguous seams and of early
+    /// ends, if there are any.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -506,6 +512,9 @@ impl Outcome {
         }
         if tally.early_end > 0 {
             report["early_end"] = tally.early_end.into();
+        }
+        if !tally.cut_values.is_empty() {
+            report["cut_values"] = serde_json::json!(tally.cut_values);
         }
         if !tally.rungs.is_empty() {
             report["rungs"] = serde_json::json!(tally.rungs);
@@ -602,7 +611,7 @@ impl Serialize for Outcome {
         serde_json::json!({
             "status": self.status(), "stop": self.reason(), "cause": self.cause(), "end": self.end(),
             "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
-            "early_end": tally.early_end,
+            "early_end": tally.early_end, "cut_values": tally.cut_values,
             "synthesized": self.synthesized(), "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
             "rungs": tally.rungs, "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,

@@ -1,6 +1,8 @@
 //! The user's message that asks for the rest: parts, each with a template that can be replaced or
 //! switched off.
 
+use std::sync::LazyLock;
+
 use super::question::QuestionForm;
 use super::tags;
 use super::template::{Placeholder, Template, TemplateError};
@@ -233,6 +235,8 @@ pub struct Parts<'a> {
     pub cut_path: Option<&'a str>,
     /// See [`Part::Shortfall`].
     pub shortfall: Option<&'a str>,
+    /// The document is short: the default [`Part::Instruction`] has fewer words.
+    pub is_short: bool,
 }
 
 /// The parts of a question. Its form selects the parts that are shown.
@@ -346,6 +350,8 @@ pub(super) struct Rendered {
     pub(super) text: String,
     /// The names of its tags.
     pub(super) tags: Vec<String>,
+    /// The beginnings of its sentences, and its tags with their line ends.
+    pub(super) own_words: Vec<String>,
 }
 
 /// The templates of a prompt.
@@ -449,12 +455,24 @@ impl Prompt {
         self.rendered(parts).text
     }
 
+    /// Returns the template of an instruction for a short document, if the operator has not
+    /// replaced that for all documents.
+    fn short(&self, part: Part) -> Option<&'static Template> {
+        let is_default = |template: &Template| template.as_str() == part.template();
+        let template = self.template(part).filter(|_| part == Part::Instruction);
+        template
+            .is_some_and(is_default)
+            .then_some(SHORT_INSTRUCTION.as_ref()?)
+    }
+
     /// Returns the user's message, and the names of the tags in it.
     pub(super) fn rendered(&self, parts: &Parts<'_>) -> Rendered {
         let shown = || {
-            self.templates
-                .iter()
-                .filter_map(|(part, template)| Some((*part, template, parts.text(*part)?)))
+            self.templates.iter().filter_map(|(part, template)| {
+                let text = parts.text(*part)?;
+                let short = parts.is_short.then(|| self.short(*part)).flatten();
+                Some((*part, short.unwrap_or(template), text))
+            })
         };
         let mut names: Vec<&str> = shown()
             .filter(|(.., text)| !text.is_empty())
@@ -483,9 +501,41 @@ impl Prompt {
         }
         let tagged = shown()
             .filter(|(_, template, text)| template.has(Placeholder::Tag) && !text.is_empty());
+        let tags: Vec<String> = tagged.map(|(part, ..)| tag(part)).collect();
+        let mut own_words: Vec<String> = shown()
+            .flat_map(|(_, template, _)| template.own_texts().flat_map(sentences))
+            .collect();
+        // With its line end a tag is no text of a string.
+        own_words.extend(
+            tags.iter()
+                .flat_map(|name| [format!("<{name}>\n"), format!("</{name}>\n")]),
+        );
         Rendered {
             text: out,
-            tags: tagged.map(|(part, ..)| tag(part)).collect(),
+            tags,
+            own_words,
         }
     }
 }
+
+/// [`Part::Instruction`] in fewer words: those of a longer document cost more than a short document.
+static SHORT_INSTRUCTION: LazyLock<Option<Template>> = LazyLock::new(|| {
+    "My connection dropped while I was receiving your answer. The message above is all that reached me. Please repeat \
+     the text between the two tags below exactly, then go straight on with what follows it, to the end of the JSON \
+     document. A word or number at the end of that text may be unfinished. Please write nothing else."
+        .parse()
+        .ok()
+});
+
+/// Returns the beginnings of a text's sentences, where they are long enough to be recognized.
+fn sentences(text: &str) -> impl Iterator<Item = String> {
+    text.split(['.', ':', '?', '!', '\n'])
+        .filter_map(|sentence| {
+            let start: String = sentence.trim_start().chars().take(OWN_CHARS).collect();
+            (start.chars().count() == OWN_CHARS).then_some(start)
+        })
+}
+
+// Shorter beginnings occur in other texts, and longer ones are withheld for longer.
+/// Characters by which a sentence of the prompt is recognized.
+const OWN_CHARS: usize = 32;

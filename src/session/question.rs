@@ -293,6 +293,8 @@ impl<'a> Question<'a> {
             anchor: anchor.filter(|_| has_anchor),
             mark,
             tags: turn.tags.clone(),
+            own_words: turn.own_words.clone(),
+            given: settings.client_request.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
             asks_again: self.asks_again,
@@ -325,6 +327,9 @@ impl<'a> Question<'a> {
         // A longer element would not help, since the anchor is its end; nor would a longer path,
         // since the rendering shows its keys.
         let is_short = |text: &&str| text.len() <= full;
+        // The anchor shows the end of a short document, often whole elements of it.
+        let is_short_document = document.text().len() <= MOST_SHORT;
+        let is_new = |element: &&str| !is_short_document || !question.anchor.contains(*element);
         let tool_call = self.channel.settings.tool_description();
         let shortfall = self.shortfall.map(Shortfall::to_string);
         let parts = Parts {
@@ -336,16 +341,19 @@ impl<'a> Question<'a> {
             delivered_summary: summary.as_deref().filter(|summary| !summary.is_empty()),
             element_before_cutoff: shown
                 .and_then(|()| context::element_before_cutoff(document, index))
-                .filter(is_short),
+                .filter(is_short)
+                .filter(is_new),
             cut_off_element: shown
                 .and_then(|()| context::cut_off_element(document))
-                .filter(is_short),
+                .filter(is_short)
+                .filter(is_new),
             cut_path: child
                 .as_ref()
                 .map(|child| child.path.as_str())
                 .filter(is_short),
             shortfall: shortfall.as_deref(),
             delivered: document.text(),
+            is_short: is_short_document,
             question,
         };
         Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
@@ -409,6 +417,11 @@ const LONGEST_WORD: usize = 32;
 // instructions and contexts of a question for the rest.
 /// The most bytes of delivered text with which the whole document is asked for again.
 const MOST_AGAIN: usize = 2 << 10;
+
+// The usual instruction has half as many bytes.
+/// The most bytes of delivered text for which the default instruction has fewer words, and elements
+/// that the anchor has are not shown again.
+const MOST_SHORT: usize = 1 << 10;
 
 /// Returns the last `most` bytes of a text, from the start of a word on.
 fn end_of(text: &str, most: usize) -> String {

@@ -96,6 +96,8 @@ pub struct Turn {
     pub prompt: String,
     /// The names of the prompt's tags, without angle brackets.
     pub tags: Vec<String>,
+    /// Words of the prompt that belong into no document.
+    pub(super) own_words: Vec<String>,
     /// The original request ends with an assistant's message, which `delivered` replaces and begins
     /// with.
     pub replaces_prefill: bool,
@@ -257,13 +259,18 @@ impl Turn {
             delivered: rendering.unwrap_or(parts.delivered),
             ..*parts
         };
-        let Rendered { text, tags } = prompt.rendered(&parts);
+        let Rendered {
+            text,
+            tags,
+            own_words,
+        } = prompt.rendered(&parts);
         Self {
             delivered: parts.delivered.to_owned(),
             anchor: parts.question.anchor.to_owned(),
             mark: parts.question.mark.map(str::to_owned),
             prompt: text,
             tags,
+            own_words,
             replaces_prefill: false,
             keeps_json_mode: parts.question.form.is_rerooted(),
             grammar: None,
@@ -280,6 +287,7 @@ impl Turn {
             mark: None,
             prompt: String::new(),
             tags: Vec::new(),
+            own_words: Vec::new(),
             replaces_prefill: false,
             keeps_json_mode: false,
             grammar: None,

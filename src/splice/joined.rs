@@ -1,14 +1,28 @@
 //! Passes certain text to the document: from the decision on, up to the root's end or the first
 //! text that does not belong there.
 
+use bytes::Bytes;
+use memchr::memmem;
+
 use super::answer_tail::AnswerTail;
 use super::attempt::SpliceAttempt;
 use super::flow::{Delivered, Ellipsis, Flow, FlowError, FlowTarget as _};
 use super::seam::{Repair, Seam, SpliceError};
 use super::slot::Slot;
+use super::tag_stripper::{StrippedPiece, TagStripper};
 use super::task::SpliceTask;
 use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
+
+/// A filter for words of the request's own prompt in new text.
+#[derive(Clone, Debug)]
+struct OwnWords {
+    // A model that copies the prompt would otherwise write it into an open string. The filter
+    // withholds the beginning of such words: `session::prompt` cuts them short.
+    filter: TagStripper,
+    /// The client's request.
+    given: Bytes,
+}
 
 /// A fragment that was joined. It may have broken off since.
 #[derive(Clone, Debug)]
@@ -18,18 +32,23 @@ pub(super) struct JoinedFragment {
     is_expected: bool,
     flow: Flow,
     tail: AnswerTail,
+    own_words: OwnWords,
     /// Why no more text is delivered.
     failure: Option<SpliceError>,
 }
 
 impl JoinedFragment {
-    /// Creates a joined fragment before its first new text. At most `cap` bytes of that may wait.
-    pub(super) fn new(slot: &Slot, seam: Seam, is_expected: bool, cap: usize) -> Self {
+    /// Creates a joined fragment before its first new text.
+    pub(super) fn new(slot: &Slot, task: &SpliceTask, seam: Seam, is_expected: bool) -> Self {
         Self {
             seam,
             is_expected,
-            flow: Flow::new(slot, cap, Ellipsis::Ends),
+            flow: Flow::new(slot, task.caps.pending, Ellipsis::Ends),
             tail: AnswerTail::default(),
+            own_words: OwnWords {
+                filter: TagStripper::of_own_words(&task.request),
+                given: task.request.given.clone(),
+            },
             failure: None,
         }
     }
@@ -48,7 +67,7 @@ impl JoinedFragment {
             ..seam
         };
         let is_expected = task.expects(&attempt.candidate);
-        let mut joined = Self::new(slot, seam, is_expected, task.caps.pending);
+        let mut joined = Self::new(slot, task, seam, is_expected);
         let begun = joined.flow.begin(
             &mut Delivered { slot, sink },
             &attempt.setup.rest,
@@ -78,11 +97,12 @@ impl JoinedFragment {
         self.flow.repairs().as_slice()
     }
 
-    /// Returns the number of bytes that wait for a key that may have been delivered.
+    /// Returns the number of bytes that wait: for a key that may have been delivered, or for words
+    /// that may be the prompt's.
     pub(super) fn pending(&self) -> usize {
         match self.failure {
             Some(_) => 0,
-            None => self.flow.pending(),
+            None => self.flow.pending() + self.own_words.filter.pending(),
         }
     }
 
@@ -98,6 +118,10 @@ impl JoinedFragment {
         text: &str,
         sink: &mut S,
     ) -> Result<(), SpliceError> {
+        if !self.own_words.filter.is_idle(text) {
+            self.deliver(slot, text, sink);
+            return self.outcome();
+        }
         let left = match self.flow.is_in_string(slot.document().machine(), text) {
             true => Delivered { slot, sink }
                 .take(text)
@@ -112,8 +136,36 @@ impl JoinedFragment {
         self.outcome()
     }
 
-    /// Delivers text after the seam, until the root is closed.
+    /// Delivers text after the seam, until the root is closed, or until it repeats the prompt.
     pub(super) fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        if self.own_words.filter.is_idle(text) {
+            return self.pass(slot, text, sink);
+        }
+        for piece in self.own_words.filter.feed(text) {
+            match piece {
+                StrippedPiece::Tag(words) if !self.is_copied(slot, &words) => {
+                    self.pass(slot, &words, sink);
+                }
+                StrippedPiece::Text(text) => self.pass(slot, &text, sink),
+                StrippedPiece::Tag(_) | StrippedPiece::Mark => {
+                    self.failure = self.failure.take().or(Some(SpliceError::OwnWords));
+                }
+            }
+        }
+        if self.tail.is_root_closed() {
+            let rest = self.own_words.filter.take_pending();
+            self.pass(slot, &rest, sink);
+        }
+    }
+
+    /// Returns whether words of the prompt are copied from it: they are new text of the document,
+    /// which does not have them yet, and the client's request has none.
+    fn is_copied(&self, slot: &Slot, words: &str) -> bool {
+        let is_given = || memmem::find(&self.own_words.given, words.as_bytes()).is_some();
+        !self.tail.is_root_closed() && !slot.text().contains(words) && !is_given()
+    }
+
+    fn pass<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         if self.failure.is_some() {
             return;
         }
@@ -190,14 +242,17 @@ impl JoinedFragment {
     }
 
     /// Flags a seam where it was not expected, after which the fragment broke off at text that is
-    /// illegal there or would overwrite a member. That is a sign of the wrong offset, though a
+    /// illegal there, would overwrite a member, or repeats the prompt. That is a sign of the wrong offset, though a
     /// model may also have made a mistake.
     fn flag_break(&mut self) {
         let is_illegal = match &self.failure {
             Some(SpliceError::Malformed(error)) => {
                 !matches!(error.kind, SyntaxErrorKind::TooDeep(_))
             }
-            failure => matches!(failure, Some(SpliceError::Overwrites(_))),
+            failure => matches!(
+                failure,
+                Some(SpliceError::Overwrites(_) | SpliceError::OwnWords)
+            ),
         };
         self.seam.ambiguous |= is_illegal && !self.is_expected;
     }

@@ -128,7 +128,7 @@ impl Splice {
         let candidate = Candidate::new(Alignment::Exact, Start::Requested, 0, 0);
         let seam = splice.task.seam_of(&candidate, 1.0, 0);
         splice.candidates = CandidateReport::of_winner(&candidate);
-        let joined = JoinedFragment::new(slot, seam, true, splice.task.caps.pending);
+        let joined = JoinedFragment::new(slot, &splice.task, seam, true);
         splice.phase = SplicePhase::Joined(joined);
         splice
     }
@@ -280,7 +280,7 @@ impl Splice {
         let pending = std::mem::take(pending);
         let own_root = Candidate::new(Alignment::Start, Start::Requested, root, 0);
         let seam = self.task.seam_of(&own_root, 1.0, self.max_pending);
-        let mut joined = JoinedFragment::new(slot, seam, true, self.task.caps.pending);
+        let mut joined = JoinedFragment::new(slot, &self.task, seam, true);
         joined.deliver(slot, pending.get(root..).unwrap_or_default(), sink);
         self.phase = SplicePhase::Joined(joined);
     }
@@ -410,12 +410,7 @@ impl Splice {
         let repeat = Candidate::new(Alignment::Repeat, Start::Requested, length, overlap);
         let mut seam = self.task.seam_of(&repeat, posterior, self.max_pending);
         seam.ambiguous |= self.task.is_flagged(posterior);
-        self.phase = SplicePhase::Joined(JoinedFragment::new(
-            slot,
-            seam,
-            true,
-            self.task.caps.pending,
-        ));
+        self.phase = SplicePhase::Joined(JoinedFragment::new(slot, &self.task, seam, true));
     }
 
     /// Ends the fragment.

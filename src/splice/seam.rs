@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use crate::error::SyntaxError;
 
 /// The request, which decides where a fragment is expected to begin.
@@ -30,6 +32,11 @@ pub struct SpliceRequest {
     /// The names of the request's own tags, without angle brackets: a model may write them around
     /// the anchor.
     pub tags: Vec<String>,
+    /// The beginnings of sentences of the request's own prompt, and its tags with their line ends:
+    /// new text that has one is a copy of the prompt.
+    pub own_words: Vec<String>,
+    /// The client's request. Words that it has are no sign of a copy of the prompt.
+    pub given: Bytes,
     /// The request asked for a separate document: the containers on the path to the element that
     /// was cut, that element in full, and the text after it.
     pub rerooted: bool,
@@ -205,6 +212,8 @@ pub enum SpliceError {
     /// A part before the fragment was skipped, and the fragment repeats too little text to prove
     /// that it continues at the cut.
     AfterGap,
+    /// The fragment was joined and delivered up to words of the request's own prompt.
+    OwnWords,
     /// The document had ended before the fragment, which has other text.
     AfterRoot,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes)
@@ -231,6 +240,7 @@ impl std::fmt::Display for SpliceError {
             Self::AfterGap => {
                 f.write_str("a part before the fragment was skipped, and no repeated text proves where it belongs")
             }
+            Self::OwnWords => f.write_str("the new text repeats the prompt"),
             Self::AfterRoot => f.write_str("the document had ended before this part"),
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")

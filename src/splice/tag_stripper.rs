@@ -1,6 +1,6 @@
 //! Takes the request's own mark and tags out of an answer.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 use super::seam::SpliceRequest;
 
@@ -10,6 +10,8 @@ pub(super) struct TagStripper {
     mark: String,
     /// The tags as written, opening and closing.
     tags: Vec<String>,
+    /// The first bytes of the mark and the tags.
+    starts: Vec<u8>,
     /// Text that may be the beginning of the mark or of a tag.
     pending: String,
 }
@@ -29,26 +31,43 @@ impl TagStripper {
             .tags
             .iter()
             .flat_map(|name| [format!("<{name}>"), format!("</{name}>")]);
+        Self::with(request.mark.clone().unwrap_or_default(), tags.collect())
+    }
+
+    /// Creates a filter for the words of the request's own prompt.
+    pub(super) fn of_own_words(request: &SpliceRequest) -> Self {
+        Self::with(String::new(), request.own_words.clone())
+    }
+
+    fn with(mark: String, tags: Vec<String>) -> Self {
+        let texts = tags.iter().chain([&mark]);
+        let mut starts: Vec<u8> = texts.filter_map(|text| text.bytes().next()).collect();
+        starts.sort_unstable();
+        starts.dedup();
         Self {
-            mark: request.mark.clone().unwrap_or_default(),
-            tags: tags.collect(),
+            mark,
+            tags,
+            starts,
             pending: String::new(),
         }
     }
 
     /// Nothing in the text can be a part of the mark or of a tag.
     pub(super) fn is_idle(&self, text: &str) -> bool {
-        if self.tags.is_empty() && self.mark.is_empty() {
-            return true;
-        }
-        let first = self.mark.as_bytes().first().copied().unwrap_or(b'<');
         let mut bytes = text.as_bytes().iter();
         // A loop finds a byte of a short text faster than a search that has to be prepared.
-        let has_first = match text.len() {
-            ..16 => bytes.any(|byte| *byte == b'<' || *byte == first),
-            _ => memchr2(b'<', first, text.as_bytes()).is_some(),
+        let has_start = match *self.starts.as_slice() {
+            [] => return true,
+            [first] if text.len() >= 16 => memchr(first, text.as_bytes()).is_some(),
+            [first, other] if text.len() >= 16 => memchr2(first, other, text.as_bytes()).is_some(),
+            _ => bytes.any(|byte| self.starts.contains(byte)),
         };
-        self.pending.is_empty() && !has_first
+        self.pending.is_empty() && !has_start
+    }
+
+    /// Returns the bytes that wait.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// Takes text, and returns its pieces. A beginning of the mark or of a tag waits.

@@ -82,6 +82,8 @@ pub struct Stitcher {
     dialect: Dialect,
     /// The known facts about the request.
     request: Request,
+    /// Its body.
+    client_request: Bytes,
 }
 
 impl Stitcher {
@@ -179,7 +181,9 @@ impl Stitcher {
     #[must_use]
     pub fn request(self, body: &str) -> Self {
         let request = self.dialect.wire().parse("", body.as_bytes());
-        self.suited_to(request.as_ref())
+        let mut suited = self.suited_to(request.as_ref());
+        suited.client_request = Bytes::copy_from_slice(body.as_bytes());
+        suited
     }
 
     /// Makes a provider's event stream whole.
@@ -215,7 +219,9 @@ impl Stitcher {
         } else {
             engine
         };
-        let engine = engine.schema(self.request.schema.as_deref());
+        let engine = engine
+            .schema(self.request.schema.as_deref())
+            .client_request(&self.client_request);
         let engine = engine.base(&self.request.base.of_model(&self.capability, true));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }

@@ -26,6 +26,8 @@ fn seams_are_as_their_files_say() {
         "offset",
         "repair",
         "tag",
+        "sentence",
+        "given",
         "mark",
         "early_end",
         "ambiguous",
@@ -84,6 +86,8 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
         expect,
         mark: case.fact("mark").map(str::to_owned),
         tags: case.facts("tag").map(str::to_owned).collect(),
+        own_words: own_words(case),
+        given: case.fact("given").unwrap_or_default().to_owned().into(),
         ..SpliceRequest::default()
     };
     let (mut last, mut repairs) = (Value::Null, Vec::new());
@@ -108,6 +112,15 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
     last
 }
 
+/// Returns the words of the prompt that has the sentence and the tags of a case.
+fn own_words(case: &CaseFile) -> Vec<String> {
+    let sentences = case.facts("sentence").map(str::to_owned);
+    let tags = case.facts("tag");
+    sentences
+        .chain(tags.flat_map(|tag| [format!("<{tag}>\n"), format!("</{tag}>\n")]))
+        .collect()
+}
+
 fn outcome(merged: &Result<Seam, SpliceError>) -> Value {
     let (how, offset) = match merged {
         Ok(seam) => (seam.alignment.as_str(), None),
@@ -117,6 +130,7 @@ fn outcome(merged: &Result<Seam, SpliceError>) -> Value {
         Err(SpliceError::Undecided) => ("undecided", None),
         Err(SpliceError::Ambiguous) => ("ambiguous", None),
         Err(SpliceError::EarlyEnd) => ("early_end", None),
+        Err(SpliceError::OwnWords) => ("own_words", None),
         Err(SpliceError::Pending(_)) => ("pending", None),
         Err(SpliceError::Malformed(error)) => ("malformed", Some(error.offset)),
         Err(SpliceError::Overwrites(at)) => ("overwrites", Some(*at)),

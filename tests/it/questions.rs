@@ -12,7 +12,7 @@ use restitch::session::{
     Turn,
 };
 use restitch::splice::SpliceError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use restitch_testing::silent;
 
@@ -138,8 +138,9 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
     );
     assert_eq!(between(element, "cut_path"), Some("/rows/2"));
     let instruction = |part: Part| part.template().split("{{").next().unwrap();
+    // The first question about a short document has fewer words.
+    assert!(!first.prompt.contains(instruction(Part::Instruction)));
     for (turn, part) in [
-        (&first, Part::Instruction),
         (longer, Part::RetryInstruction),
         (element, Part::ElementInstruction),
     ] {
@@ -406,6 +407,111 @@ fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, St
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let outcome = outcome(&mut session);
     (outcome, session.document().text().to_owned())
+}
+
+#[test]
+fn a_short_document_has_a_short_question() {
+    let question = |strategy, delivered: &str| {
+        let turn = turn(&mut session(Limits::default(), strategy, delivered));
+        let texts = turn
+            .tags
+            .iter()
+            .map(|tag| between(&turn, tag).unwrap().len());
+        let words = turn.prompt.len() - texts.sum::<usize>();
+        (turn, words)
+    };
+    let text = |length: usize| format!("{{\"text\": \"{}", "word ".repeat(length / 5));
+    for length in [0, 20, 100, 400, 1000] {
+        let (turn, words) = question(ContinuationStrategy::default(), &text(length));
+        assert!(words <= 640, "{length}: {words} bytes\n{}", turn.prompt);
+        // Where the anchor shows the cut element, it is not shown twice.
+        let anchor = between(&turn, "overlap_context").unwrap();
+        let element = between(&turn, "cut_off_element");
+        assert!(element.is_none_or(|element| !anchor.contains(element)));
+    }
+    // The operator's own words are asked in any length, and longer documents are worth more words.
+    let own = Prompt::default().with(Part::Instruction, Some("Go on from <{{anchor_tag}}>."));
+    let (own, _) = question(ContinuationStrategy::with(own.unwrap()), &text(20));
+    assert!(own.prompt.contains("Go on from <overlap_context>."));
+    let (long, _) = question(ContinuationStrategy::default(), &text(1100));
+    assert!(long.prompt.contains(Part::Instruction.template()));
+}
+
+#[test]
+fn a_report_names_values_that_end_at_a_cut() {
+    let words = ContinuationStrategy::default;
+    let prefill = || words().prefill(PrefillOptions::default());
+    for (delivered, new, strategy, expected) in [
+        (
+            "{\"port\": 51",
+            ", \"a\": 1}",
+            words(),
+            json!({"/port": 11}),
+        ),
+        (
+            "{\"port\": 51",
+            " , \"a\": 1}",
+            words(),
+            json!({"/port": 11}),
+        ),
+        ("{\"port\": 51", "50, \"a\": 1}", words(), Value::Null),
+        ("{\"port\": 51", ".5, \"a\": 1}", words(), Value::Null),
+        ("{\"port\": 51", "e2, \"a\": 1}", words(), Value::Null),
+        ("{\"port\": 5e", "-2, \"a\": 1}", words(), Value::Null),
+        ("{\"port\": 51 ", ", \"a\": 1}", words(), Value::Null),
+        ("{\"port\": 51", ", \"a\": 1}", prefill(), Value::Null),
+        (
+            "{\"family\": \"A",
+            "\", \"a\": 1}",
+            words(),
+            json!({"/family": 13}),
+        ),
+        (
+            "{\"family\": \"A",
+            "rial\", \"a\": 1}",
+            words(),
+            Value::Null,
+        ),
+        (
+            "{\"family\": \"A\\",
+            "\" b\", \"a\": 1}",
+            words(),
+            Value::Null,
+        ),
+        ("{\"family\": \"A", "\", \"a\": 1}", prefill(), Value::Null),
+        ("{\"fam", "\": \"A\"}", words(), Value::Null),
+        ("{\"a\": [7, tru", "e, 8]}", words(), Value::Null),
+    ] {
+        let mut session = session(Limits::default(), strategy, delivered);
+        let asked = turn(&mut session);
+        let repeated = match asked.mode {
+            ContinuationMode::Reprompt => asked.anchor,
+            _ => String::new(),
+        };
+        for c in format!("{repeated}{new}").chars() {
+            session.handle_input(NOW, Input::Text(c.encode_utf8(&mut [0; 4])));
+        }
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+        let outcome = outcome(&mut session);
+        assert_eq!(outcome.status(), Status::Complete, "{delivered}{new}");
+        let report: Value = serde_json::from_str(&outcome.report()).unwrap();
+        assert_eq!(report["cut_values"], expected, "{delivered}{new}");
+    }
+}
+
+#[test]
+fn each_join_names_one_value_that_ends_at_its_cut() {
+    let mut session = session(Limits::default(), ContinuationStrategy::default(), "[12");
+    let anchor = turn(&mut session).anchor;
+    session.handle_input(NOW, Input::Text(&format!("{anchor}, 34, {{\"a\": \"b")));
+    let anchor = ended(&mut session, CallEnd::Dropped).anchor;
+    session.handle_input(NOW, Input::Text(&format!("{anchor}\"}}, 5]")));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+    let outcome = outcome(&mut session);
+    assert_eq!(session.document().text(), "[12, 34, {\"a\": \"b\"}, 5]");
+    let report: Value = serde_json::from_str(&outcome.report()).unwrap();
+    assert_eq!(report["status"], "complete");
+    assert_eq!(report["cut_values"], json!({"/0": 3, "/2/a": 17}));
 }
 
 #[test]

@@ -487,6 +487,7 @@ impl Conversation {
             .fold(relay, Relay::answered_by);
         let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
         let relay = relay
+            .client_request(&self.caller.request.body)
             .prompt_tokens(self.caller.estimated_tokens())
             .raised_limit(self.caller.request.raised_limit());
         let relay = relay.base(&self.base()).model(self.caller.model());
@@ -521,6 +522,7 @@ impl Conversation {
             .base(&self.base());
         let relay = relay
             .model(self.caller.model())
+            .client_request(&self.caller.request.body)
             .prompt_tokens(self.caller.estimated_tokens())
             .raised_limit(self.caller.request.raised_limit());
         if self.caller.request.parsed.has_stop {

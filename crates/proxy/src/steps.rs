@@ -167,7 +167,7 @@ pub(super) fn json_of(event: &SessionEvent, call: u32, next: u32, shows: bool) -
 pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
     let mut report: Value = serde_json::from_str(&outcome.report()).unwrap_or_default();
     if let Some(members) = report.as_object_mut().filter(|_| !shows) {
-        ["synthesized", "cut_value", "schema_path"]
+        ["synthesized", "cut_value", "cut_values", "schema_path"]
             .into_iter()
             .for_each(|name| drop(members.remove(name)));
     }

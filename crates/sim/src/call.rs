@@ -13,6 +13,7 @@ use super::members::schema_of;
 use super::profile::ProviderProfile;
 use super::question::{anchor, mark, members, own_script};
 use super::script::{Script, Step};
+use super::token::{Token, is_reached, limit_of};
 use super::tool::Tool;
 use super::wire::{self, Wire};
 
@@ -64,10 +65,10 @@ pub(super) struct ParsedRequest {
     /// The script in the prompt, which replaces the server's.
     pub(super) script: Option<Script>,
     pub(super) continuation: Option<Continuation>,
+    /// The limit on the answer's tokens.
+    pub(super) max_tokens: Option<u64>,
     /// The request has a grammar, which the answer follows: llama.cpp's, vLLM's or SGLang's.
     pub(super) has_grammar: bool,
-    /// The schema that the answer follows, and the question for the parts that are missing.
-    pub(super) members: Option<(Value, String)>,
     /// The request turns reasoning off.
     pub(super) reasoning_off: bool,
     pub(super) stream: bool,
@@ -76,6 +77,19 @@ pub(super) struct ParsedRequest {
     pub(super) tool: Option<Tool>,
     /// Bytes of all messages, from which the prompt's token count is estimated.
     pub(super) prompt_bytes: usize,
+}
+
+/// How a request says where its answer continues.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// By a question.
+    Question,
+    /// By a question for the missing parts, under this schema.
+    Members { schema: Value, question: String },
+    /// By a prefill.
+    Prefill,
+    /// By a token. The answer may have all tokens that the request allows before the call begins.
+    Token { is_exhausted: bool },
 }
 
 /// The parts of a continuation request.
@@ -90,8 +104,7 @@ pub(super) struct Continuation {
     pub(super) mark: Option<String>,
     /// How many bytes of the document the delivered text has.
     pub(super) position: usize,
-    /// The delivered text is a prefill.
-    pub(super) is_prefill: bool,
+    pub(super) asked: Asked,
     /// The answer begins again: the question asks for that, or the format does not apply to the
     /// prefill.
     pub(super) restarts: bool,
@@ -137,7 +150,7 @@ impl ParsedRequest {
         if let Some(object) = body.as_object_mut() {
             object.insert("messages".into(), messages.into());
         }
-        if let Some(refusal) = profile.refusal(path, &body) {
+        if let Some(refusal) = profile.refusal(path, &body, document) {
             return Err(RequestError {
                 body: Some(refusal),
                 ..bad(String::new())
@@ -148,13 +161,23 @@ impl ParsedRequest {
             Some((last, before)) if is_prefill => (before, Some(text(last))),
             _ => (messages, None),
         };
+        let max_tokens = limit_of(&body);
+        let token = Token::read(&body, document).filter(|_| profile.sends_tokens());
         let again = Continuation::again(messages, document).filter(|_| !is_prefill);
-        let (mut continuation, mut prompt) = match again {
-            Some((continuation, prompt)) => (Some(continuation), prompt),
-            None => (Continuation::asked(messages, prefill, document)?, messages),
+        let (mut continuation, mut prompt) = match (token, again) {
+            (Some(token), _) => {
+                let is_exhausted = max_tokens.is_some_and(|most| is_reached(most, token.position));
+                let asked = Continuation::after(token, is_exhausted, document);
+                (Some(asked), messages)
+            }
+            (None, Some((continuation, prompt))) => (Some(continuation), prompt),
+            (None, None) => (Continuation::asked(messages, prefill, document)?, messages),
         };
         if let Some(continuation) = &mut continuation {
             continuation.restarts |= is_prefill && profile.restarts_format(&body);
+            if let Some((schema, question)) = members_asked(messages, &body) {
+                continuation.asked = Asked::Members { schema, question };
+            }
         }
         while let Some((begin, Some(_), _)) = last_turn(prompt) {
             prompt = &prompt[..begin];
@@ -167,10 +190,10 @@ impl ParsedRequest {
             conversation: hasher.finish(),
             script: script(prompt)?,
             continuation,
+            max_tokens,
             has_grammar: ["/grammar", "/structured_outputs/grammar", "/ebnf"]
                 .iter()
                 .any(|member| body.pointer(member).is_some_and(Value::is_string)),
-            members: continuation_members(messages, &body),
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
             include_usage: body
@@ -188,7 +211,7 @@ impl ParsedRequest {
 
 /// Returns the schema of the answer and the question for the parts that are missing, if the last
 /// message asks for them.
-fn continuation_members(messages: &[Value], body: &Value) -> Option<(Value, String)> {
+fn members_asked(messages: &[Value], body: &Value) -> Option<(Value, String)> {
     let question = text(messages.last()?);
     Some((schema_of(body)?.clone(), members(&question)?.to_owned()))
 }
@@ -214,6 +237,20 @@ fn bad(message: String) -> RequestError {
 }
 
 impl Continuation {
+    /// Returns the continuation from a token.
+    fn after(token: Token, is_exhausted: bool, document: &str) -> Self {
+        let delivered = document.get(..token.position).unwrap_or_default();
+        Self {
+            delivered: delivered.to_owned(),
+            anchor: String::new(),
+            gap: String::new(),
+            mark: None,
+            position: token.position,
+            asked: Asked::Token { is_exhausted },
+            restarts: false,
+        }
+    }
+
     /// Reads the continuation that a request asks for, if it asks for one.
     fn asked(
         messages: &[Value],
@@ -225,7 +262,7 @@ impl Continuation {
             let read = Self::read(delivered, String::new(), document)?;
             return Ok(Some(Self {
                 gap: String::new(),
-                is_prefill: true,
+                asked: Asked::Prefill,
                 ..read
             }));
         }
@@ -285,7 +322,7 @@ impl Continuation {
             gap,
             mark: None,
             position,
-            is_prefill: false,
+            asked: Asked::Question,
             restarts: false,
         })
     }

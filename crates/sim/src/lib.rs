@@ -117,6 +117,12 @@
 //! anchor. The profile rejects the same requests as the provider, with the provider's own error
 //! message.
 //!
+//! With [`ProviderProfile::Gemini38`], a Gemini answer has a `continuationToken` in every second event,
+//! and at its end where the document does not end. The finish reason of `length` is `MAX_TOKENS` if
+//! the text has all of the request's `maxOutputTokens`, and `CONTINUATION` elsewhere. A request with
+//! a token is a continuation without an anchor, and is answered with the text after the token. After
+//! `MAX_TOKENS` it needs a higher limit.
+//!
 //! Calls with the same messages before those turns are one conversation. Conversations do not
 //! affect each other. A prompt can have its own script: a user message with
 //! `[[script: answer@40 | exact]]` overrides the server's.
@@ -133,6 +139,7 @@ mod script;
 mod serve;
 mod state;
 pub mod style;
+mod token;
 mod tool;
 mod wire;
 

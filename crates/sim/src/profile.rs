@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use restitch::provider::capability::PrefillForm;
 
+use super::token::Token;
+
 /// The provider whose behaviour the server imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -25,6 +27,8 @@ pub enum ProviderProfile {
     Gemini,
     /// From 3.6 Flash on: rejects it.
     Gemini36,
+    /// From 3.8 on: rejects it, too, and continues its own answers from tokens.
+    Gemini38,
     /// Continues it with `"prefix": true` below `/beta`, and rejects it otherwise.
     DeepSeek,
     /// Continues it with `"prefix": true` and returns the prefill at the start of the answer;
@@ -44,12 +48,13 @@ pub enum ProviderProfile {
 
 impl ProviderProfile {
     /// All profiles, with their names.
-    pub const NAMES: [(&'static str, Self); 11] = [
+    pub const NAMES: [(&'static str, Self); 12] = [
         ("openai", Self::OpenAi),
         ("anthropic", Self::Anthropic),
         ("anthropic-4.6", Self::Anthropic46),
         ("gemini", Self::Gemini),
         ("gemini-3.6", Self::Gemini36),
+        ("gemini-3.8", Self::Gemini38),
         ("deepseek", Self::DeepSeek),
         ("mistral", Self::Mistral),
         ("partial", Self::Partial),
@@ -61,9 +66,11 @@ impl ProviderProfile {
     /// Returns how a client marks a prefill as one to continue.
     pub fn prefill(self) -> PrefillForm {
         match self {
-            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => {
-                PrefillForm::None
-            }
+            Self::OpenAi
+            | Self::Anthropic46
+            | Self::Gemini36
+            | Self::Gemini38
+            | Self::Perplexity => PrefillForm::None,
             Self::Anthropic | Self::Gemini | Self::LlamaCpp => PrefillForm::Turn,
             Self::DeepSeek | Self::Mistral => PrefillForm::Flag,
             Self::Partial => PrefillForm::Partial,
@@ -87,6 +94,11 @@ impl ProviderProfile {
         self == Self::LlamaCpp
     }
 
+    /// Returns whether answers have tokens from which the server continues them.
+    pub(super) fn sends_tokens(self) -> bool {
+        self == Self::Gemini38
+    }
+
     /// Returns the `Server` header of all responses.
     pub(super) fn server(self) -> Option<&'static str> {
         (self == Self::LlamaCpp).then_some("llama.cpp")
@@ -106,7 +118,7 @@ impl ProviderProfile {
     }
 
     /// Returns the body of the 400 that a request gets, if it gets one.
-    pub(super) fn refusal(self, path: &str, body: &Value) -> Option<&'static str> {
+    pub(super) fn refusal(self, path: &str, body: &Value, document: &str) -> Option<&'static str> {
         let last = last_of_assistant(body);
         let is_asked = self.continues(body);
         let ends_in_space = || {
@@ -129,7 +141,11 @@ impl ProviderProfile {
         match self {
             Self::Anthropic if last.is_some() && ends_in_space() => Some(TRAILING_SPACE),
             Self::Anthropic46 if last.is_some() => Some(NO_PREFILL),
-            Self::Gemini36 if last.is_some() => Some(MODEL_TURN),
+            Self::Gemini36 | Self::Gemini38 if last.is_some() => Some(MODEL_TURN),
+            Self::Gemini | Self::Gemini36 if Token::is_sent(body) => Some(NO_TOKEN),
+            Self::Gemini38 if Token::is_sent(body) && Token::read(body, document).is_none() => {
+                Some(BAD_TOKEN)
+            }
             Self::DeepSeek if is_asked && !path.contains("/beta/") => Some(BETA_ONLY),
             Self::DeepSeek if last.is_some() && !is_asked => Some(PREFIX_MODE),
             Self::Mistral if last.is_some() && !is_asked => Some(LAST_ROLE),
@@ -172,6 +188,8 @@ pub(super) const NOT_FOUND: &str =
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
 const TRAILING_SPACE: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"}}"#;
 const MODEL_TURN: &str = r#"{"error":{"code":400,"message":"Requests ending with a model turn are not supported.","status":"INVALID_ARGUMENT"}}"#;
+const NO_TOKEN: &str = r#"{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"continuationToken\": Cannot find field.","status":"INVALID_ARGUMENT"}}"#;
+const BAD_TOKEN: &str = r#"{"error":{"code":400,"message":"The continuation token is invalid.","status":"INVALID_ARGUMENT"}}"#;
 const BETA_ONLY: &str = r#"{"error":{"message":"prefix is only available when using beta api (set base_url=\"https://api.deepseek.com/beta\")","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#;
 const PREFIX_MODE: &str = r#"{"error":{"message":"The last message of deepseek-reasoner must be a user message, or an assistant message with prefix mode on (refer to https://api-docs.deepseek.com/guides/chat_prefix_completion).","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#;
 const LAST_ROLE: &str = r#"{"object":"error","message":"Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant","type":"invalid_request_error","param":null,"code":null}"#;

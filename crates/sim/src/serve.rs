@@ -27,13 +27,14 @@ use tracing::{debug, warn};
 
 use super::Sim;
 use super::answer::Answer;
-use super::call::{Call, CallKind, ParsedRequest, RequestError};
+use super::call::{Asked, Call, CallKind, ParsedRequest, RequestError};
 use super::delivery::{Delivery, Ending};
 use super::members::missing_members;
 use super::profile::{NOT_FOUND, ProviderProfile};
 use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
+use super::token::Tokens;
 use super::wire::{self, Events, Frames, Message, Problem, Wire};
 use restitch::Limits;
 use restitch_http::server_socket::{Cut, Socket};
@@ -358,7 +359,10 @@ fn complete(
         AnswerEnd::Reset(bytes) => Some(bytes),
         _ => None,
     };
+    let begin = continuation.map_or(0, |continuation| continuation.position);
+    let tokens = |answer: &Answer| Tokens::of(answer, &sim.document, begin, parsed.max_tokens);
     let message = |answer: Answer| Message {
+        tokens: tokens(&answer).filter(|_| sim.profile.sends_tokens()),
         number,
         model: sim.model.clone(),
         finish: answer.finish,
@@ -429,15 +433,33 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let continuation = parsed.continuation.as_ref();
     let tool = parsed.tool.as_ref();
     let custom = tool.filter(|tool| tool.is_custom);
-    let forced = continuation.filter(|c| custom.is_some() || c.is_prefill && parsed.has_grammar);
-    if let Some(continuation) = forced {
-        let tool = custom;
-        return Answer::forced(step, &sim.document, continuation, tool);
-    }
-    if let (Some(continuation), Some((schema, question))) = (continuation, &parsed.members) {
-        let position = continuation.position;
-        let members = missing_members(&sim.document, position, question, schema);
-        return Answer::members(step, members.unwrap_or_default());
+    if let Some(continuation) = continuation {
+        match &continuation.asked {
+            // The model continues where it was, whatever it would answer to a question.
+            Asked::Token { is_exhausted } => {
+                let step = match is_exhausted {
+                    true => Step {
+                        bytes: Some(0),
+                        end: None,
+                        ..*step
+                    },
+                    false => *step,
+                };
+                return Answer::forced(&step, &sim.document, continuation, None);
+            }
+            Asked::Prefill if parsed.has_grammar => {
+                return Answer::forced(step, &sim.document, continuation, custom);
+            }
+            _ if custom.is_some() => {
+                return Answer::forced(step, &sim.document, continuation, custom);
+            }
+            Asked::Members { schema, question } => {
+                let position = continuation.position;
+                let members = missing_members(&sim.document, position, question, schema);
+                return Answer::members(step, members.unwrap_or_default());
+            }
+            Asked::Prefill | Asked::Question => {}
+        }
     }
     let behaviour = match step.behaviour {
         Behaviour::Reasoning if parsed.reasoning_off && continuation.is_some() => Behaviour::Anchor,
@@ -458,7 +480,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     };
     let mut answer = Answer::new(&step, &sim.document, continuation);
     let returns = sim.profile.returns_prefill(parsed.stream);
-    if let Some(c) = continuation.filter(|c| c.is_prefill && returns) {
+    if let Some(c) = continuation.filter(|c| matches!(c.asked, Asked::Prefill) && returns) {
         answer.text.insert_str(0, &c.delivered);
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {

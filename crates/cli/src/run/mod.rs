@@ -123,8 +123,8 @@ output already has the text, so the shortest completion follows it. Bytes of the
 sent.
 
 With --json: {"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous",
-"early_end", "synthesized", "stop", "cause", "percentage", "repairs", "completion_tokens", "finish", "sections",
-"removed_bytes", "iterations": [{"call", "rung", "offset", "outcome", "alignment", "overlap",
+"early_end", "cut_values", "synthesized", "stop", "cause", "percentage", "repairs", "completion_tokens", "finish",
+"sections", "removed_bytes", "iterations": [{"call", "rung", "offset", "outcome", "alignment", "overlap",
 "completion_tokens"}]}.
 
 Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or not UTF-8, 1 the server or a file failed."#;

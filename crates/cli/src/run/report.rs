@@ -40,7 +40,7 @@ struct Report<'a> {
     status: Status,
     document: &'a str,
     #[serde(flatten)]
-    counts: TokenCounts,
+    counts: TokenCounts<'a>,
     #[serde(flatten)]
     ending: ReportEnding<'a>,
     repairs: &'a BTreeMap<String, u32>,
@@ -56,11 +56,13 @@ struct Report<'a> {
 }
 
 #[derive(Serialize)]
-struct TokenCounts {
+struct TokenCounts<'a> {
     continuations: u32,
     failures: u32,
     ambiguous: u32,
     early_end: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    cut_values: &'a BTreeMap<String, usize>,
 }
 
 /// Why a document is not complete, and what was added to close it.
@@ -182,6 +184,7 @@ pub(super) fn report(
                 failures: tally.failures,
                 ambiguous: tally.ambiguous,
                 early_end: tally.early_end,
+                cut_values: &tally.cut_values,
             },
             ending: ReportEnding {
                 synthesized,

@@ -37,6 +37,7 @@ impl Wire for Completions {
                 part,
                 text,
                 is_last,
+                ..
             } => {
                 if let Some(Part::Text(_)) = message.parts.get(part) {
                     // The last text has the finish, and the next event repeats it.

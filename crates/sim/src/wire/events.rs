@@ -95,6 +95,7 @@ impl Events {
                         Some(Moment::Delta {
                             part,
                             text,
+                            end,
                             is_last,
                         }),
                         EventStage::Delta(part, end),

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::super::token::Token;
 use super::text::{object, quoted, text, turn};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
@@ -65,6 +66,7 @@ impl Wire for Gemini {
             Moment::Delta {
                 part: at,
                 text,
+                end,
                 is_last,
             } => {
                 let finish = message.finish.filter(|_| is_last);
@@ -74,6 +76,7 @@ impl Wire for Gemini {
                             message,
                             &format!(r#"{{"text":{},"thought":true}}"#, quoted(text)),
                             None,
+                            None,
                             out,
                         );
                     }
@@ -82,6 +85,7 @@ impl Wire for Gemini {
                             message,
                             &format!(r#"{{"text":{}}}"#, quoted(text)),
                             finish,
+                            token(message, end, finish),
                             out,
                         );
                     }
@@ -91,12 +95,13 @@ impl Wire for Gemini {
             Moment::Close(at) => {
                 let finish = message.finish.filter(|_| at + 1 == message.parts.len());
                 if let Some(call) = call(message, at) {
-                    self.push(message, &call, finish, out);
+                    self.push(message, &call, finish, None, out);
                 }
             }
             Moment::Finish => {
                 if !has_finish(message) {
-                    self.push(message, r#"{"text":""}"#, message.finish, out);
+                    let token = token(message, 0, message.finish);
+                    self.push(message, r#"{"text":""}"#, message.finish, token, out);
                 }
                 self.end(message, out);
             }
@@ -123,11 +128,13 @@ impl Wire for Gemini {
                 Part::Text(text) => Some(format!(r#"{{"text":{}}}"#, quoted(text))),
                 Part::Call { .. } => call(message, at),
             });
+        let length = message.joined(|part| matches!(part, Part::Text(_))).len();
         chunk(
             message,
             &parts.collect::<Vec<_>>().join(","),
             message.finish,
             true,
+            token(message, length, message.finish),
         )
     }
 
@@ -147,10 +154,17 @@ impl Wire for Gemini {
 }
 
 impl Gemini {
-    fn push(self, message: &Message, part: &str, finish: Option<Finish>, out: &mut Vec<String>) {
+    fn push(
+        self,
+        message: &Message,
+        part: &str,
+        finish: Option<Finish>,
+        token: Option<Token>,
+        out: &mut Vec<String>,
+    ) {
         self.frame(
             message,
-            &chunk(message, part, finish, finish.is_some()),
+            &chunk(message, part, finish, finish.is_some(), token),
             out,
         );
     }
@@ -211,9 +225,33 @@ fn call(message: &Message, at: usize) -> Option<String> {
     ))
 }
 
+/// Returns the token of a response that ends after bytes of the text: every second one has a token,
+/// and the last one of an answer that can be continued.
+fn token(message: &Message, bytes: usize, finish: Option<Finish>) -> Option<Token> {
+    let has_token = match finish {
+        Some(finish) => finish == Finish::Length,
+        None => message.sent % 2 == 1,
+    };
+    message
+        .tokens
+        .filter(|_| has_token)
+        .and_then(|tokens| tokens.after(bytes))
+}
+
 /// Returns a response. The count of tokens is complete in the last one.
-fn chunk(message: &Message, parts: &str, finish: Option<Finish>, is_last: bool) -> String {
+fn chunk(
+    message: &Message,
+    parts: &str,
+    finish: Option<Finish>,
+    is_last: bool,
+    token: Option<Token>,
+) -> String {
+    let continues = message.tokens.is_some_and(|tokens| !tokens.is_limited) && token.is_some();
+    let token = token.map_or(String::new(), |token| {
+        format!(r#","continuationToken":"{token}""#)
+    });
     let reason = finish.map_or("", |finish| match finish {
+        Finish::Length if continues => r#","finishReason":"CONTINUATION""#,
         Finish::Length => r#","finishReason":"MAX_TOKENS""#,
         Finish::Stop | Finish::Tool => r#","finishReason":"STOP""#,
         Finish::Filter => r#","finishReason":"SAFETY""#,
@@ -228,7 +266,7 @@ fn chunk(message: &Message, parts: &str, finish: Option<Finish>, is_last: bool) 
         format!(r#""promptTokenCount":{prompt},"totalTokenCount":{prompt}"#)
     };
     format!(
-        r#"{{"candidates":[{{"content":{{"parts":[{parts}],"role":"model"}}{reason},"index":0}}],"usageMetadata":{{{usage}}},"modelVersion":{},"responseId":"sim-{}"}}"#,
+        r#"{{"candidates":[{{"content":{{"parts":[{parts}],"role":"model"}}{reason}{token},"index":0}}],"usageMetadata":{{{usage}}},"modelVersion":{},"responseId":"sim-{}"}}"#,
         quoted(&message.model),
         message.number,
     )

@@ -19,6 +19,7 @@ use std::fmt;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::token::Tokens;
 pub(super) use chat::Chat;
 pub(super) use events::{Events, Frames};
 pub(super) use text::text;
@@ -175,6 +176,8 @@ pub(super) struct Message {
     pub(super) prompt_tokens: usize,
     /// The request asked for usage in its stream, if the API sends it on request only.
     pub(super) include_usage: bool,
+    /// The answer's tokens, if the server sends any.
+    pub(super) tokens: Option<Tokens>,
     /// How many events of the stream were written before.
     pub(super) sent: u64,
 }
@@ -230,6 +233,8 @@ pub(super) enum Moment<'a> {
     Delta {
         part: usize,
         text: &'a str,
+        /// The bytes of the part up to the end of the text.
+        end: usize,
         /// A finish follows directly.
         is_last: bool,
     },
