@@ -26,7 +26,7 @@ const FACTS: [&str; 10] = [
 ];
 const BLOCKS: [&str; 5] = ["request", "upstream", "asked", "client", "report"];
 
-/// What the client and the upstream have got.
+/// The bytes that the client has got, and the calls that were asked for.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     client: Vec<u8>,
@@ -150,7 +150,7 @@ fn answer(
     for piece in pieces.flat_map(|piece| piece.chunks(size)) {
         exchange.handle_bytes(*now, Bytes::copy_from_slice(piece));
         let asked = seen.asked.len();
-        // What follows the end of a call is not read.
+        // Bytes after the end of a call are not read.
         let at = take(exchange, seen);
         if seen.end.is_some() || seen.asked.len() > asked {
             *now = at.map_or(*now, |at| at.max(*now));
@@ -258,7 +258,7 @@ fn fits(pattern: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether a text fits one in which `…` stands for any text.
+/// Whether a text fits one in which `…` fits any text.
 fn text_fits(pattern: &str, text: &str) -> bool {
     let Some((first, others)) = pattern.split_once('…') else {
         return pattern == text;

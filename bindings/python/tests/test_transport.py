@@ -228,6 +228,24 @@ def test_a_connection_serves_again_after_an_answer():
     server.socket.close()
 
 
+def test_the_error_of_a_lost_answer_is_not_that_of_the_last_call(serve):
+    """A refused connection would say that nothing was delivered."""
+    server, calls = serve(CUT), []
+
+    class Inner(httpx2.HTTPTransport):
+        def handle_request(self, request):
+            calls.append(request)
+            if len(calls) > 1:
+                raise httpx2.ConnectError("refused")
+            return super().handle_request(request)
+
+    transport = whole.Transport(Inner(), max_total_time=0.5)
+    with httpx2.Client(transport=transport) as client, pytest.raises(httpx2.RemoteProtocolError) as raised:
+        client.post(server.url + PATH, json=request())
+    assert isinstance(raised.value.__cause__, httpx2.ConnectError)
+    assert len(calls) > 1
+
+
 def test_an_event_is_each_step_of_the_loop(serve):
     server, events = serve(CUT, REST), []
     with whole.Client(on_event=events.append) as client:

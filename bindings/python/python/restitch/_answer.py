@@ -132,8 +132,10 @@ class Answer:
             if given:
                 yield GIVE, given
         if self._done[1]:
-            # The client must see that the stream is not whole, as it would without this package.
-            raise self._error or self._http.RemoteProtocolError("the answer was cut off and could not be completed")
+            # The client must see that its stream is not whole, as it would without this package. The error of a
+            # further call, such as a refused connection, would say that nothing was delivered, and invite a retry.
+            lost = self._http.RemoteProtocolError("the answer was cut off and could not be completed")
+            raise lost from self._error
 
     def abandon(self) -> Any:
         """Ends the answer: the client has left. Returns the open response, which has to be closed."""
