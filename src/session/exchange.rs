@@ -287,7 +287,7 @@ impl Exchange {
     pub fn handle_call_end(&mut self, now: Duration, end: CallEnd) {
         if let Phase::Requested(call) | Phase::Refused(call, ..) = &self.phase {
             let end = of_hop(&call.request, end);
-            self.end_call(now, end);
+            self.engine.end_call(now, end);
         }
         self.drain(now);
     }
@@ -320,7 +320,7 @@ impl Exchange {
             && at.saturating_add(limit.time) <= now
         {
             self.note_failure(now, at);
-            self.end_call(now, limit.into());
+            self.engine.end_call(now, limit.into());
         }
         self.drain(now);
     }
@@ -352,9 +352,9 @@ impl Exchange {
         if head.status != OK || head.is_encoded() {
             return false;
         }
-        match (self.request.parsed.stream, self.framing(head)) {
+        match (self.request.parsed.stream, self.request.framing(head)) {
             (true, Some(framing)) => {
-                let relay = self.relay(framing);
+                let relay = self.request.relay(framing, &self.options);
                 let mut relay = relay.reattaching(Reattach::NextEvent);
                 relay.handle_open(now);
                 self.engine = Engine::Stream(Box::new(relay));
@@ -362,7 +362,7 @@ impl Exchange {
                 true
             }
             (false, Some(Framing::Array)) => {
-                let relay = self.body_relay();
+                let relay = self.request.body_relay(&self.options);
                 self.engine = Engine::Body(Box::new(relay));
                 self.phase = collecting(now);
                 true
@@ -377,15 +377,16 @@ impl Exchange {
         let name = head.status.to_string();
         if head.status == OK {
             let is_framed = match &self.engine {
-                Engine::Stream(relay) => self.framing(head) == Some(relay.framing()),
+                Engine::Stream(relay) => self.request.framing(head) == Some(relay.framing()),
                 Engine::None | Engine::Body(_) => true,
             };
             if head.is_encoded() {
-                self.end_call(now, refused("the answer to a further call is compressed"));
+                self.engine
+                    .end_call(now, refused("the answer to a further call is compressed"));
             } else if !is_framed {
                 let found = head.content_type.unwrap_or("no type");
                 let found = format!("the upstream answered with {found}");
-                self.end_call(now, rejected(found));
+                self.engine.end_call(now, rejected(found));
             } else if let Engine::Stream(relay) = &mut self.engine {
                 relay.handle_open(now);
                 self.phase = Phase::Streaming;
@@ -398,13 +399,14 @@ impl Exchange {
         }
         if matches!(call.request.resume, Some(Resume::Stream(_))) {
             // The session asks for the rest instead.
-            self.end_call(now, refused(&format!("the upstream answered {name}")));
+            self.engine
+                .end_call(now, refused(&format!("the upstream answered {name}")));
             return false;
         }
         match rest_call::end_of_status(head.status, &name, head.retry_after) {
             Some(end) => {
                 let end = of_hop(&call.request, end);
-                self.end_call(now, end);
+                self.engine.end_call(now, end);
                 false
             }
             None => {
@@ -414,19 +416,11 @@ impl Exchange {
         }
     }
 
-    /// Returns the framing of a response. `None`: it is not of the API.
-    fn framing(&self, head: &ResponseHead<'_>) -> Option<Framing> {
-        let framing = Framing::of_content_type(head.content_type?)?;
-        let wire = self.request.dialect.wire();
-        let is_known = !self.request.parsed.stream
-            || framing == wire.framing()
-            || framing == Framing::Array && wire.array_writer().is_some();
-        is_known.then_some(framing)
-    }
-
     /// Takes a refusal.
     fn refused(&mut self, now: Duration, mut call: RestCall, status: u16, body: &[u8]) {
-        let retry = self.retry(&call);
+        let retry = self
+            .request
+            .retry(&call, self.options.limits.continuation.max_extra_tokens);
         let (body, name) = (String::from_utf8_lossy(body), status.to_string());
         match rest_call::refusal(&body, &name, &retry, call.is_without_effort) {
             Refusal::WithoutEffort => call.is_without_effort = true,
@@ -434,7 +428,7 @@ impl Exchange {
             Refusal::WithoutSwitch(_) => self.request.capability.reasoning_off = None,
             Refusal::End(end, _) => {
                 let end = of_hop(&call.request, end);
-                return self.end_call(now, end);
+                return self.engine.end_call(now, end);
             }
         }
         call.at = now;
@@ -451,7 +445,7 @@ impl Exchange {
     ) {
         if transport_end == TransportEnd::Dropped {
             self.note_failure(now, heard_at);
-            return self.end_call(now, CallEnd::Dropped);
+            return self.engine.end_call(now, CallEnd::Dropped);
         }
         let Engine::Body(relay) = &mut self.engine else {
             return;
@@ -507,24 +501,10 @@ impl Exchange {
         }
     }
 
-    /// Ends the open call for the engine.
-    fn end_call(&mut self, now: Duration, end: CallEnd) {
-        match &mut self.engine {
-            Engine::None => {}
-            Engine::Stream(relay) => relay.handle_call_end(now, end),
-            Engine::Body(relay) => relay.handle_end(now, end),
-        }
-    }
-
     /// Takes the outputs of the engine.
     fn drain(&mut self, now: Duration) {
         loop {
-            let output = match &mut self.engine {
-                Engine::None => None,
-                Engine::Stream(relay) => relay.poll_output(),
-                Engine::Body(relay) => relay.poll_output(),
-            };
-            match output {
+            match self.engine.poll_output() {
                 None => break,
                 Some(Output::Bytes(bytes)) => self.outputs.push_back(ExchangeOutput::Bytes(bytes)),
                 // An answer has one end, however many slots it has.
@@ -589,7 +569,9 @@ impl Exchange {
                 at: call.at,
             }),
             _ => {
-                let retry = self.retry(&call);
+                let retry = self
+                    .request
+                    .retry(&call, self.options.limits.continuation.max_extra_tokens);
                 let body = retry.try_body(&self.request.body);
                 body.map(|body| ExchangeCall {
                     method: "POST",
@@ -602,22 +584,36 @@ impl Exchange {
         self.phase = Phase::Requested(call);
         match output {
             Some(call) => self.outputs.push_back(ExchangeOutput::Call(call)),
-            None => self.end_call(now, rejected("the request can't be continued".to_owned())),
+            None => self
+                .engine
+                .end_call(now, rejected("the request can't be continued".to_owned())),
         }
+    }
+}
+
+impl ReadRequest {
+    /// Returns the framing of a response. `None`: it is not of the API.
+    fn framing(&self, head: &ResponseHead<'_>) -> Option<Framing> {
+        let framing = Framing::of_content_type(head.content_type?)?;
+        let wire = self.dialect.wire();
+        let is_known = !self.parsed.stream
+            || framing == wire.framing()
+            || framing == Framing::Array && wire.array_writer().is_some();
+        is_known.then_some(framing)
     }
 
     /// Returns a further call, which writes itself.
-    fn retry(&self, call: &RestCall) -> Retry {
+    fn retry(&self, call: &RestCall, max_extra: u32) -> Retry {
         let mut request = call.request.clone();
         let mut capability = self.model_capability();
         if call.is_without_effort {
             request.reduce_reasoning = true;
             capability.reasoning_off = Some(rest_call::no_effort());
         }
-        let limits = self.request.parsed.max_tokens.map(|own| TokenLimits {
+        let limits = self.parsed.max_tokens.map(|own| TokenLimits {
             own,
             factor: 1,
-            max_extra: self.options.limits.continuation.max_extra_tokens,
+            max_extra,
         });
         let limit = limits.and_then(|limits| match request.resume {
             Some(Resume::Token {
@@ -625,20 +621,16 @@ impl Exchange {
                 ..
             }) => limits.after_limit(),
             Some(_) => None,
-            None => limits.of(
-                &request,
-                self.request.dialect,
-                self.request.parsed.wants_reasoning,
-            ),
+            None => limits.of(&request, self.dialect, self.parsed.wants_reasoning),
         });
-        let retry = Retry::new(request, capability.into()).with_dialect(self.request.dialect);
+        let retry = Retry::new(request, capability.into()).with_dialect(self.dialect);
         limit.into_iter().fold(retry, Retry::with_max_tokens)
     }
 
     /// Returns the capability of the model, with the grammar that the API takes.
     fn model_capability(&self) -> Capability {
-        let mut capability = self.request.capability.clone();
-        capability.grammar = self.request.dialect.wire().grammar(capability.grammar);
+        let mut capability = self.capability.clone();
+        capability.grammar = self.dialect.wire().grammar(capability.grammar);
         if !self
             .request
             .dialect
@@ -650,37 +642,37 @@ impl Exchange {
         capability
     }
 
-    fn relay(&self, framing: Framing) -> Relay {
-        let (request, limits) = (&self.request.parsed, self.options.limits.clone());
-        let relay = Relay::of(self.request.dialect, framing, limits)
+    fn relay(&self, framing: Framing, options: &ExchangeSettings) -> Relay {
+        let (request, limits) = (&self.parsed, options.limits.clone());
+        let relay = Relay::of(self.dialect, framing, limits)
             .request(request.tools.clone(), request.n)
-            .prose(self.options.prose);
-        self.configured(relay)
+            .prose(options.prose);
+        self.configured(relay, options)
     }
 
-    fn body_relay(&self) -> BodyRelay {
-        let relay = BodyRelay::new(self.options.limits.clone())
-            .dialect(self.request.dialect)
+    fn body_relay(&self, options: &ExchangeSettings) -> BodyRelay {
+        let relay = BodyRelay::new(options.limits.clone())
+            .dialect(self.dialect)
             .continuing_by_token()
-            .tools(self.request.parsed.tools.clone());
-        self.configured(relay)
+            .tools(self.parsed.tools.clone());
+        self.configured(relay, options)
     }
 
     /// Configures the engine for the request.
-    fn configured<R: AnswerOptions>(&self, relay: R) -> R {
-        let request = &self.request.parsed;
+    fn configured<R: AnswerOptions>(&self, relay: R, options: &ExchangeSettings) -> R {
+        let request = &self.parsed;
         let capability = self.model_capability();
         let relay = relay
             .strategy(rest_call::strategy(
                 request,
                 &capability,
-                self.request.dialect,
+                self.dialect,
                 false,
             ))
-            .give_up(self.options.give_up)
-            .repair(self.options.repair.clone())
+            .give_up(options.give_up)
+            .repair(options.repair.clone())
             .schema(request.schema.as_deref())
-            .prompt_tokens(rest_call::estimated_tokens(self.request.body.as_bytes()));
+            .prompt_tokens(rest_call::estimated_tokens(self.body.as_bytes()));
         let base = request.base.clone().of_model(&capability, request.stream);
         let relay = relay.base(&base).model(&request.model);
         // The client's own stop sequence may end a document before its root is closed.
@@ -688,6 +680,25 @@ impl Exchange {
             relay.trust_stop()
         } else {
             relay
+        }
+    }
+}
+
+impl Engine {
+    /// Ends the open call.
+    fn end_call(&mut self, now: Duration, end: CallEnd) {
+        match self {
+            Self::None => {}
+            Self::Stream(relay) => relay.handle_call_end(now, end),
+            Self::Body(relay) => relay.handle_end(now, end),
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        match self {
+            Self::None => None,
+            Self::Stream(relay) => relay.poll_output(),
+            Self::Body(relay) => relay.poll_output(),
         }
     }
 }
