@@ -371,6 +371,14 @@ pub enum Status {
 }
 
 impl Status {
+    pub(super) const ALL: [Self; 5] = [
+        Self::PassedThrough,
+        Self::Complete,
+        Self::Closed,
+        Self::Incomplete,
+        Self::Failed,
+    ];
+
     /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
