@@ -194,8 +194,8 @@ pub mod internal {
 mod guides {
     #[doc = include_str!("../README.md")]
     struct Readme;
-    #[doc = include_str!("../docs/live.md")]
-    struct Live;
+    #[doc = include_str!("../docs/streaming-json.md")]
+    struct StreamingJson;
     #[doc = include_str!("../docs/contexts.md")]
     struct Contexts;
     #[doc = include_str!("../docs/repair.md")]
