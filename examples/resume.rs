@@ -1,53 +1,67 @@
-//! Joins two halves of an answer, of which the second has a preamble and a fence:
-//! `cargo run --example resume`.
+//! Another process continues an answer whose process has ended:
+//! `cargo run --features stream --example resume`.
 //!
-//! Uses no network: the halves are written here as a model would send them.
+//! Uses no network: `ask` stands for an SDK's call, and the snapshot is a row of a database.
 
-use restitch::Limits;
-use restitch::splice::{Expect, Slot, Splice};
+use std::error::Error;
 
-const FIRST: &str = r#"{"title": "Tides", "sections": [
+use restitch::Stitcher;
+use restitch::session::Snapshot;
+use tokio_stream::{Iter, StreamExt, iter};
+
+const ANSWER: &str = r#"{"title": "Tides", "sections": [
   {"id": 1, "text": "The moon draws the water nearest to it."},
-  {"id": 2, "text": "In the Bay of Fu"#;
+  {"id": 2, "text": "In the Bay of Fundy the range exceeds 16 m."}
+]}"#;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let limits = Limits::default();
-    let mut slot = Slot::new(&limits);
-    slot.push(FIRST)?;
-    let cut = slot.document().cut();
-    let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
-    let anchor = splice
-        .anchor()
-        .map(|anchor| FIRST[anchor.range.clone()].to_owned())
-        .unwrap_or_default();
-    show(&format!(
-        "cut at byte {} in {} ({})",
-        cut.offset,
-        cut.path,
-        cut.state.as_str()
-    ));
-    show(&format!(
-        "what can be shown now: {}",
-        slot.document().complete().unwrap_or_default()
-    ));
-    show(&format!("what the model is asked to repeat: {anchor}"));
+type Messages = Vec<(&'static str, String)>;
+type Deltas = Iter<std::vec::IntoIter<Result<String, std::io::Error>>>;
 
-    let answer = format!(
-        "Sure, here is the rest:\n```json\n{anchor}ndy the range exceeds 16 m.\"}}\n]}}\n```"
-    );
-    for delta in answer.as_bytes().chunks(7) {
-        splice.feed(&mut slot, std::str::from_utf8(delta)?)?;
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let messages = vec![("user", "Notes on tides, as JSON".to_owned())];
+    let row = begin(&messages).await?;
+    show("…\n");
+
+    let snapshot: Snapshot = serde_json::from_str(&row)?;
+    let mut text = Stitcher::new().resume(&snapshot, |retry| ask(retry.messages(&messages)))?;
+    while let Some(delta) = text.next().await {
+        show(&delta?);
     }
-    let seam = splice.finish(&mut slot)?;
-    show(&format!(
-        "joined: {} bytes repeated, {} bytes pending",
-        seam.overlap, seam.pending
-    ));
-    show(slot.document().root().unwrap_or_default());
+    show(&format!("\n{}\n", text.into_outcome()));
     Ok(())
 }
 
+/// The first process: it ends after 20 deltas.
+async fn begin(messages: &Messages) -> Result<String, Box<dyn Error>> {
+    let first = ask(messages.clone()).await?;
+    let mut text = Stitcher::new().text(first, |retry| ask(retry.messages(messages)));
+    for _ in 0..20 {
+        if let Some(delta) = text.next().await {
+            show(&delta?);
+        }
+    }
+    Ok(serde_json::to_string(&text.snapshot())?)
+}
+
+/// Stands for an SDK's call: takes messages, returns deltas. A further call repeats the end of the
+/// delivered text, as asked, and continues.
+async fn ask(messages: Messages) -> Result<Deltas, std::io::Error> {
+    let text = match messages.as_slice() {
+        [_, (_, delivered), (_, prompt)] => {
+            let anchor = prompt.lines().rev().nth(1).unwrap_or_default();
+            format!("{anchor}{}", &ANSWER[delivered.len()..])
+        }
+        _ => ANSWER.to_owned(),
+    };
+    let deltas = text.as_bytes().chunks(6);
+    let deltas: Vec<_> = deltas
+        .map(|delta| Ok(String::from_utf8_lossy(delta).into_owned()))
+        .collect();
+    Ok(iter(deltas))
+}
+
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-fn show(line: &str) {
-    println!("{line}");
+fn show(text: &str) {
+    print!("{text}");
 }

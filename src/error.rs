@@ -30,14 +30,14 @@ pub enum SyntaxErrorKind {
     InvalidUtf8(u8),
     /// A closing bracket that does not match the innermost open container.
     MismatchedCloser(u8),
-    /// More open containers than [`ParserLimits::max_depth`](crate::ParserLimits::max_depth)
+    /// More open containers than [`max_depth`](crate::Limits::with_max_depth)
     /// allows.
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),
-    /// More repairs than [`ParserLimits::max_repairs`](crate::ParserLimits::max_repairs) allows.
+    /// More repairs than [`max_repairs`](crate::Limits::with_max_repairs) allows.
     TooManyRepairs(usize),
-    /// More readings than [`ParserLimits::max_readings`](crate::ParserLimits::max_readings) allows.
+    /// More readings than [`max_readings`](crate::Limits::with_max_readings) allows.
     TooManyReadings(usize),
     /// The text ended before its root was closed.
     UnexpectedEnd,
@@ -88,17 +88,6 @@ impl SyntaxError {
     pub fn is_truncated(&self) -> bool {
         self.kind == SyntaxErrorKind::UnexpectedEnd
     }
-
-    /// Returns the line, column and path of the error in `text`, the whole text that was read.
-    /// Reads all text before the error.
-    pub fn place(&self, text: &str) -> SourceLocation {
-        let at = (0..=self.offset.min(text.len()))
-            .rev()
-            .find(|&at| text.is_char_boundary(at))
-            .unwrap_or(0);
-        let (before, after) = text.split_at(at);
-        SourceLocation::of(before, after, self.offset, String::new())
-    }
 }
 
 /// The location of an error, for people.
@@ -131,6 +120,24 @@ impl SourceLocation {
     /// The number of characters of an excerpt on each side.
     #[doc(hidden)]
     pub const EXCERPT: usize = 32;
+
+    /// Returns the location of any offset in `text`, for example of an event's span. An offset
+    /// inside a character is that of the character; one after the end is the end. The path is
+    /// empty: [`Document::explain`](crate::Document::explain) knows that of an error. Reads all text
+    /// before the offset.
+    ///
+    /// ```
+    /// let place = restitch::SourceLocation::at("{\"a\": [1,\n  2, 3]}", 15);
+    /// assert_eq!(place.to_string(), "line 2, column 6 (byte 15): `  2, →3]}`");
+    /// ```
+    pub fn at(text: &str, offset: usize) -> Self {
+        let at = (0..=offset.min(text.len()))
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
+        let (before, after) = text.split_at(at);
+        Self::of(before, after, at, String::new())
+    }
 
     /// Describes the location between the text before the error and the text after it.
     pub(crate) fn of(before: &str, after: &str, offset: usize, path: String) -> Self {

@@ -2,7 +2,7 @@
 //! is received.
 //!
 //! The items of the stream are bytes, cut anywhere, or text deltas, bare or as a `Result`: see
-//! [`Piece`]. A [`StitchText`](crate::stream::StitchText) is such a stream, so a cut answer is
+//! [`Piece`]. A [`Reader`] and an `AsyncReader` make one of a reader. A [`StitchText`](crate::stream::StitchText) is such a stream, so a cut answer is
 //! continued and typed in one line. A [`Stitch`](crate::stream::Stitch) is not: its bytes are an
 //! HTTP response, not the text in it.
 //!
@@ -58,6 +58,7 @@ mod events;
 mod feed;
 mod outcome;
 mod piece;
+mod reader;
 mod snapshots;
 mod whole;
 
@@ -65,10 +66,17 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 pub use completed::Completed;
-pub use error::{FinalError, LiveError, TypeError};
+#[doc(hidden)]
+pub use error::TypeError;
+pub use error::{FinalError, LiveError};
 pub use events::{Events, LiveEvent};
 pub use outcome::LiveOutcome;
-pub use piece::{AsText, Piece, Text};
+#[doc(hidden)]
+pub use piece::Piece;
+pub use piece::{AsText, Text};
+#[cfg(feature = "stream")]
+pub use reader::AsyncReader;
+pub use reader::Reader;
 pub use snapshots::Snapshots;
 pub use whole::IntoFinal;
 

@@ -66,19 +66,20 @@ fn newest(document: &Document) -> Option<&str> {
     document.root().filter(|root| !root.is_empty())
 }
 
-impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
-    type Output = Result<T, FinalError<StreamError<S>>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Adapter { feed, items } = &mut self.get_mut().0;
+impl<S: LiveExt, T: DeserializeOwned> IntoFinal<S, T> {
+    /// Reads to the end of the root, or of the stream.
+    pub(super) fn read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Adapter { feed, items } = &mut self.0;
         while !feed.is_over {
             ready!(feed.poll(cx, items));
         }
-        if std::mem::replace(&mut items.is_given, true) {
-            return Poll::Pending;
-        }
+        Poll::Ready(())
+    }
+
+    pub(super) fn take_root(&mut self) -> Result<T, FinalError<StreamError<S>>> {
+        let Adapter { feed, items } = &mut self.0;
         if let Some(error) = feed.error.take() {
-            return Poll::Ready(Err(FinalError::new(error, &feed.document)));
+            return Err(FinalError::new(error, &feed.document));
         }
         let root = newest(&feed.document).or(items.last.as_deref());
         let value = root
@@ -86,6 +87,18 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
             .ok_or_else(|| LiveError::Truncated(feed.document.cut()));
         let value = value
             .and_then(|value| value.map_err(|error| LiveError::Type(TypeError::json("", error))));
-        Poll::Ready(value.map_err(|error| FinalError::new(error, &feed.document)))
+        value.map_err(|error| FinalError::new(error, &feed.document))
+    }
+}
+
+impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
+    type Output = Result<T, FinalError<StreamError<S>>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(self.read(cx));
+        if std::mem::replace(&mut self.0.items.is_given, true) {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take_root())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{
-    CallEnd, CallStats, FailureReason, LimitReached, Outcome, Output, Request, SessionEvent,
+    CallEnd, CallStats, FailureReason, LimitReached, Outcome, Output, Request, SessionEvent, Status,
 };
 use crate::document::Document;
 use crate::json::repair::Repair;
@@ -21,6 +21,8 @@ pub(super) struct Journal {
     cut_at: Duration,
     /// The end of the first call, while other slots are continued before this one.
     waits_since: Option<Duration>,
+    /// How the answer ended.
+    pub(super) ended: Option<Status>,
 }
 
 impl Journal {
@@ -34,6 +36,7 @@ impl Journal {
             model: None,
             cut_at: Duration::ZERO,
             waits_since: None,
+            ended: None,
         }
     }
 
@@ -50,6 +53,15 @@ impl Journal {
         if !text.is_empty() {
             self.outputs.push_back(Output::Text(text));
         }
+    }
+
+    /// Returns the text in the outputs that the caller has not taken.
+    pub(super) fn untaken(&self) -> String {
+        let text = |output: &Output| match output {
+            Output::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.outputs.iter().filter_map(text).collect()
     }
 
     /// Reports and outputs a call that the caller must make.
@@ -69,6 +81,7 @@ impl Journal {
 
     /// Reports and outputs the end of the answer.
     pub(super) fn done(&mut self, outcome: Outcome) {
+        self.ended = Some(outcome.status());
         self.event(SessionEvent::Done(outcome.clone()));
         self.outputs.push_back(Output::Done(outcome));
     }

@@ -11,7 +11,7 @@ use super::first_answer::{FirstAnswer, FirstReading};
 use super::open_call::CallPhase;
 use super::question::Attempts;
 use super::settings::Content;
-use super::{CallEnd, CallStats, ContinuationStrategy, Prose, Session};
+use super::{CallEnd, CallStats, ContinuationStrategy, Prose, Session, Status};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -67,8 +67,14 @@ pub struct Snapshot {
     is_text: bool,
     /// The number of bytes at the start of the text that are the request's prefill.
     base: usize,
+    /// The text in the outputs that the caller has not taken.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    untaken: String,
     /// The session has ended.
     is_done: bool,
+    /// How it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
     /// The answer passes through unchanged.
     is_passing: bool,
     /// The request has stop sequences, so a finish of the model is believed.
@@ -108,6 +114,8 @@ pub enum RestoreError {
     Part(&'static str),
     /// The snapshot's text breaks the grammar, or a limit.
     Text(SyntaxError),
+    /// The answer has ended like this: nothing is left to ask for.
+    Ended(Status),
 }
 
 impl fmt::Display for RestoreError {
@@ -121,6 +129,7 @@ impl fmt::Display for RestoreError {
             }
             Self::Part(part) => write!(f, "the snapshot has no `{part}` that makes sense"),
             Self::Text(error) => write!(f, "the snapshot's text: {error}"),
+            Self::Ended(status) => write!(f, "the answer has ended: {status}"),
         }
     }
 }
@@ -135,6 +144,22 @@ impl std::error::Error for RestoreError {
 }
 
 impl Snapshot {
+    /// Returns the delivered text, after the prefill that it continues.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns how the session has ended.
+    fn status(&self) -> Result<Option<Status>, RestoreError> {
+        if !self.is_done {
+            return Ok(None);
+        }
+        let name = self.status.as_deref();
+        let mut all = Status::ALL.into_iter();
+        let status = all.find(|status| Some(status.as_str()) == name);
+        status.map(Some).ok_or(RestoreError::Part("status"))
+    }
+
     fn repair_options(&self) -> Result<RepairOptions, RestoreError> {
         let level = RepairLevel::named(&self.repair).map_err(|_| RestoreError::Part("repair"))?;
         let options = RepairOptions::new(level);
@@ -163,6 +188,23 @@ impl Snapshot {
 }
 
 impl Session {
+    /// Returns the text that the caller has taken, without the base.
+    #[cfg(feature = "stream")]
+    pub(crate) fn taken_text(&self) -> &str {
+        let text = self.channel.text.given_out();
+        let untaken = self.channel.journal.untaken();
+        let taken = text.strip_suffix(untaken.as_str()).unwrap_or(text);
+        taken
+            .get(self.channel.text.base.len()..)
+            .unwrap_or_default()
+    }
+
+    /// Returns how the session has ended.
+    #[cfg(feature = "stream")]
+    pub(crate) fn ended(&self) -> Option<Status> {
+        self.channel.journal.ended
+    }
+
     /// Returns the state that another process needs to continue from here. Costs a copy of the
     /// text.
     pub fn snapshot(&self) -> Snapshot {
@@ -193,7 +235,13 @@ impl Session {
             prose: settings.prose,
             is_text: text.document().is_text(),
             base: text.base.len(),
+            untaken: self.channel.journal.untaken(),
             is_done: self.is_done(),
+            status: self
+                .channel
+                .journal
+                .ended
+                .map(|status| status.as_str().to_owned()),
             is_passing: self.is_passing(),
             trusts_stop: settings.trusts_stop,
             schema: settings.schema().map(str::to_owned),
@@ -226,10 +274,11 @@ impl Session {
     }
 
     /// Returns a session like [`restore`](Self::restore) does, that asks with this strategy from
-    /// the first call on.
+    /// the first call on. A session that has ended stays ended.
     ///
     /// # Errors
     /// See [`restore`](Self::restore).
+    #[doc(hidden)]
     pub fn restore_with(
         now: Duration,
         snapshot: &Snapshot,
@@ -286,7 +335,9 @@ impl Session {
         if snapshot.is_passing {
             session.call.phase = CallPhase::First(FirstAnswer::Passing);
         }
-        if snapshot.is_done {
+        session.channel.journal.text(snapshot.untaken.clone());
+        if let Some(status) = snapshot.status()? {
+            session.channel.journal.ended = Some(status);
             session.call.phase = CallPhase::Done;
             return Ok(session);
         }

@@ -135,6 +135,8 @@ pub(super) struct Deltas {
     first: Option<String>,
     /// The finish of the open call, until its stream ends: usage may follow the finish.
     finish: Option<Finish>,
+    /// The answer continues from a snapshot, and its reader has taken no item.
+    is_resumed: bool,
 }
 
 impl Deltas {
@@ -144,6 +146,23 @@ impl Deltas {
             opened: true,
             first: None,
             finish: None,
+            is_resumed: false,
+        }
+    }
+
+    /// Continues a restored session.
+    pub(super) fn resumed(session: Session) -> Self {
+        Self {
+            is_resumed: true,
+            ..Self::new(session)
+        }
+    }
+
+    /// Emits the text that the reader of the first stream has received, before the rest: a view
+    /// needs the document from its start.
+    pub(super) fn begin_with_delivered(&mut self) {
+        if self.is_resumed {
+            self.first = Some(self.session.taken_text().to_owned());
         }
     }
 
@@ -244,6 +263,7 @@ impl Engine for Deltas {
     }
 
     fn step(&mut self) -> Option<Step<String>> {
+        self.is_resumed = false;
         if let Some(text) = self.first.take() {
             return Some(Step::Item(text));
         }

@@ -126,12 +126,18 @@ enum DriverCall<'a, C, E> {
 impl<G: Engine, E> Unpin for Driver<'_, G, E> {}
 
 impl<'a, G: Engine, E> Driver<'a, G, E> {
+    /// `first` is the answer of the first call. Without it the engine's outputs begin with a call.
     pub(super) fn new(
         engine: G,
         (capability, dialect): (Arc<Capability>, Dialect),
-        first: Upstream<'a, G::Chunk, E>,
+        first: Option<Upstream<'a, G::Chunk, E>>,
         reopen: Reopen<'a, G::Chunk, E>,
     ) -> Self {
+        let started = first.is_none();
+        let open = |upstream| DriverCall::Open {
+            upstream,
+            is_fresh: false,
+        };
         Self {
             engine,
             maker: CallMaker {
@@ -140,10 +146,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 reopen,
                 has_special_form: false,
             },
-            call: DriverCall::Open {
-                upstream: first,
-                is_fresh: false,
-            },
+            call: first.map_or(DriverCall::None, open),
             rejection: None,
             observer: None,
             errors: CallErrors {
@@ -156,7 +159,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             is_stopped: false,
             clock: Clock {
                 origin: Instant::now(),
-                started: false,
+                started,
                 timer: None,
             },
         }

@@ -22,7 +22,7 @@ use futures_core::Stream;
 use crate::Document;
 use crate::limits::TimeLimit;
 use crate::session::relay::{self, Relay, TransportEnd};
-use crate::session::{CallEnd, Outcome, Session, SessionEvent, StopReason};
+use crate::session::{CallEnd, Outcome, Session, SessionEvent, Snapshot, StopReason};
 use deltas::Deltas;
 pub use deltas::TextDelta;
 use driver::{Driver, Engine, Step};
@@ -110,6 +110,14 @@ macro_rules! adapter_methods {
 
 adapter_methods!(Stitch, Bytes);
 adapter_methods!(StitchText, String);
+
+impl<E> StitchText<'_, E> {
+    /// Returns the state with which [`Stitcher::resume`] continues the answer, for example in
+    /// another process. Costs a copy of the text.
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.engine.session().snapshot()
+    }
+}
 
 impl<'a, E> Stitch<'a, E> {
     /// Calls `observer` with every output before it is acted on.

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -17,7 +18,9 @@ use crate::provider::capability::{Capability, GrammarForm, PrefillForm};
 use crate::provider::wire::Request;
 use crate::repair::RepairOptions;
 use crate::session::relay::{AnswerOptions, Relay};
-use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
+use crate::session::{
+    ContinuationStrategy, GiveUp, PrefillOptions, RestoreError, Retry, Session, Snapshot,
+};
 
 /// A builder of the adapters that make answers whole.
 ///
@@ -108,6 +111,7 @@ impl Stitcher {
 
     /// Sets the strategy of continuations.
     #[must_use]
+    #[doc(hidden)]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.strategy = strategy;
         self
@@ -248,6 +252,69 @@ impl Stitcher {
         )
     }
 
+    /// Continues an answer from a snapshot of its [`StitchText`], for example in another process.
+    ///
+    /// The items are the text that the reader of the first stream has not received. The open call
+    /// of that stream counts as lost, and `reopen` makes the next one. The snapshot sets the end of
+    /// an answer that is given up, the repair, the schema and the trust in a stop; the builder the
+    /// limits and the strategy. Time that the first stream has taken counts.
+    ///
+    /// A view of the returned stream, such as [`completed`](StitchText::completed), reads the whole
+    /// document: the delivered text precedes the rest.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// use restitch::{Stitcher, session::{Snapshot, Status}};
+    /// use tokio_stream::{Stream, StreamExt};
+    ///
+    /// # type Messages = Vec<(&'static str, String)>;
+    /// # async fn ask(messages: Messages) -> Result<impl Stream<Item = Result<String, std::io::Error>> + Send, std::io::Error> {
+    /// #     let pieces: &[&str] = if messages.len() > 1 { &["[\"one\", \"tw", "o\"]"] } else { &["[\"one\", ", "\"tw"] };
+    /// #     Ok(tokio_stream::iter(pieces.iter().map(|piece| Ok(piece.to_string()))))
+    /// # }
+    /// let messages = vec![("user", "A list, please.".to_owned())];
+    /// let mut text = Stitcher::new().text(ask(messages.clone()).await?, |retry| ask(retry.messages(&messages)));
+    /// assert_eq!(text.next().await.unwrap()?, "[\"one\", ");
+    /// let row = serde_json::to_string(&text.snapshot())?;
+    /// drop(text);
+    ///
+    /// let snapshot: Snapshot = serde_json::from_str(&row)?;
+    /// let mut rest = Stitcher::new().resume(&snapshot, |retry| ask(retry.messages(&messages)))?;
+    /// assert_eq!(rest.next().await.unwrap()?, "\"tw");
+    /// assert_eq!(rest.next().await.unwrap()?, "o\"]");
+    /// assert!(rest.next().await.is_none());
+    /// assert_eq!(rest.into_outcome().status(), Status::Complete);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Fails with [`RestoreError::Ended`] if the answer had ended, and if the snapshot has another
+    /// version or contradicts itself.
+    pub fn resume<'a, S, D, Fut, E: 'a>(
+        self,
+        snapshot: &Snapshot,
+        reopen: impl FnMut(Retry) -> Fut + Send + 'a,
+    ) -> Result<StitchText<'a, E>, RestoreError>
+    where
+        S: Stream<Item = Result<D, E>> + Send + 'a,
+        D: Into<TextDelta> + 'a,
+        Fut: Future<Output = Result<S, E>> + Send + 'a,
+    {
+        let strategy = self.strategy.grammar(GrammarForm::None);
+        let session = Session::restore_with(Duration::ZERO, snapshot, self.limits, strategy)?;
+        // Its stream would neither have an item nor end.
+        if let Some(status) = session.ended() {
+            return Err(RestoreError::Ended(status));
+        }
+        Ok(StitchText(Driver::new(
+            Deltas::resumed(session),
+            (self.capability, self.dialect),
+            None,
+            opening(reopen, |deltas| mapped(deltas, D::into)),
+        )))
+    }
+
     /// Takes the settings for continuations from a request.
     pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
         let keeps_json_mode =
@@ -291,7 +358,7 @@ impl Stitcher {
         StitchText(Driver::new(
             Deltas::new(session),
             (self.capability, self.dialect),
-            first,
+            Some(first),
             reopen,
         ))
     }
@@ -315,7 +382,7 @@ impl<'a, E> Stitch<'a, E> {
         Self(Driver::new(
             relay,
             model,
-            Box::pin(first),
+            Some(Box::pin(first)),
             opening(reopen, |body| Box::pin(body)),
         ))
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Error, Expected, Unexpected};
 
 use super::View;
+use crate::error::{SourceLocation, SyntaxErrorKind};
 
 /// Why a snapshot failed.
 ///
@@ -36,6 +37,8 @@ pub enum SnapshotErrorKind {
     Mismatch,
     /// The type asks for more than 128 nested containers.
     TooDeep,
+    /// The text is not JSON. Only of [`from_partial_str`](super::from_partial_str).
+    Malformed,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -46,6 +49,7 @@ struct Inner {
     is_loose: bool,
     path: String,
     message: String,
+    place: Option<SourceLocation>,
 }
 
 impl SnapshotError {
@@ -72,6 +76,31 @@ impl SnapshotError {
     /// Returns the error message of the type.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// Returns where the value begins that failed, or where the text is malformed. `None` if nothing
+    /// of the value was received, and for the snapshot of a live value, which has no text.
+    pub fn place(&self) -> Option<&SourceLocation> {
+        self.0.place.as_ref()
+    }
+
+    pub(super) fn malformed(kind: SyntaxErrorKind, place: SourceLocation) -> Self {
+        Self::placed(
+            SnapshotErrorKind::Malformed,
+            &place.path.clone(),
+            &kind.to_string(),
+        )
+        .placed_at(Some(place))
+    }
+
+    /// Adds the location in the text.
+    pub(super) fn placed_at(mut self, place: Option<SourceLocation>) -> Self {
+        self.0.place = place.map(|place| SourceLocation {
+            // The error has the path.
+            path: String::new(),
+            ..place
+        });
+        self
     }
 
     pub(super) fn nothing(pointer: &str) -> Self {
@@ -102,6 +131,7 @@ impl SnapshotError {
             is_loose: false,
             path: path.to_owned(),
             message: message.to_owned(),
+            place: None,
         }))
     }
 
@@ -111,6 +141,7 @@ impl SnapshotError {
             is_loose: true,
             path: String::new(),
             message,
+            place: None,
         }))
     }
 
@@ -166,6 +197,7 @@ impl fmt::Display for SnapshotError {
             kind,
             path,
             message,
+            place,
             ..
         } = &*self.0;
         f.write_str(message)?;
@@ -177,7 +209,10 @@ impl fmt::Display for SnapshotError {
             ", which is not complete yet)"
         } else {
             ")"
-        })
+        })?;
+        place
+            .as_ref()
+            .map_or(Ok(()), |place| write!(f, ", {place}"))
     }
 }
 

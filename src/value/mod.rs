@@ -2,14 +2,15 @@
 //! read after every push.
 //!
 //! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, with its own
-//! methods or through serde. This module does not know the document or its text: a live value keeps
-//! decoded copies of the visible text.
+//! methods or through serde. It does not know the document or its text: a live value keeps decoded
+//! copies of the visible text. [`from_partial_str`] reads a text that may be cut in one call.
 
 mod de;
 mod error;
 mod keys;
 mod name;
 mod number;
+mod partial;
 mod print;
 mod sink;
 mod view;
@@ -19,6 +20,7 @@ use crate::json::{Kind, Partial, Span};
 pub use error::{SnapshotError, SnapshotErrorKind};
 use keys::{Keys, Spares};
 pub use number::{Number, OwnedNumber};
+pub use partial::from_partial_str;
 use serde::de::DeserializeOwned;
 pub use view::View;
 
@@ -124,6 +126,7 @@ struct OpenNode {
 }
 
 /// A key that its object had before.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicate {
     /// The key in the document's text, without its quotes.

@@ -7,7 +7,7 @@ use restitch::AllowedRoots;
 use restitch::internal::json::each;
 use restitch::internal::json::walk::Raw;
 use restitch::json::Event;
-use restitch::{Document, SyntaxError, SyntaxErrorKind, Trailing};
+use restitch::{Document, SourceLocation, SyntaxError, SyntaxErrorKind, Trailing};
 
 use crate::document::{all_documents, parses};
 use crate::fuzz::feed::told_in_time;
@@ -214,7 +214,7 @@ fn places_of_errors_by_hand() {
         assert!(!error.is_truncated(), "{error}");
         assert_eq!(place.to_string(), expect, "{text}");
         // The text alone tells everything but the path.
-        let alone = error.place(text);
+        let alone = SourceLocation::at(text, error.offset);
         assert_eq!(
             (alone.line, alone.column, alone.excerpt),
             (place.line, place.column, place.excerpt),

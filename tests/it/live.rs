@@ -2,6 +2,7 @@
 
 mod cut;
 mod errors;
+mod readers;
 mod streams;
 
 use std::collections::VecDeque;

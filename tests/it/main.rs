@@ -35,6 +35,7 @@ mod prose;
 mod public_types;
 mod questions;
 mod reached;
+mod redact;
 mod reference;
 mod relay;
 mod repair;

@@ -267,6 +267,10 @@ fn an_interrupted_answer_goes_on_in_another_process() {
         Input::CallEnd(CallEnd::Finished(Finish::Length)),
     );
     session.handle_input(Duration::from_secs(2), Input::Text("{\"rows\": [1, 23, "));
+    // The text that the caller has not taken is given out by the next process.
+    let (_, outputs) = restored(&session.snapshot());
+    assert!(matches!(&outputs[0], Output::Text(text) if text == "3"));
+    while session.poll_output().is_some() {}
     let snapshot = session.snapshot();
     let (mut session, outputs) = restored(&snapshot);
     assert!(
@@ -359,6 +363,10 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
     let other: Snapshot = serde_json::from_value(json!({"version": 2, "parts": []})).unwrap();
     let other = Session::restore(Duration::ZERO, &other, Limits::default()).unwrap_err();
     assert_eq!(other, RestoreError::Version(2));
+    assert_eq!(
+        refused("is_done", json!(true)),
+        RestoreError::Part("status")
+    );
     assert_eq!(
         refused("expect", json!("all")),
         RestoreError::Part("expect")

@@ -1,5 +1,7 @@
 //! Tests of the stream adapters, on a paused clock.
 
+mod resumed;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;

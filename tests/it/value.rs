@@ -1,5 +1,6 @@
 //! The live value: what it shows after every push, as text, by hand and as types.
 
+mod partial;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};

@@ -69,7 +69,7 @@ pub(super) fn note_status(
             console.notes.note(format_args!(
                 "{name}: {}, {}",
                 error.kind,
-                error.place(text)
+                SourceLocation::at(text, error.offset)
             ));
         }
         RepairStatus::Truncated => console.notes.note(format_args!(
