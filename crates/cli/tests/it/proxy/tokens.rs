@@ -274,10 +274,7 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
         for (script, method) in [
             (format!("answer@{at}!drop | refusal"), stream),
             (format!("answer@{at}!eof | refusal"), stream),
-            (
-                format!("answer@{at}!drop | exact@20!drop refusal"),
-                stream,
-            ),
+            (format!("answer@{at}!drop | exact@20!drop refusal"), stream),
             (format!("answer@{at}!length | refusal"), stream),
             (
                 format!("answer@{at}!length | exact@20!length refusal"),
