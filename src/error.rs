@@ -30,14 +30,14 @@ pub enum SyntaxErrorKind {
     InvalidUtf8(u8),
     /// A closing bracket that does not match the innermost open container.
     MismatchedCloser(u8),
-    /// More open containers than [`ParserLimits::max_depth`](crate::ParserLimits::max_depth)
+    /// More open containers than [`max_depth`](crate::Limits::with_max_depth)
     /// allows.
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),
-    /// More repairs than [`ParserLimits::max_repairs`](crate::ParserLimits::max_repairs) allows.
+    /// More repairs than [`max_repairs`](crate::Limits::with_max_repairs) allows.
     TooManyRepairs(usize),
-    /// More readings than [`ParserLimits::max_readings`](crate::ParserLimits::max_readings) allows.
+    /// More readings than [`max_readings`](crate::Limits::with_max_readings) allows.
     TooManyReadings(usize),
     /// The text ended before its root was closed.
     UnexpectedEnd,

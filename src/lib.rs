@@ -1,8 +1,8 @@
 //! restitch makes cut-off LLM output whole.
 //!
 //! The input is the text of an answer while the model writes it; the output is one seamless text
-//! and one valid JSON document. Each stage uses the stages below it, and can be used without those
-//! above it:
+//! and one valid JSON document. It is a streaming JSON library, too: docs/streaming-json.md has five
+//! tasks. Each stage uses the stages below it, and can be used without those above it:
 //!
 //! ```text
 //!   streams of calls, or of their text ──▶┌────────────┐ ──▶ one stream that is whole
@@ -11,37 +11,27 @@
 //!                                         ┌─────▼──────┐
 //! Input: text or the end of a call; now ─▶│  Session   │──▶ Output: text, the next call and its time, the outcome
 //!                                         └─────┬──────┘
-//!                                         ┌─────▼──────┐
-//!              the text of a later call ─▶│   Splice   │──▶ Seam: where that text begins in the document
-//!                                         └─────┬──────┘
 //!                                         ┌─────▼──────┐ ──▶ the cut, the complete part, a checkpoint
-//!            the text of the first call ─▶│  Document  │
+//!                    the text of a call ─▶│  Document  │
 //!                                         └────────────┘ ──▶ json::Sink: LiveValue, Paths, or your own
 //! ```
 //!
 //! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no
 //! clock. The caller gives a [`Session`](session::Session) each event and the time, and the session
-//! returns the next action. A [`Splice`](splice::Splice) and a [`Document`] take text and don't
-//! know about calls. This example cuts and continues a document without parsing a byte twice:
+//! returns the next action. A [`Document`] takes text and doesn't know about calls. This example
+//! reads a document that is still being received, without parsing a byte twice:
 //!
 //! ```
-//! use restitch::Limits;
-//! use restitch::splice::{Expect, Slot, Splice};
+//! use restitch::{Document, value::LiveValue};
 //!
-//! let limits = Limits::default();
-//! let mut slot = Slot::new(&limits);
-//! slot.push(r#"{"sections": [{"title": "One"}, {"title": "Tw"#)?;
-//! assert_eq!(slot.document().cut().path, "/sections/1/title");
-//! assert_eq!(slot.document().complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
+//! let (mut document, mut value) = (Document::new(1024), LiveValue::new());
+//! document.push_with(r#"{"sections": [{"title": "One"}, {"title": "Tw"#, &mut value)?;
+//! assert_eq!(document.cut().path, "/sections/1/title");
+//! assert_eq!(document.complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
+//! assert_eq!(value.snapshot_at::<String>("/sections/1/title")?, "Tw");
 //!
-//! // The model was asked to repeat the end of its text and to continue.
-//! let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
-//! for fragment in ["tions\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
-//!     splice.feed(&mut slot, fragment)?;
-//! }
-//! let seam = splice.finish(&mut slot)?;
-//! assert_eq!((seam.offset, seam.alignment.as_str()), (45, "anchor"));
-//! assert_eq!(slot.document().root(), Some(r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#));
+//! document.push_with("o\"}]}", &mut value)?;
+//! assert_eq!(document.root(), Some(r#"{"sections": [{"title": "One"}, {"title": "Two"}]}"#));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -62,6 +52,7 @@ mod work;
 mod envelope;
 pub mod json;
 mod overlap;
+#[doc(hidden)]
 pub mod sse;
 // Layer 2
 mod document;
@@ -85,13 +76,16 @@ pub mod live;
 #[cfg(feature = "stream")]
 pub mod stream;
 
-pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
+// Hidden: types that a user gets and never names, and items for the other crates of the workspace.
+#[doc(hidden)]
+pub use document::{Checkpoint, Utf8Error, clean_encoding};
+pub use document::{Cut, Document, Trailing, Utf8};
 pub use envelope::AllowedRoots;
 pub use error::{SourceLocation, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
-pub use limits::{
-    ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits,
-};
+pub use limits::Limits;
+#[doc(hidden)]
+pub use limits::{ContinuationLimits, KeepLimits, ParserLimits, ServerLimits, TransportLimits};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};

@@ -2,26 +2,32 @@
 
 use std::time::Duration;
 
-/// The caps of one answer and of the proxy, in five groups. Reaching one is a named outcome, never
-/// a silent loss.
+/// The limits of an answer and of the proxy. Reaching one is a named outcome, never a silent loss.
 ///
 /// ```
-/// let limits = restitch::Limits::default().with_max_continuations(2);
-/// assert_eq!((limits.continuation.max_continuations, limits.parser.max_depth), (2, 1024));
+/// use restitch::{Limits, session::Session};
+///
+/// let limits = Limits::default().with_max_continuations(2).with_max_depth(64);
+/// let session = Session::new(limits);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Caps on the input: bytes and containers.
+    #[doc(hidden)]
     pub parser: ParserLimits,
     /// Caps on the loop that asks for the rest: requests, calls, tokens and time.
+    #[doc(hidden)]
     pub continuation: ContinuationLimits,
     /// Caps on connections: bytes kept for them, and waits.
+    #[doc(hidden)]
     pub transport: TransportLimits,
     /// Caps on the clients of the proxy: their number, their bytes and the time that it waits for
     /// them.
+    #[doc(hidden)]
     pub server: ServerLimits,
     /// Caps on the answers that the proxy keeps for clients that lose their connection.
+    #[doc(hidden)]
     pub keep: KeepLimits,
 }
 
@@ -59,17 +65,18 @@ macro_rules! declare {
 
         impl Limits {
             $(
-                $($(setter!($setter sets $ty, $group $name: $type);)?)*
-                $($(setter!($engine_setter sets $ty, $group $engine_name: $engine_type);)?)*
+                $(setter!($(#[doc = $doc])* $($setter)? sets $group $name: $type);)*
+                $(setter!($(#[doc = $engine_doc])* $($engine_setter)? sets $group $engine_name: $engine_type);)*
             )+
         }
     };
 }
 
-/// Declares the setter of a limit.
+/// Declares the setter of a limit, with the limit's documentation.
 macro_rules! setter {
-    ($setter:ident sets $ty:ident, $group:ident $name:ident: $type:ty) => {
-        #[doc = concat!("Sets [`", stringify!($name), "`](", stringify!($ty), "::", stringify!($name), ").")]
+    ($(#[doc = $doc:tt])* sets $group:ident $name:ident: $type:ty) => {};
+    ($(#[doc = $doc:tt])* $setter:ident sets $group:ident $name:ident: $type:ty) => {
+        $(#[doc = $doc])*
         #[must_use]
         pub fn $setter(mut self, $name: $type) -> Self {
             self.$group.$name = $name;
@@ -546,12 +553,12 @@ impl ServerLimits {
     }
 }
 
-/// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and
-/// [`overlap_window`](ParserLimits::overlap_window) of a configuration file. Up to 24 candidates
+/// The largest [`max_pending_bytes`](crate::Limits::with_max_pending_bytes) and
+/// [`overlap_window`](crate::Limits::with_overlap_window) of a configuration file. Up to 24 candidates
 /// read each character of a fragment, so a seam of that size takes tenths of a second.
 pub const MAX_SEAM_BYTES: usize = 256 << 10;
 
-/// Returns whether a number can be a [`max_risk`](ContinuationLimits::max_risk).
+/// Returns whether a number can be a [`max_risk`](crate::Limits::with_max_risk).
 pub fn is_probability(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }

@@ -103,7 +103,7 @@ struct OpenContainer {
 
 impl ChildIndex {
     /// Creates an index of at most `limit` children over all open containers
-    /// ([`ParserLimits::max_children`](crate::ParserLimits::max_children)). Of more children, the
+    /// ([`max_children`](crate::Limits::with_max_children)). Of more children, the
     /// first ones are remembered.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);

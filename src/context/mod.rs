@@ -38,7 +38,9 @@ use crate::json::{Event, ParserView, Sink};
 use crate::limits::Limits;
 pub(crate) use element::cut_child;
 pub(crate) use internal::*;
+#[doc(hidden)]
 pub use parts::CompletePart;
+#[doc(hidden)]
 pub use summary::{Count, Section};
 
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
@@ -68,7 +70,7 @@ pub struct ContextIndex {
 
 impl ContextIndex {
     /// Creates an index of at most
-    /// [`ParserLimits::max_children`](crate::ParserLimits::max_children) children and 4,096
+    /// [`max_children`](crate::Limits::with_max_children) children and 4,096
     /// sections.
     pub fn new(limits: &Limits) -> Self {
         Self {
@@ -78,6 +80,7 @@ impl ContextIndex {
     }
 
     /// Returns the remembered sections, in the order in which they start. O(sections).
+    #[doc(hidden)]
     pub fn sections(&self, document: &Document) -> Vec<Section> {
         self.sections.list(document)
     }

@@ -532,6 +532,7 @@ impl Document {
 
     /// Returns the shortest text that makes the root whole, if no text can be dropped any more.
     #[must_use]
+    #[doc(hidden)]
     pub fn completion(&self) -> Completion {
         self.roots.parser.machine.completion(&self.roots.text)
     }

@@ -16,10 +16,14 @@ pub(crate) mod stack;
 pub(crate) mod string;
 pub(crate) mod walk;
 
-pub use close::{CloseOptions, Completion, Partial};
+#[doc(hidden)]
+pub use close::Completion;
+pub use close::{CloseOptions, Partial};
 pub use event::{Event, ParserView, Scalar, Sink, Span};
 pub(crate) use grammar::GrammarState;
 pub use machine::CutState;
 pub(crate) use machine::Machine;
 pub(crate) use stack::Frame;
-pub use stack::{Kind, Path, PathSegment};
+#[doc(hidden)]
+pub use stack::PathSegment;
+pub use stack::{Kind, Path};

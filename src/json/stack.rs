@@ -137,6 +137,7 @@ impl PathSegment<'_> {
 
 impl<'a> Path<'a> {
     /// Returns the steps, from the root on.
+    #[doc(hidden)]
     pub fn tokens(
         &self,
     ) -> impl DoubleEndedIterator<Item = PathSegment<'a>> + ExactSizeIterator + use<'a> {

@@ -263,7 +263,7 @@ impl<'a> ItemCursor<'a> {
 ///
 /// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they
 /// are valid here. More open containers than the default
-/// [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) are not.
+/// [`max_depth`](crate::Limits::with_max_depth) are not.
 pub fn is_valid(text: &str) -> bool {
     is_valid_within(text, Limits::default().parser.max_depth)
 }

@@ -66,10 +66,14 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 pub use completed::Completed;
-pub use error::{FinalError, LiveError, TypeError};
+#[doc(hidden)]
+pub use error::TypeError;
+pub use error::{FinalError, LiveError};
 pub use events::{Events, LiveEvent};
 pub use outcome::LiveOutcome;
-pub use piece::{AsText, Piece, Text};
+#[doc(hidden)]
+pub use piece::Piece;
+pub use piece::{AsText, Text};
 #[cfg(feature = "stream")]
 pub use reader::AsyncReader;
 pub use reader::Reader;

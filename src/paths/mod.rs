@@ -53,6 +53,7 @@ use std::fmt::Write as _;
 
 use crate::json::{Event, Frame, ParserView, Sink, Span};
 use pattern::Patterns;
+#[doc(hidden)]
 pub use pattern::{PatternError, PatternErrorKind};
 use queue::Queue;
 pub use queue::{Match, Phase};

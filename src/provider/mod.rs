@@ -31,6 +31,7 @@ pub(crate) use usage::{add_usage, answer_tokens};
 pub use wire::Dialect;
 
 /// The position of a text or a tool call in a response. Printed as `0` or `0.1`.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId {
     /// The number of the choice, the content block or the output item.
@@ -67,6 +68,7 @@ impl fmt::Display for SlotId {
 pub(crate) const FIRST: SlotId = SlotId::of(0);
 
 /// One piece of information in an event.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta<'a> {
@@ -230,6 +232,7 @@ impl fmt::Display for Finish {
 }
 
 /// The kind of an event as a whole.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {

@@ -87,7 +87,7 @@ struct Trouble {
     calls: u32,
 }
 
-/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A
+/// Tokens of answers, for [`max_extra_share`](crate::Limits::with_max_extra_share). A
 /// snapshot has none: tokens spent before it are not counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct TokenShare {

@@ -52,7 +52,7 @@ pub enum CallEnd {
     TooLong(String),
     /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502,
     /// 503 or 529. The session repeats the same call until it is answered or
-    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience) is used up. Until then
+    /// [`patience`](crate::Limits::with_patience) is used up. Until then
     /// the call is not a failure and does not count.
     Unavailable {
         /// Why, for people.

@@ -63,18 +63,28 @@ use decisions::{Decisions, NextStep};
 pub use event::SessionEvent;
 pub use exchange::{Exchange, ExchangeCall, ExchangeOutput, ResponseHead};
 use first_answer::{FirstAnswer, FirstReading};
-pub use give_up::{GiveUp, GiveUpError};
+pub use give_up::GiveUp;
+#[doc(hidden)]
+pub use give_up::GiveUpError;
+#[doc(hidden)]
+pub use io::FailureReason;
 #[doc(hidden)]
 pub use io::Redirect;
-pub use io::{CallEnd, FailureReason, Input, Output};
+pub use io::{CallEnd, Input, Output};
 use open_call::{CallPhase, OpenCall};
-pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason};
+pub use outcome::{CallStats, Outcome, Status, StopReason};
+#[doc(hidden)]
+pub use outcome::{CutCause, LimitReached};
+#[doc(hidden)]
 pub use prompt::{MarkUse, Part, Prompt};
 pub(crate) use prompt::{Parts, QuestionParts};
+#[doc(hidden)]
 pub use prose::Prose;
-pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
+#[doc(hidden)]
+pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions};
 #[doc(hidden)]
 pub use request::{HopEnd, Resume};
+pub use request::{Request, Turn};
 #[doc(hidden)]
 pub use retry::below;
 pub use retry::{Message, Retry};
@@ -82,7 +92,9 @@ pub use retry::{Message, Retry};
 pub use rung::{Rung, Rungs};
 use settings::Content;
 pub use snapshot::{RestoreError, Snapshot};
+#[doc(hidden)]
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
+#[doc(hidden)]
 pub use template::{Template, TemplateError};
 pub use wire::TransportEnd;
 
@@ -148,6 +160,7 @@ impl Session {
     }
 
     /// Returns a session with another expectation of its continuations, or other roots.
+    #[doc(hidden)]
     pub fn with(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
         let progress = Progress::new(limits.continuation.max_stalled_reports);
         Self {
@@ -158,6 +171,7 @@ impl Session {
     }
 
     /// Sets the strategy of continuation requests, from the next call on.
+    #[doc(hidden)]
     pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
         self.channel.settings.set_strategy(strategy);
     }
@@ -172,6 +186,7 @@ impl Session {
     /// Prose counts as cut only after a lost or silent connection, an error in the stream, or a
     /// stream without a finish reason. An answer that ended by its limit on tokens is whole for its
     /// reader: no bracket is open in it.
+    #[doc(hidden)]
     pub fn set_prose(&mut self, prose: Prose) {
         self.channel.settings.prose = prose;
     }

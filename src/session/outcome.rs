@@ -239,24 +239,24 @@ fn add_new(list: &mut Vec<String>, others: &[String]) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// [`ContinuationLimits::max_consecutive_failures`](crate::ContinuationLimits::max_consecutive_failures) calls in a row failed.
+    /// [`max_consecutive_failures`](crate::Limits::with_max_consecutive_failures) calls in a row failed.
     Failures,
-    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought no
+    /// [`max_no_progress`](crate::Limits::with_max_no_progress) calls in a row brought no
     /// new text.
     NoProgress,
-    /// [`ContinuationLimits::max_continuations`](crate::ContinuationLimits::max_continuations) were made.
+    /// [`max_continuations`](crate::Limits::with_max_continuations) were made.
     Continuations,
     /// All answers together have
-    /// [`ContinuationLimits::max_total_tokens`](crate::ContinuationLimits::max_total_tokens).
+    /// [`max_total_tokens`](crate::Limits::with_max_total_tokens).
     Tokens,
     /// The calls after the first have
-    /// [`ContinuationLimits::max_extra_share`](crate::ContinuationLimits::max_extra_share).
+    /// [`max_extra_share`](crate::Limits::with_max_extra_share).
     ExtraShare,
     /// The answer has taken
-    /// [`ContinuationLimits::max_total_time`](crate::ContinuationLimits::max_total_time).
+    /// [`max_total_time`](crate::Limits::with_max_total_time).
     Time,
     /// The model reported no progress
-    /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports)
+    /// [`max_stalled_reports`](crate::Limits::with_max_stalled_reports)
     /// times in a row.
     Progress,
     /// Two answers to the same cut ended the document early, and the cut does not show that it ends
@@ -270,17 +270,17 @@ pub enum StopReason {
     Schema,
     /// A call ended with a reason that is not to be continued.
     Finish,
-    /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
+    /// The text has [`max_text_bytes`](crate::Limits::with_max_text_bytes).
     Text,
     /// The upstream was in trouble for longer than
-    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or asked to wait
+    /// [`patience`](crate::Limits::with_patience), or asked to wait
     /// longer.
     Patience,
     /// A call for the rest is longer than the model's context window, also with a rendering instead
     /// of the delivered text.
     Context,
     /// Most calls to the upstream fail, so no further call was made:
-    /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
+    /// [`overload_window`](crate::Limits::with_overload_window).
     Overload,
     /// No rung that is allowed can ask for the rest.
     Rungs,

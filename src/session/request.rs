@@ -19,7 +19,7 @@ pub struct Request {
     /// more. Only if [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
     /// The most tokens that the answer may have, where
-    /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) limits them.
+    /// [`max_extra_share`](crate::Limits::with_max_extra_share) limits them.
     pub most_tokens: Option<u64>,
     /// The provider can send the rest of the same answer. Only the proxy makes such calls.
     #[doc(hidden)]
@@ -83,7 +83,7 @@ impl Request {
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is
     /// longer than
-    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context)
+    /// [`max_verbatim_context`](crate::Limits::with_max_verbatim_context)
     /// and one is known. The prefill with [`ContinuationMode::Prefill`].
     pub delivered: String,
     /// The tail of the delivered text that the answer is asked to repeat first.

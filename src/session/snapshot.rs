@@ -144,7 +144,7 @@ impl std::error::Error for RestoreError {
 }
 
 impl Snapshot {
-    /// Returns the text so far: the base, if the answer continues a prefill, and all text that was given out.
+    /// Returns the delivered text, after the prefill that it continues.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -278,6 +278,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`restore`](Self::restore).
+    #[doc(hidden)]
     pub fn restore_with(
         now: Duration,
         snapshot: &Snapshot,

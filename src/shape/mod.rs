@@ -29,13 +29,21 @@ mod stage;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+#[doc(hidden)]
 pub use attempt::Attempt;
 pub use expect::Expect;
 #[doc(hidden)]
+pub use report::ParseError;
+pub use report::Parsed;
+#[doc(hidden)]
 pub use report::status_name;
-pub use report::{Dropped, ParseError, Parsed, Renamed, Repaired, Root, Violation};
+#[doc(hidden)]
+pub use report::{Dropped, Renamed, Repaired, Root, Violation};
 #[cfg(feature = "schema")]
-pub use schema::{Schema, SchemaError};
+pub use schema::Schema;
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+pub use schema::SchemaError;
 pub use stage::{RootKind, Shape};
 
 use crate::json::repair::{RepairOptions, RepairStatus};
@@ -53,6 +61,7 @@ use search::Found;
 /// let repaired = restitch::shape::repair("Here it is: {\"a\": 1}. Bye", &RepairOptions::default());
 /// assert_eq!((repaired.status, &*repaired.json, repaired.range), (RepairStatus::Valid, "{\"a\": 1}", 12..20));
 /// ```
+#[doc(hidden)]
 pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
     repair_expected(text, &Expect::any().repairs(options.clone()))
 }

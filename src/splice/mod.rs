@@ -39,18 +39,25 @@ use crate::document::Document;
 use crate::document::RootSearch;
 use crate::json::Sink;
 use crate::limits::Limits;
+#[doc(hidden)]
 pub use crate::overlap::Anchor;
+#[doc(hidden)]
 pub use candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use deciding::Deciding;
 use explain::CandidateReport;
+#[doc(hidden)]
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
 use joined::JoinedFragment;
+#[doc(hidden)]
 pub use prior::Start;
 use requested::{Requested, RequestedStep};
 pub(crate) use rewind::replaced;
 use score::FragmentEnd;
-pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
+pub use seam::Seam;
+#[doc(hidden)]
+pub use seam::{Alignment, Expect, Repair, Rule, SpliceError, SpliceRequest};
+#[doc(hidden)]
 pub use slot::Slot;
 use tag_stripper::{StrippedPiece, TagStripper};
 use task::SpliceTask;
@@ -71,6 +78,7 @@ use task::SpliceTask;
 /// assert_eq!(slot.document().text(), r#"{"title": "Hello"}"#);
 /// assert_eq!((seam.offset, seam.overlap), (14, 14));
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Splice {
     task: SpliceTask,

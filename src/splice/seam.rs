@@ -207,7 +207,7 @@ pub enum SpliceError {
     AfterGap,
     /// The document had ended before the fragment, which has other text.
     AfterRoot,
-    /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes)
+    /// More text than [`max_pending_bytes`](crate::Limits::with_max_pending_bytes)
     /// waited for the decision.
     Pending(usize),
     /// The fragment was joined and delivered up to this deviation, which is the new cut.

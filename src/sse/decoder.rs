@@ -118,10 +118,10 @@ pub struct DecodeError {
 #[non_exhaustive]
 pub enum DecodeErrorKind {
     /// A line has more bytes than
-    /// [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes), which is given.
+    /// [`max_line_bytes`](crate::Limits::with_max_line_bytes), which is given.
     LineTooLong(usize),
     /// The fields of an event have more bytes than
-    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes), which is given.
+    /// [`max_event_bytes`](crate::Limits::with_max_event_bytes), which is given.
     EventTooLong(usize),
 }
 
@@ -137,8 +137,8 @@ impl DecodeErrorKind {
 
 impl Decoder {
     /// Creates a decoder at the start of a stream, with the caps
-    /// [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes) and
-    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
+    /// [`max_line_bytes`](crate::Limits::with_max_line_bytes) and
+    /// [`max_event_bytes`](crate::Limits::with_max_event_bytes).
     ///
     /// A line counts without its end; the fields of an event count as whole lines, each with one
     /// byte for its end. Comments do not count towards the event: they are not kept.
@@ -408,7 +408,7 @@ struct EventBlock {
     id: String,
     has_id: bool,
     /// Bytes of the fields, capped by
-    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
+    /// [`max_event_bytes`](crate::Limits::with_max_event_bytes).
     size: usize,
     /// Whether its event has been handed out: the next call clears the block.
     spent: bool,

@@ -109,6 +109,7 @@ impl Stitcher {
 
     /// Sets the strategy of continuations.
     #[must_use]
+    #[doc(hidden)]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.strategy = strategy;
         self

@@ -126,6 +126,7 @@ struct OpenNode {
 }
 
 /// A key that its object had before.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplicate {
     /// The key in the document's text, without its quotes.

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
+#[doc(hidden)]
 pub use repairer::Repairer;
 pub use rule::{RepairLevel, RepairOptions, RepairRule};
 

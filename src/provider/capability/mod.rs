@@ -31,6 +31,7 @@ pub(crate) mod too_long;
 pub(crate) use hint::CapabilityHint;
 
 /// How a request marks its last message, an assistant's message, as one to continue literally.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PrefillForm {
@@ -77,6 +78,7 @@ impl PrefillForm {
 }
 
 /// How a request has the grammar that the answer must follow.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum GrammarForm {
@@ -142,6 +144,7 @@ impl GrammarForm {
 }
 
 /// A member of a request, and the value with which a model answers without reasoning first.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The member's key.
@@ -228,6 +231,7 @@ impl Capability {
 /// In a pattern `*` matches any text. Upper and lower case are equal, and so are the separators
 /// `-`, `.`, `_`, `:` and `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and
 /// `claude-opus-4-5@20251101`.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
