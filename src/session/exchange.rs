@@ -631,12 +631,7 @@ impl ReadRequest {
     fn model_capability(&self) -> Capability {
         let mut capability = self.capability.clone();
         capability.grammar = self.dialect.wire().grammar(capability.grammar);
-        if !self
-            .request
-            .dialect
-            .wire()
-            .takes_grammar(capability.grammar)
-        {
+        if !self.dialect.wire().takes_grammar(capability.grammar) {
             capability.grammar = GrammarForm::None;
         }
         capability

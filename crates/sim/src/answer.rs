@@ -308,6 +308,7 @@ const GOOD_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use super::super::call::Asked;
     use super::*;
 
     const DOCUMENT: &str = r#"{"name": "Zoë", "n": 12}"#;
@@ -332,6 +333,8 @@ mod tests {
             gap: " ".into(),
             mark: None,
             position: 9,
+            asked: Asked::Question,
+            restarts: false,
         };
         let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));
         (

@@ -112,6 +112,7 @@ fn seed(document: &str, cut: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::call::Asked;
     use super::*;
 
     const DOCUMENT: &str = r#"{"s":[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#;
@@ -124,6 +125,8 @@ mod tests {
             gap: String::new(),
             mark: None,
             position,
+            asked: Asked::Question,
+            restarts: false,
         }
     }
 
