@@ -3,6 +3,9 @@
 const { JSONError } = require('./errors.cjs')
 const native = require('./native.cjs')
 
+// The changes that `src/live.rs` writes.
+const [OBJECT, ARRAY, END, KEY, STRING_BEGIN, FRAGMENT, STRING_END, NUMBER, TRUE, FALSE, NULL, FAILED] = Buffer.from('{[]k"fenTFN!')
+
 /** The value of a JSON document while its text arrives. */
 class LiveValue {
   #document = new native.LiveDocument()
@@ -77,56 +80,57 @@ class LiveValue {
   /** Applies the changes of a push, in the form that `src/live.rs` describes. */
   #apply(changes) {
     this.#isChanged = false
-    let at = 0
     let hasFailed = false
-    const text = () => {
-      let length = 0
-      for (let shift = 0; ; shift += 6) {
-        const digit = changes.charCodeAt(at++)
-        length |= (digit & 0x3f) << shift
-        if (digit < 0x40) break
+    let text
+    for (let at = 0; at < changes.length; ) {
+      const change = changes.charCodeAt(at++)
+      if (change === KEY || change === FRAGMENT || change === NUMBER) {
+        let digit = changes.charCodeAt(at++)
+        let length = digit & 0x3f
+        for (let shift = 6; digit >= 0x40; shift += 6) {
+          digit = changes.charCodeAt(at++)
+          length |= (digit & 0x3f) << shift
+        }
+        text = changes.slice(at, (at += length))
       }
-      return changes.slice(at, (at += length))
-    }
-    while (at < changes.length) {
-      switch (changes[at++]) {
-        case 'f':
-          this.#string += text()
+      switch (change) {
+        case FRAGMENT:
+          this.#string += text
           break
-        case 'k':
-          this.#key = text()
+        case KEY:
+          this.#key = text
           break
-        case '"':
+        case STRING_BEGIN:
           this.#string = ''
           break
-        case 'e':
+        case STRING_END:
           this.#putString()
           this.#string = undefined
           this.#isShown = false
           break
-        case 'n':
-          this.#put(Number(text()))
+        case NUMBER:
+          this.#put(Number(text))
           break
-        case 'T':
+        case TRUE:
           this.#put(true)
           break
-        case 'F':
+        case FALSE:
           this.#put(false)
           break
-        case 'N':
+        case NULL:
           this.#put(null)
           break
-        case '{':
+        case OBJECT:
           this.#begin({})
           break
-        case '[':
+        case ARRAY:
           this.#begin([])
           break
-        case ']':
+        case END:
           this.#open.pop()
           this.#key = this.#keys.pop()
           break
-        case '!':
+        case FAILED:
           hasFailed = true
       }
     }
@@ -147,19 +151,18 @@ class LiveValue {
 
   /** Puts the open string where its value is due, or in place of its part that is shown. */
   #putString() {
-    const container = this.#open.at(-1)
-    if (!this.#isShown || !Array.isArray(container)) return this.#put(this.#string)
-    if (container[container.length - 1] === this.#string) return
+    const container = this.#open[this.#open.length - 1]
+    if (!this.#isShown) return this.#put(this.#string)
+    const key = Array.isArray(container) ? container.length - 1 : this.#key
+    if (container[key] === this.#string) return
     this.#change()
-    const current = this.#open.at(-1)
-    current[current.length - 1] = this.#string
+    set(this.#open[this.#open.length - 1], key, this.#string)
   }
 
   /** Puts a value where one is due. */
   #put(value) {
-    if (this.#isShown && this.#open.at(-1)?.[this.#key] === value) return
     this.#change()
-    const container = this.#open.at(-1)
+    const container = this.#open[this.#open.length - 1]
     if (container === undefined) this.#root = value
     else if (Array.isArray(container)) container.push(value)
     else set(container, this.#key, value)

@@ -42,10 +42,11 @@ async function answer(response, { pieces, status, type, end, headers, delay }, s
   response.writeHead(status, { 'content-type': type, ...headers })
   response.flushHeaders()
   if (delay) await new Promise((resolve) => setTimeout(resolve, delay))
+  const closed = once(response, 'close')
   for (const piece of pieces) {
     if (response.destroyed) return
     if (piece.length === 0) continue
-    if (!response.write(piece)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!response.write(piece)) await Promise.race([once(response, 'drain'), closed])
     started.written += piece.length
   }
   if (end === 'closed') response.end()
