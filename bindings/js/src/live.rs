@@ -20,7 +20,6 @@ pub struct LiveDocument {
 impl LiveDocument {
     /// Makes an empty document.
     #[napi(constructor)]
-    #[expect(clippy::new_without_default, reason = "JavaScript has no Default")]
     pub fn new() -> Self {
         Self {
             document: Document::new(Limits::default().parser.max_depth),
