@@ -222,3 +222,32 @@ for (const door of ['fetch', 'middleware']) {
     assert.equal(server.requests.length, 2)
   })
 }
+
+const gemini = (text, finishReason) => ({
+  candidates: [{ content: { parts: [{ text }], role: 'model' }, index: 0, ...(finishReason && { finishReason }) }],
+  usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 5, totalTokenCount: 6 },
+  responseId: 'r',
+  modelVersion: 'm',
+})
+
+function geminiStream(text, finish) {
+  const events = sevens(text).map((part) => gemini(part))
+  return finish ? reply([sse(...events, gemini('', finish))]) : reply([sse(...events)], { end: 'dropped' })
+}
+
+const geminiBody = (text, finish) => reply([JSON.stringify(gemini(text, finish))], { type: JSON_TYPE })
+
+test('google genai streams and reads whole text', async (context) => {
+  const sdk = await optional(context, '@google/genai')
+  if (!sdk) return
+  const streams = ['MAX_TOKENS', undefined].flatMap((finish) => [geminiStream(CUT, finish), geminiStream(TEXT, 'STOP')])
+  const server = await serve(context, ...streams, geminiBody(CUT, 'MAX_TOKENS'), geminiBody(TEXT, 'STOP'))
+  const client = new sdk.GoogleGenAI({ apiKey: 'key', httpOptions: { baseUrl: server.url, fetch: restitch() } })
+  const ask = { model: 'm', contents: 'Titles' }
+  for (let round = 0; round < 2; round++) {
+    const chunks = await collected(await client.models.generateContentStream(ask))
+    assert.equal(chunks.map(({ text }) => text ?? '').join(''), TEXT)
+    assert.equal(chunks.at(-1).candidates[0].finishReason, 'STOP')
+  }
+  assert.equal((await client.models.generateContent(ask)).text, TEXT)
+})

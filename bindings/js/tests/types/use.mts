@@ -1,11 +1,13 @@
 // The declarations with `import`. It is compiled, not run.
 
 import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
 import { wrapLanguageModel, type LanguageModel } from 'ai'
 import OpenAI from 'openai'
 import { JSONError, LiveValue, complete, liveValues, loads, repair, restitch, restitchMiddleware } from 'restitch'
 
 new OpenAI({ fetch: restitch() })
+new GoogleGenAI({ httpOptions: { fetch: restitch() } })
 new Anthropic({ fetch: restitch({ idleTimeout: 1000, onGiveUp: 'close', onEvent: ({ event }) => event.length }) })
 new Anthropic({ middleware: [restitch()] })
 export const wrapped = (model: Extract<LanguageModel, { specificationVersion: 'v3' }>) =>
