@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { restitch, restitchMiddleware } from 'restitch'
 
 import { optional } from './optional.mjs'
-import { reply, serve, sse } from './server.mjs'
+import { reply, serve, sse, until } from './server.mjs'
 
 const TEXT = '{"titles": ["One", "Two", "Three"]}'
 const CUT = TEXT.slice(0, 24)
@@ -137,4 +137,33 @@ test('an answer in prose passes the middleware unchanged', async (context) => {
   if (!made) return
   const result = made.ai.streamText({ model: made.model, prompt: PROMPT })
   assert.equal(await result.text, 'Once upon a time')
+})
+
+test('leaving a stream of the middleware closes the upstream', async (context) => {
+  const events = []
+  const open = (part) => reply(text(part).pieces, { end: 'silent' })
+  const made = await sdk(context, 'middleware', [open(CUT), text(CUT), open(TEXT.slice(0, 30))], { onEvent: (event) => events.push(event) })
+  if (!made) return
+  for (const leaves of [1, 2]) {
+    const abort = new AbortController()
+    const result = made.ai.streamText({ model: made.model, prompt: PROMPT, abortSignal: abort.signal, onError() {} })
+    for await (const { type } of result.fullStream) {
+      // The second answer is left while its rest is read.
+      if (type === 'text-delta' && made.server.requests.length === 2 * leaves - 1) abort.abort()
+    }
+    await until(() => made.server.closed >= leaves)
+    assert.equal(events.at(-1).stop, 'abandoned')
+  }
+})
+
+test('a refusal of a further call is read by its status', async (context) => {
+  const no = reply(['{"error":{"message":"no"}}'], { status: 400, type: 'application/json' })
+  const events = []
+  const made = await sdk(context, 'middleware', [text(CUT, 'length'), no], { maxContinuations: 1, onEvent: (event) => events.push(event) })
+  if (!made) return
+  const result = made.ai.streamText({ model: made.model, prompt: PROMPT, onError() {} })
+  assert.equal(await result.text, CUT)
+  assert.equal(await result.finishReason, 'length')
+  assert.equal(events.at(-1).status, 'incomplete')
+  assert.equal(made.server.requests.length, 2)
 })
