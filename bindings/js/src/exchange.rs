@@ -122,8 +122,8 @@ impl Exchange {
         self.0.is_stream()
     }
 
-    /// Takes the head of the response to the open call. Returns whether its body is read. Its
-    /// content coding is no matter: `fetch` decodes the body.
+    /// Takes the head of the response to the open call. Returns whether its body is read. `fetch`
+    /// decodes the body, so the content coding is left out.
     #[napi]
     pub fn response(
         &mut self,
@@ -231,7 +231,7 @@ impl Exchange {
     }
 }
 
-/// Appends bytes, and copies the first of them only if the engine keeps them.
+/// Appends bytes. The first ones are moved, unless the engine keeps them, too.
 fn append(bytes: &mut Vec<u8>, more: Bytes) {
     match bytes.is_empty() {
         true => *bytes = more.into(),

@@ -93,8 +93,8 @@ const FAILED: char = '!';
 
 /// The changes of one push, in one string, which costs a single call of Node's interface.
 ///
-/// `{`, `[` and `]` begin and end a container, `k` is a key, `"` begins a string, `f` is a fragment
-/// of it, `e` ends it, `n` is a number, `T`, `F` and `N` are the literals. After `k`, `f` and `n`
+/// `{`, `[` and `]` begin and end a container, `k` is a key, `"` begins a string, `f` is a fragment,
+/// `e` ends the string, `n` is a number, `T`, `F` and `N` are the literals. After `k`, `f` and `n`
 /// follow the length in UTF-16 units and the text.
 #[derive(Debug, Default)]
 struct Changes(String);

@@ -78,7 +78,8 @@ fn read(text: &str) -> (Document, std::result::Result<(), SyntaxError>) {
     }
 }
 
-/// Returns the JSON of a text for `JSON.parse`: its complete part, if `partial`, and else all of it.
+/// Returns the JSON of a text for `JSON.parse`: its complete part if `partial`, otherwise the
+/// whole document.
 #[napi]
 pub fn json_of(text: String, partial: bool) -> Either<String, Failure> {
     let (document, result) = read(&text);
