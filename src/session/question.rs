@@ -327,9 +327,6 @@ impl<'a> Question<'a> {
         // A longer element would not help, since the anchor is its end; nor would a longer path,
         // since the rendering shows its keys.
         let is_short = |text: &&str| text.len() <= full;
-        // The anchor shows the end of a short document, often whole elements of it.
-        let is_short_document = document.text().len() <= MOST_SHORT;
-        let is_new = |element: &&str| !is_short_document || !question.anchor.contains(*element);
         let tool_call = self.channel.settings.tool_description();
         let shortfall = self.shortfall.map(Shortfall::to_string);
         let parts = Parts {
@@ -341,19 +338,17 @@ impl<'a> Question<'a> {
             delivered_summary: summary.as_deref().filter(|summary| !summary.is_empty()),
             element_before_cutoff: shown
                 .and_then(|()| context::element_before_cutoff(document, index))
-                .filter(is_short)
-                .filter(is_new),
+                .filter(is_short),
             cut_off_element: shown
                 .and_then(|()| context::cut_off_element(document))
-                .filter(is_short)
-                .filter(is_new),
+                .filter(is_short),
             cut_path: child
                 .as_ref()
                 .map(|child| child.path.as_str())
                 .filter(is_short),
             shortfall: shortfall.as_deref(),
             delivered: document.text(),
-            is_short: is_short_document,
+            is_short: document.text().len() <= MOST_SHORT,
             question,
         };
         Turn::reprompt(&self.channel.settings.strategy.prompt, &parts, full)
@@ -419,8 +414,7 @@ const LONGEST_WORD: usize = 32;
 const MOST_AGAIN: usize = 2 << 10;
 
 // The usual instruction has half as many bytes.
-/// The most bytes of delivered text for which the default instruction has fewer words, and elements
-/// that the anchor has are not shown again.
+/// The most bytes of delivered text for which the default instruction has fewer words.
 const MOST_SHORT: usize = 1 << 10;
 
 /// Returns the last `most` bytes of a text, from the start of a word on.

@@ -87,7 +87,7 @@ async fn a_refused_grammar_is_learned_and_is_no_failure() {
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(
         report,
-        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar", "words"]})
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar", "words"], "cut_values": {"/1": 5}})
     );
     assert_eq!(seen(&raw, 2).1["tools"], Value::Null);
     let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);

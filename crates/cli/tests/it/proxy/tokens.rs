@@ -270,14 +270,19 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
         .step_by(9)
         .filter(|at| LONG.is_char_boundary(*at))
     {
+        // Before the end of the document, where the answer would end as a whole one.
+        let half = 20.min((LONG.len() - at) / 2);
         // The second event has the first token.
         for (script, method) in [
             (format!("answer@{at}!drop | refusal"), stream),
             (format!("answer@{at}!eof | refusal"), stream),
-            (format!("answer@{at}!drop | exact@20!drop refusal"), stream),
+            (
+                format!("answer@{at}!drop | exact@{half}!drop refusal"),
+                stream,
+            ),
             (format!("answer@{at}!length | refusal"), stream),
             (
-                format!("answer@{at}!length | exact@20!length refusal"),
+                format!("answer@{at}!length | exact@{half}!length refusal"),
                 stream,
             ),
             (
@@ -317,7 +322,7 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
 #[tokio::test]
 async fn a_scripted_gemini_continues_after_its_limit_with_a_higher_one() {
     let (text, finishes, _, seen) = scripted(
-        "answer@60!length | answer",
+        "answer@60!length | exact",
         "streamGenerateContent?alt=sse",
         Some(12),
     )

@@ -219,7 +219,7 @@ async fn a_refused_prefix_is_learned() {
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(
         report,
-        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]})
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"], "cut_values": {"/1": 5}})
     );
     let roles: Vec<Value> = (1..3)
         .map(|n| last_message(&seen(&raw, n).1)["role"].clone())
@@ -254,7 +254,7 @@ async fn whole_bodies_learn_as_well() {
     assert_eq!(body["choices"][0]["message"]["content"], "[1, 2, 3]");
     assert_eq!(
         body["restitch"],
-        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]})
+        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"], "cut_values": {"/1": 5}})
     );
 }
 
