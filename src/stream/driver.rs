@@ -110,7 +110,7 @@ enum DriverCall<'a, C, E> {
     /// No call is due or open.
     None,
     /// The call has to be made at this time.
-    Due(Request, Duration),
+    Due(Box<Request>, Duration),
     /// It was made, and has not been answered.
     Opening(Opening<'a, C, E>),
     /// It was answered.
@@ -224,7 +224,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// Returns the request of the next call if it is time to make it, or to give it up.
     fn take_due(&mut self, now: Duration) -> Option<Request> {
         match mem::replace(&mut self.call, DriverCall::None) {
-            DriverCall::Due(request, at) if self.is_stopped || at <= now => Some(request),
+            DriverCall::Due(request, at) if self.is_stopped || at <= now => Some(*request),
             call => {
                 self.call = call;
                 None
@@ -246,7 +246,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 Output::Event(event) => self.has_given_up |= event.is_give_up(),
                 Output::Call { request, at } => {
                     self.errors.replace(request.turn.is_some());
-                    self.call = DriverCall::Due(request, at);
+                    self.call = DriverCall::Due(Box::new(request), at);
                 }
                 Output::Done {
                     outcome,
