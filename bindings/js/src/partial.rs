@@ -4,7 +4,7 @@ use napi::bindgen_prelude::Either;
 use napi::{Error, Result, Status};
 use napi_derive::napi;
 use restitch::repair::{RepairLevel, RepairOptions, RepairStatus};
-use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError, SyntaxErrorKind};
+use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
 
 /// A deviation in a text.
 #[napi(object, object_from_js = false)]
@@ -49,14 +49,10 @@ impl Failure {
 
     /// Returns the failure for a text without JSON.
     pub(crate) fn without_json(text: &str) -> Self {
-        let end = SyntaxError {
-            kind: SyntaxErrorKind::UnexpectedEnd,
-            offset: text.len(),
-        };
         Self::at(
             "there is no JSON in the text".to_owned(),
             text,
-            &end.place(text),
+            &SourceLocation::at(text, text.len()),
             true,
         )
     }

@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
 use restitch::repair::{RepairLevel, RepairOptions, RepairStatus};
-use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError, SyntaxErrorKind};
+use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
 
 use crate::tree::{Changes, Tree};
 
@@ -92,14 +92,10 @@ pub(crate) fn loads(py: Python<'_>, text: &Bound<'_, PyAny>, partial: bool) -> P
     if tree.has_root() {
         return Ok(tree.root(py));
     }
-    let end = SyntaxError {
-        kind: SyntaxErrorKind::UnexpectedEnd,
-        offset: text.len(),
-    };
     Err(error_at(
         py,
         "there is no JSON in the text",
-        &end.place(text),
+        &SourceLocation::at(text, text.len()),
     ))
 }
 
