@@ -7,7 +7,7 @@ use memchr::memmem;
 use super::answer_tail::AnswerTail;
 use super::attempt::SpliceAttempt;
 use super::flow::{Delivered, Ellipsis, Flow, FlowError, FlowTarget as _};
-use super::seam::{Repair, Seam, SpliceError};
+use super::seam::{Repair, Seam, SpliceError, SpliceRequest};
 use super::slot::Slot;
 use super::tag_stripper::{StrippedPiece, TagStripper};
 use super::task::SpliceTask;
@@ -24,6 +24,17 @@ struct OwnWords {
     given: Bytes,
 }
 
+impl OwnWords {
+    /// Returns a filter for the words of a request's prompt; `None` if it names none.
+    fn of(request: &SpliceRequest) -> Option<Box<Self>> {
+        let own = || Self {
+            filter: TagStripper::of_own_words(request),
+            given: request.given.clone(),
+        };
+        (!request.own_words.is_empty()).then(|| Box::new(own()))
+    }
+}
+
 /// A fragment that was joined. It may have broken off since.
 #[derive(Clone, Debug)]
 pub(super) struct JoinedFragment {
@@ -32,7 +43,8 @@ pub(super) struct JoinedFragment {
     is_expected: bool,
     flow: Flow,
     tail: AnswerTail,
-    own_words: OwnWords,
+    /// `None`: the request has none. Each push asks for them.
+    own_words: Option<Box<OwnWords>>,
     /// Why no more text is delivered.
     failure: Option<SpliceError>,
 }
@@ -45,10 +57,7 @@ impl JoinedFragment {
             is_expected,
             flow: Flow::new(slot, task.caps.pending, Ellipsis::Ends),
             tail: AnswerTail::default(),
-            own_words: OwnWords {
-                filter: TagStripper::of_own_words(&task.request),
-                given: task.request.given.clone(),
-            },
+            own_words: OwnWords::of(&task.request),
             failure: None,
         }
     }
@@ -102,7 +111,10 @@ impl JoinedFragment {
     pub(super) fn pending(&self) -> usize {
         match self.failure {
             Some(_) => 0,
-            None => self.flow.pending() + self.own_words.filter.pending(),
+            None => {
+                let own_words = self.own_words.as_deref();
+                self.flow.pending() + own_words.map_or(0, |own| own.filter.pending())
+            }
         }
     }
 
@@ -118,7 +130,7 @@ impl JoinedFragment {
         text: &str,
         sink: &mut S,
     ) -> Result<(), SpliceError> {
-        if !self.own_words.filter.is_idle(text) {
+        if self.may_copy(text) {
             self.deliver(slot, text, sink);
             return self.outcome();
         }
@@ -138,10 +150,11 @@ impl JoinedFragment {
 
     /// Delivers text after the seam, until the root is closed, or until it repeats the prompt.
     pub(super) fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        if self.own_words.filter.is_idle(text) {
+        let own_words = self.own_words.as_mut();
+        let Some(own) = own_words.filter(|own| !own.filter.is_idle(text)) else {
             return self.pass(slot, text, sink);
-        }
-        for piece in self.own_words.filter.feed(text) {
+        };
+        for piece in own.filter.feed(text) {
             match piece {
                 StrippedPiece::Tag(words) if !self.is_copied(slot, &words) => {
                     self.pass(slot, &words, sink);
@@ -152,16 +165,26 @@ impl JoinedFragment {
                 }
             }
         }
-        if self.tail.is_root_closed() {
-            let rest = self.own_words.filter.take_pending();
+        if self.tail.is_root_closed()
+            && let Some(own) = &mut self.own_words
+        {
+            let rest = own.filter.take_pending();
             self.pass(slot, &rest, sink);
         }
+    }
+
+    /// Returns whether the text may have words of the prompt, or a part of them.
+    fn may_copy(&self, text: &str) -> bool {
+        let own_words = self.own_words.as_deref();
+        own_words.is_some_and(|own| !own.filter.is_idle(text))
     }
 
     /// Returns whether words of the prompt are copied from it: they are new text of the document,
     /// which does not have them yet, and the client's request has none.
     fn is_copied(&self, slot: &Slot, words: &str) -> bool {
-        let is_given = || memmem::find(&self.own_words.given, words.as_bytes()).is_some();
+        let given = self.own_words.as_deref().map(|own| &own.given);
+        let is_given =
+            || given.is_some_and(|given| memmem::find(given, words.as_bytes()).is_some());
         !self.tail.is_root_closed() && !slot.text().contains(words) && !is_given()
     }
 

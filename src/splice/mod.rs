@@ -99,7 +99,7 @@ enum SplicePhase {
     Requested(Requested),
     /// It is not decided where the fragment begins.
     Deciding(Box<Deciding>),
-    Joined(Box<JoinedFragment>),
+    Joined(JoinedFragment),
     /// The fragment was not joined.
     Failed(SpliceError),
 }
@@ -137,7 +137,7 @@ impl Splice {
         let seam = splice.task.seam_of(&candidate, 1.0, 0);
         splice.candidates = CandidateReport::of_winner(&candidate);
         let joined = JoinedFragment::new(slot, &splice.task, seam, true);
-        splice.phase = SplicePhase::Joined(Box::new(joined));
+        splice.phase = SplicePhase::Joined(joined);
         splice
     }
 
@@ -290,7 +290,7 @@ impl Splice {
         let seam = self.task.seam_of(&own_root, 1.0, self.max_pending);
         let mut joined = JoinedFragment::new(slot, &self.task, seam, true);
         joined.deliver(slot, pending.get(root..).unwrap_or_default(), sink);
-        self.phase = SplicePhase::Joined(Box::new(joined));
+        self.phase = SplicePhase::Joined(joined);
     }
 
     /// Takes text while the fragment does what was requested. Returns the text after the decision.
@@ -315,7 +315,7 @@ impl Splice {
                     let seam = self.task.seam_of(&attempt.candidate, 1.0, self.max_pending);
                     let joined =
                         JoinedFragment::at(slot, &self.task, &attempt, &fragment, seam, sink);
-                    self.phase = SplicePhase::Joined(Box::new(joined));
+                    self.phase = SplicePhase::Joined(joined);
                     return rest.to_owned();
                 }
                 RequestedStep::Other => return self.compare(slot, rest, sink),
@@ -405,7 +405,7 @@ impl Splice {
             || attempt.candidate.evidence.has_other_structure
             || self.task.is_doubtful(&attempt, &fragment, &seam);
         let joined = JoinedFragment::at(slot, &self.task, &attempt, &fragment, seam, sink);
-        self.phase = SplicePhase::Joined(Box::new(joined));
+        self.phase = SplicePhase::Joined(joined);
     }
 
     /// Joins a fragment without new text.
@@ -419,7 +419,7 @@ impl Splice {
         let mut seam = self.task.seam_of(&repeat, posterior, self.max_pending);
         seam.ambiguous |= self.task.is_flagged(posterior);
         let joined = JoinedFragment::new(slot, &self.task, seam, true);
-        self.phase = SplicePhase::Joined(Box::new(joined));
+        self.phase = SplicePhase::Joined(joined);
     }
 
     /// Ends the fragment.

@@ -74,7 +74,7 @@ for (const wire of CASES) {
     // A call whose connection is refused reaches no server.
     const further = wire.calls.slice(1)
     const patterns = wire.texts('asked').filter((_, at) => further[at] !== 'refused')
-    const asked = server.requests.slice(1).map((request) => request.body)
+    const asked = server.requests.slice(1).map((request) => request.body || `${request.method} ${request.path}`)
     assertFits('asked', patterns, asked)
     const given = received(body)
     assertFits('client', wire.texts('client')[0].split('\n'), given.length ? given : [body])
