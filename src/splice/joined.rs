@@ -131,7 +131,7 @@ impl JoinedFragment {
         sink: &mut S,
     ) -> Result<(), SpliceError> {
         if self.may_copy(text) {
-            self.deliver(slot, text, sink);
+            self.deliver_filtered(slot, text, sink);
             return self.outcome();
         }
         let left = match self.flow.is_in_string(slot.document().machine(), text) {
@@ -150,11 +150,18 @@ impl JoinedFragment {
 
     /// Delivers text after the seam, until the root is closed, or until it repeats the prompt.
     pub(super) fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        let own_words = self.own_words.as_mut();
-        let Some(own) = own_words.filter(|own| !own.filter.is_idle(text)) else {
-            return self.pass(slot, text, sink);
-        };
-        for piece in own.filter.feed(text) {
+        match self.may_copy(text) {
+            true => self.deliver_filtered(slot, text, sink),
+            false => self.pass(slot, text, sink),
+        }
+    }
+
+    /// Delivers text that may have words of the prompt.
+    // Apart from the usual way, which stays short.
+    #[cold]
+    fn deliver_filtered<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
+        let pieces = self.own_words.as_mut().map(|own| own.filter.feed(text));
+        for piece in pieces.into_iter().flatten() {
             match piece {
                 StrippedPiece::Tag(words) if !self.is_copied(slot, &words) => {
                     self.pass(slot, &words, sink);

@@ -53,16 +53,22 @@ impl TagStripper {
     }
 
     /// Nothing in the text can be a part of the mark or of a tag.
+    // Each push asks, most of them without a mark and tags.
+    #[inline]
     pub(super) fn is_idle(&self, text: &str) -> bool {
+        self.starts.is_empty() || self.pending.is_empty() && !self.has_start(text)
+    }
+
+    /// Returns whether a text has a byte with which the mark or a tag begins.
+    #[inline(never)]
+    fn has_start(&self, text: &str) -> bool {
         let mut bytes = text.as_bytes().iter();
         // A loop finds a byte of a short text faster than a search that has to be prepared.
-        let has_start = match *self.starts.as_slice() {
-            [] => return true,
+        match *self.starts.as_slice() {
             [first] if text.len() >= 16 => memchr(first, text.as_bytes()).is_some(),
             [first, other] if text.len() >= 16 => memchr2(first, other, text.as_bytes()).is_some(),
             _ => bytes.any(|byte| self.starts.contains(byte)),
-        };
-        self.pending.is_empty() && !has_start
+        }
     }
 
     /// Returns the bytes that wait.
