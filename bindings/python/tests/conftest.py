@@ -76,6 +76,10 @@ class Server:
             name, _, value = header.partition(":")
             headers[name.lower()] = value.strip()
         body = received.read(int(headers.get("content-length", 0)))
+        # A connection that is closed before its request is read is reset.
+        while headers.get("transfer-encoding") == "chunked" and (size := int(received.readline(), 16)):
+            body += received.read(size)
+            received.readline()
         return line.split(" ")[1], headers, body
 
     def _answer(self, connection, reply):
