@@ -1,7 +1,7 @@
 //! Another process continues an answer whose process has ended:
 //! `cargo run --features stream --example resume`.
 //!
-//! Uses no network: `ask` stands for an SDK's call, and the snapshot is a row of a database.
+//! The example uses no network: `ask` replaces an SDK's call, and a string a row of a database.
 
 use std::error::Error;
 

@@ -73,7 +73,7 @@ fn the_true_rest_is_allowed() {
     }
 }
 
-/// Writes what the grammar allows, and ends as soon as it may.
+/// Writes text that the grammar allows, up to the first end that is legal.
 fn walk(reader: &mut Reader, rng: &mut Rng) -> String {
     let mut written = String::new();
     while written.len() < 4000 {
@@ -201,7 +201,7 @@ fn a_rest_that_falls_short_is_refused() {
     }
 }
 
-/// What the schema does not tell may be any JSON.
+/// A part whose schema is unknown may be any JSON.
 #[test]
 fn a_part_without_a_shape_may_be_anything() {
     let judge = Judge::new();

@@ -2,15 +2,15 @@
 //!
 //! Each open container has a tail of its own: the members that the object still lacks, in the
 //! order of the schema, or as many elements as the array still needs. Every schema that a value may
-//! have becomes a rule. What is not expressed here, such as patterns and bounds of numbers, is left
-//! open: an answer may then fall short of the schema, which its check finds.
+//! have becomes a rule. The grammar leaves patterns, lengths and bounds of numbers open: an answer
+//! that violates them is not refused.
 
 use std::collections::HashMap;
 
 use super::grammar::{Expr, Grammar, Rule, RuleName, many, optional, text};
 use super::rest::{TokenRest, grammar, string_rest};
 use super::schema::open_containers::OpenContainers;
-use super::schema::shapes::{DueMember, DueMembers, Elements, Shape};
+use super::schema::shapes::{DueMember, DueMembers, Elements, Shape, listed};
 use crate::document::Document;
 use crate::json::string::{decode, quoted};
 use crate::json::walk::{Raw, ValueKind};
@@ -459,12 +459,6 @@ fn closing(first: Expr) -> TokenRest {
 
 fn name(rule: RuleName) -> Expr {
     Expr::Rule(rule)
-}
-
-/// Returns the values of a shape that lists them.
-fn listed(shape: Shape<'_>) -> Option<Vec<Raw<'_>>> {
-    let constant = shape.member("const").map(|value| vec![value]);
-    constant.or_else(|| Some(shape.member("enum")?.elements().collect()))
 }
 
 /// Returns a colon and a value.

@@ -52,6 +52,8 @@
 //! [`into_final`]: LiveExt::into_final
 //! [`snapshots`]: LiveExt::snapshots
 
+#[cfg(feature = "stream")]
+mod async_reader;
 mod completed;
 mod error;
 mod events;
@@ -65,6 +67,8 @@ mod whole;
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "stream")]
+pub use async_reader::AsyncReader;
 pub use completed::Completed;
 #[doc(hidden)]
 pub use error::TypeError;
@@ -74,8 +78,6 @@ pub use outcome::LiveOutcome;
 #[doc(hidden)]
 pub use piece::Piece;
 pub use piece::{AsText, Text};
-#[cfg(feature = "stream")]
-pub use reader::AsyncReader;
 pub use reader::Reader;
 pub use snapshots::Snapshots;
 pub use whole::IntoFinal;

@@ -2,8 +2,6 @@
 
 use std::io::{self, Read};
 use std::pin::Pin;
-#[cfg(feature = "stream")]
-use std::task::ready;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -48,31 +46,12 @@ pub struct Reader<R> {
     buffer: Box<[u8]>,
 }
 
-/// The bytes of an [`AsyncRead`](tokio::io::AsyncRead)er of tokio, such as a socket or a file.
-///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use restitch::live::{AsyncReader, LiveExt};
-///
-/// # let socket = &b"[1, 2]"[..];
-/// let list: Vec<u8> = AsyncReader::new(socket).into_final().await.unwrap();
-/// assert_eq!(list, [1, 2]);
-/// # });
-/// ```
-#[cfg(feature = "stream")]
-#[derive(Debug)]
-#[must_use = "a reader is read by an adapter"]
-pub struct AsyncReader<R> {
-    reader: Pin<Box<R>>,
-    buffer: Box<[u8]>,
-}
-
-fn new_buffer() -> Box<[u8]> {
+pub(super) fn new_buffer() -> Box<[u8]> {
     vec![0; READ_BYTES].into()
 }
 
 /// Returns the bytes of a read; `None` at the end.
-fn bytes(read: io::Result<usize>, buffer: &[u8]) -> Option<io::Result<Bytes>> {
+pub(super) fn bytes(read: io::Result<usize>, buffer: &[u8]) -> Option<io::Result<Bytes>> {
     match read {
         Ok(0) => None,
         read => Some(
@@ -105,30 +84,6 @@ impl<R: Read> Stream for Reader<R> {
                 read => return Poll::Ready(bytes(read, buffer)),
             }
         }
-    }
-}
-
-#[cfg(feature = "stream")]
-impl<R: tokio::io::AsyncRead> AsyncReader<R> {
-    /// Returns a stream of the reader's bytes.
-    pub fn new(reader: R) -> Self {
-        Self {
-            reader: Box::pin(reader),
-            buffer: new_buffer(),
-        }
-    }
-}
-
-#[cfg(feature = "stream")]
-impl<R: tokio::io::AsyncRead> Stream for AsyncReader<R> {
-    type Item = io::Result<Bytes>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { reader, buffer } = self.get_mut();
-        let mut filled = tokio::io::ReadBuf::new(buffer);
-        let read = ready!(reader.as_mut().poll_read(cx, &mut filled));
-        let read = read.map(|()| filled.filled().len());
-        Poll::Ready(bytes(read, buffer))
     }
 }
 

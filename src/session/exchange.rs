@@ -84,7 +84,7 @@ pub struct Exchange {
 struct ReadRequest {
     dialect: Dialect,
     path: String,
-    body: String,
+    body: Bytes,
     parsed: wire::Request,
     /// The capability of the model, corrected by the refusals of this exchange.
     capability: Capability,
@@ -149,7 +149,7 @@ impl Exchange {
             return None;
         }
         let parsed = dialect.wire().parse(plain_path, body)?;
-        let body = std::str::from_utf8(body).ok()?.to_owned();
+        std::str::from_utf8(body).ok()?;
         static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
         let capability = TABLE.of(&parsed.model, Some(host));
         let mut limits = limits;
@@ -163,7 +163,7 @@ impl Exchange {
             request: ReadRequest {
                 dialect,
                 path: path.to_owned(),
-                body,
+                body: Bytes::copy_from_slice(body),
                 parsed,
                 capability,
             },
@@ -572,7 +572,8 @@ impl Exchange {
                 let retry = self
                     .request
                     .retry(&call, self.options.limits.continuation.max_extra_tokens);
-                let body = retry.try_body(&self.request.body);
+                let body = std::str::from_utf8(&self.request.body).ok();
+                let body = body.and_then(|body| retry.try_body(body));
                 body.map(|body| ExchangeCall {
                     method: "POST",
                     path: retry.path(path).into_owned(),
@@ -667,7 +668,8 @@ impl ReadRequest {
             .give_up(options.give_up)
             .repair(options.repair.clone())
             .schema(request.schema.as_deref())
-            .prompt_tokens(rest_call::estimated_tokens(self.body.as_bytes()));
+            .client_request(&self.body)
+            .prompt_tokens(rest_call::estimated_tokens(&self.body));
         let base = request.base.clone().of_model(&capability, request.stream);
         let relay = relay.base(&base).model(&request.model);
         // The client's own stop sequence may end a document before its root is closed.

@@ -149,8 +149,16 @@ impl Snapshot {
         &self.text
     }
 
+    /// Returns the text that the caller has taken, without the base.
+    #[cfg(feature = "stream")]
+    pub(crate) fn taken_text(&self) -> &str {
+        let taken = self.text.strip_suffix(self.untaken.as_str());
+        let taken = taken.unwrap_or(&self.text);
+        taken.get(self.base..).unwrap_or_default()
+    }
+
     /// Returns how the session has ended.
-    fn status(&self) -> Result<Option<Status>, RestoreError> {
+    pub(crate) fn status(&self) -> Result<Option<Status>, RestoreError> {
         if !self.is_done {
             return Ok(None);
         }
@@ -188,23 +196,6 @@ impl Snapshot {
 }
 
 impl Session {
-    /// Returns the text that the caller has taken, without the base.
-    #[cfg(feature = "stream")]
-    pub(crate) fn taken_text(&self) -> &str {
-        let text = self.channel.text.given_out();
-        let untaken = self.channel.journal.untaken();
-        let taken = text.strip_suffix(untaken.as_str()).unwrap_or(text);
-        taken
-            .get(self.channel.text.base.len()..)
-            .unwrap_or_default()
-    }
-
-    /// Returns how the session has ended.
-    #[cfg(feature = "stream")]
-    pub(crate) fn ended(&self) -> Option<Status> {
-        self.channel.journal.ended
-    }
-
     /// Returns the state that another process needs to continue from here. Costs a copy of the
     /// text.
     pub fn snapshot(&self) -> Snapshot {

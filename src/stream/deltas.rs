@@ -162,7 +162,8 @@ impl Deltas {
     /// needs the document from its start.
     pub(super) fn begin_with_delivered(&mut self) {
         if self.is_resumed {
-            self.first = Some(self.session.taken_text().to_owned());
+            let snapshot = self.session.snapshot();
+            self.first = Some(snapshot.taken_text().to_owned());
         }
     }
 

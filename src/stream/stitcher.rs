@@ -304,7 +304,7 @@ impl Stitcher {
         let strategy = self.strategy.grammar(GrammarForm::None);
         let session = Session::restore_with(Duration::ZERO, snapshot, self.limits, strategy)?;
         // Its stream would neither have an item nor end.
-        if let Some(status) = session.ended() {
+        if let Some(status) = snapshot.status()? {
             return Err(RestoreError::Ended(status));
         }
         Ok(StitchText(Driver::new(

@@ -42,7 +42,7 @@ pub(super) struct Cut {
     pub(super) session: Session,
     pub(super) request: Option<Request>,
     new: String,
-    /// What the client has: the delivered text and the new one.
+    /// The text that the client has: the delivered one and the new one.
     pub(super) client: String,
     alignments: Vec<Alignment>,
     pub(super) outcome: Option<Outcome>,

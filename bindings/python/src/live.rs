@@ -36,7 +36,7 @@ impl LiveValue {
         }))
     }
 
-    /// Takes more text. Returns the value so far; `None` before its first bracket.
+    /// Takes more text. Returns the received part of the value; `None` before its first bracket.
     fn feed(&self, py: Python<'_>, delta: &str) -> PyResult<Py<PyAny>> {
         let mut live = self.lock(py);
         let mut changes = Changes::default();
@@ -51,7 +51,7 @@ impl LiveValue {
         Ok(live.tree.root(py))
     }
 
-    /// The value so far; `None` before its first bracket.
+    /// The received part of the value; `None` before its first bracket.
     #[getter]
     fn value(&self, py: Python<'_>) -> Py<PyAny> {
         self.lock(py).tree.root(py)

@@ -140,7 +140,7 @@ impl Repaired {
 /// Repairs the mistakes that models make in JSON. Text around the JSON, such as a fence or prose,
 /// is left out. Valid JSON stays unchanged.
 ///
-/// `level`: `strict` repairs nothing, `syntax` leaves each whole token as it is, `guess` also
+/// `level`: `strict` repairs nothing, `syntax` changes no whole token, `guess` also
 /// chooses between readings.
 #[pyfunction]
 #[pyo3(signature = (text, *, level = "guess"))]

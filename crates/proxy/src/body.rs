@@ -171,7 +171,7 @@ impl Collected {
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BodyError>,
     {
-        // A body that announces a larger size passes unread, so none of its bytes are kept.
+        // A body that announces a larger size passes unread: no byte of it is kept.
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(restitch_http::Body::wrap(body)));
         }

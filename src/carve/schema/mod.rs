@@ -450,7 +450,7 @@ fn repeatable(text: &str) -> String {
     }
 }
 
-/// Returns whether a text is so long that its repeat is no chance.
+/// Returns whether a text is too long to be repeated by chance.
 fn is_repeatable(text: &str) -> bool {
     text.chars().nth(LEAST_REPEAT - 1).is_some()
 }

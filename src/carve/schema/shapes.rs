@@ -139,14 +139,10 @@ impl<'a> Shapes<'a> {
     /// Returns the strings that a value may be, if the schema lists them.
     pub(in crate::carve) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
         let shape = self.resolved(shape, &|shape| {
-            let is_listed = shape.member("enum").is_some() || shape.member("const").is_some();
-            is_listed || self.has_type(shape, "string")
+            listed(shape).is_some() || self.has_type(shape, "string")
         })?;
-        let strings = |list: Raw<'a>| list.elements().filter_map(|one| one.decode()).collect();
-        match shape.member("const") {
-            Some(one) => Some(one.decode().into_iter().collect()),
-            None => shape.member("enum").map(strings),
-        }
+        let values = listed(shape)?.into_iter();
+        Some(values.filter_map(|one| one.decode()).collect())
     }
 
     /// Returns the members that an object may have besides those with these keys.
@@ -466,6 +462,12 @@ pub(super) fn is_within_limits(schema: &str) -> bool {
         unread.extend(parts(shape).map(|part| (part, level)));
     }
     true
+}
+
+/// Returns the values that a shape lists; `None` if it lists none.
+pub(in crate::carve) fn listed(shape: Shape<'_>) -> Option<Vec<Raw<'_>>> {
+    let constant = shape.member("const").map(|value| vec![value]);
+    constant.or_else(|| Some(shape.member("enum")?.elements().collect()))
 }
 
 /// Returns the schemas that a schema has directly.
