@@ -1,7 +1,7 @@
 //! Redacts values by JSON Pointer, and passes the rest of a JSON text unchanged, byte for byte, while it streams:
 //! `cargo run --example redact -- /users/*/email <in.json >out.json`. Without patterns it shows a text of its own.
 //!
-//! A value that is redacted never leaves, also not where the text is cut in it or malformed.
+//! A redacted value is never written, even if the text is cut inside it or malformed.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

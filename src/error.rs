@@ -122,9 +122,8 @@ impl SourceLocation {
     pub const EXCERPT: usize = 32;
 
     /// Returns the location of any offset in `text`, for example of an event's span. An offset
-    /// inside a character is that of the character; one after the end is the end. The path is
-    /// empty: [`Document::explain`](crate::Document::explain) knows that of an error. Reads all text
-    /// before the offset.
+    /// inside a character counts as its start, one after the end as the end. The path is empty:
+    /// [`Document::explain`](crate::Document::explain) sets it. Reads all text before the offset.
     ///
     /// ```
     /// let place = restitch::SourceLocation::at("{\"a\": [1,\n  2, 3]}", 15);

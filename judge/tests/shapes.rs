@@ -73,8 +73,9 @@ fn the_true_rest_is_allowed() {
     }
 }
 
-/// Writes text that the grammar allows, up to the first end that is legal.
-fn walk(reader: &mut Reader, rng: &mut Rng) -> String {
+/// Writes text that the grammar allows, up to the first end that is legal; `None` if the text grows
+/// too long.
+fn walk(reader: &mut Reader, rng: &mut Rng) -> Option<String> {
     let mut written = String::new();
     while written.len() < 4000 {
         let allowed = reader.next_bytes();
@@ -96,11 +97,12 @@ fn walk(reader: &mut Reader, rng: &mut Rng) -> String {
         };
         let text = char::from(byte).to_string();
         written.push_str(&text);
-        if reader.push(&text) == Verdict::Whole {
-            break;
+        match reader.push(&text) {
+            Verdict::Whole => return Some(written),
+            verdict => assert_eq!(verdict, Verdict::Open, "{written}"),
         }
     }
-    written
+    None
 }
 
 /// Every text of the grammar fits the schema, whatever the model would rather write.
@@ -116,11 +118,12 @@ fn an_allowed_rest_fits_the_schema() {
             let delivered = &text[..cut];
             for mut reader in readers(&judge, schema, delivered) {
                 all += 1;
-                let whole = format!("{delivered}{}", walk(&mut reader, &mut rng));
-                let Ok(value) = serde_json::from_str(&whole) else {
+                let Some(rest) = walk(&mut reader, &mut rng) else {
                     continue;
                 };
                 ended += 1;
+                let whole = format!("{delivered}{rest}");
+                let value = serde_json::from_str(&whole).unwrap();
                 assert!(validator.is_valid(&value), "{delivered}▮ {whole}");
             }
         }
@@ -197,6 +200,76 @@ fn a_rest_that_falls_short_is_refused() {
                     "{delivered}▮{wrong}: {verdict:?}"
                 );
             }
+        }
+    }
+}
+
+/// These are legal under their schemas, whose keywords are written apart or leave more open than it
+/// seems.
+#[test]
+fn rare_schemas_forbid_nothing_legal() {
+    let judge = Judge::new();
+    for (schema, delivered, rest) in [
+        (
+            r#"{"type": "object", "properties": {"a": {"enum": ["x"], "nullable": true}}}"#,
+            r#"{"a": "#,
+            "null}",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}], "nullable": true}}}"#,
+            r#"{"a": "#,
+            "null}",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]}"#,
+            r#"{"a": "x""#,
+            r#", "b": 1}"#,
+        ),
+        (
+            r#"{"type": "array", "items": {"anyOf": [{"type": "integer"}, {"enum": [1.5]}]}}"#,
+            "[1",
+            ".5]",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": {"enum": []}}}"#,
+            r#"{"a": "#,
+            "1}",
+        ),
+        (
+            r#"{"type": "object", "properties": {"a": true, "b": false}}"#,
+            r#"{"a": "#,
+            "[]}",
+        ),
+    ] {
+        for mut reader in readers(&judge, schema, delivered) {
+            assert_eq!(
+                reader.push(rest),
+                Verdict::Whole,
+                "{schema}: {delivered}▮{rest}"
+            );
+        }
+    }
+}
+
+/// A grammar is sent with a request, so a large schema has none.
+#[test]
+fn a_grammar_is_small_or_knows_no_schema() {
+    let keys: Vec<_> = (0..300).map(|n| format!("\"key{n}\"")).collect();
+    let named: Vec<_> = keys
+        .iter()
+        .map(|key| format!("{key}: {{\"type\": \"integer\"}}"))
+        .collect();
+    let schema = format!(
+        r#"{{"type": "object", "properties": {{{}}}, "required": [{}], "additionalProperties": false}}"#,
+        named.join(","),
+        keys.join(",")
+    );
+    for delivered in ["{", "{\"", "{\"key1", "{\"key1\": 1"] {
+        let mut document = Document::new(1024);
+        document.push(delivered).unwrap();
+        let carved = carve(&document, Some(&schema)).unwrap();
+        for syntax in [Syntax::Lark, Syntax::Gbnf] {
+            assert!(carved.print(syntax).len() < 20 << 10, "{delivered}");
         }
     }
 }

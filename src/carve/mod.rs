@@ -6,7 +6,8 @@
 //!
 //! The grammar allows every legal rest, with one exception: it demands the other half of a cut
 //! surrogate pair. It can't forbid duplicate keys. All but the head and a cut escape comes from the
-//! live machine, so a grammar costs O(depth).
+//! live machine, so a grammar costs O(depth). Under a schema (`shaped`) it allows less: members come
+//! in the order of the schema, and the keys that an object has are read off the document.
 
 pub(crate) mod grammar;
 mod head;
@@ -75,8 +76,9 @@ impl fmt::Display for CarveError {
 
 impl Error for CarveError {}
 
-/// Returns the head and the grammar of the rest of a cut document. O(depth); with the request's
-/// `schema`, which the rest then fits as far as a grammar can say it, the document is read once.
+/// Returns the head and the grammar of the rest of a cut document. O(depth). With the request's
+/// `schema`, the rest of a root that has begun has its types, members and lists, too, and the
+/// document is read once.
 ///
 /// Before the root of a blank text, or after the line that opens a fence, the rest is a whole root.
 /// After the root it is white space.

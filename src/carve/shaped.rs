@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::grammar::{Expr, Grammar, Rule, RuleName, many, optional, text};
+use super::grammar::{Expr, Grammar, Rule, RuleName, Syntax, many, optional, text};
 use super::rest::{TokenRest, grammar, string_rest};
 use super::schema::open_containers::OpenContainers;
 use super::schema::shapes::{DueMember, DueMembers, Elements, Shape, listed};
@@ -21,9 +21,17 @@ use Expr::{All, Any};
 use GrammarState as S;
 use RuleName::{Integer, Number, Pair, String as Str, Value, White};
 
+// Chosen: schemas of more than some hundred values are larger than a grammar may be.
 /// The most rules for shapes.
-// Chosen: some ten KiB. A larger schema brings more than a server compiles at once.
 const MOST_RULES: usize = 500;
+
+// Each has a tail of its own, with all other members of the object.
+/// The most keys that a cut key may become.
+const MOST_KEYS: usize = 8;
+
+// Chosen: usual schemas need some two KiB, and a request has the grammar once.
+/// The most bytes of a grammar.
+const MOST_BYTES: usize = 16 << 10;
 
 /// The most elements that are counted. Where more are due or allowed, any number may follow.
 // Chosen: lists whose length a request fixes are shorter, and each element costs a few bytes.
@@ -47,7 +55,8 @@ pub(super) fn of_root(document: &Document, schema: &str) -> Option<Grammar> {
         start.push(tail);
     }
     writer.write_values()?;
-    Some(grammar(start, token.rest, writer.rules))
+    let grammar = grammar(start, token.rest, writer.rules);
+    (grammar.print(Syntax::Gbnf, "").len() <= MOST_BYTES).then_some(grammar)
 }
 
 struct Writer<'a> {
@@ -140,7 +149,11 @@ impl<'a> Writer<'a> {
     fn integer(&self, state: GrammarState) -> Option<Vec<Expr>> {
         let shape = self.open.child()?;
         let shapes = &self.open.shapes;
-        if !shapes.allows(shape, "integer") || shapes.allows(shape, "number") {
+        let has_list = shapes
+            .alternatives(shape)?
+            .into_iter()
+            .any(|one| listed(one).is_some());
+        if has_list || !shapes.allows(shape, "integer") || shapes.allows(shape, "number") {
             return None;
         }
         Some(match state {
@@ -172,6 +185,9 @@ impl<'a> Writer<'a> {
             });
         }
         if !due.is_closed || !escape.is_empty() {
+            return None;
+        }
+        if due.members.iter().filter(|member| is_named(member)).count() > MOST_KEYS {
             return None;
         }
         let mut rests = Vec::new();
@@ -387,10 +403,17 @@ impl<'a> Writer<'a> {
         let alternatives = self.open.shapes.alternatives(shape).unwrap_or_default();
         let values = alternatives.into_iter().map(|shape| self.typed(shape));
         let values: Option<Vec<_>> = values.collect();
-        match values {
-            Some(values) if !values.is_empty() => Any(values.concat()),
-            _ => name(Value),
+        let mut values = values.map(|values| values.concat()).unwrap_or_default();
+        if values.is_empty() {
+            return name(Value);
         }
+        // A nullable type of OpenAPI.
+        let null = text("null");
+        let nullable = shape.member("nullable").and_then(|one| one.as_bool());
+        if nullable == Some(true) && !values.contains(&null) {
+            values.push(null);
+        }
+        Any(values)
     }
 
     /// Returns the values that fit a shape without alternatives. `None`: any.
@@ -426,14 +449,6 @@ impl<'a> Writer<'a> {
                 "number" => values.push(name(Number)),
                 _ => values.push(text("null")),
             }
-        }
-        // A nullable type of OpenAPI.
-        if shape
-            .member("nullable")
-            .and_then(|nullable| nullable.as_bool())
-            == Some(true)
-        {
-            values.push(text("null"));
         }
         (!types.is_empty()).then_some(values)
     }

@@ -1,9 +1,10 @@
 //! Live adapters: read a [`Stream`] of JSON text as events, snapshots or complete values while it
 //! is received.
 //!
-//! The items of the stream are bytes, cut anywhere, or text deltas, bare or as a `Result`: see
-//! [`Piece`]. A [`Reader`] and an `AsyncReader` make one of a reader. A [`StitchText`](crate::stream::StitchText) is such a stream, so a cut answer is
-//! continued and typed in one line. A [`Stitch`](crate::stream::Stitch) is not: its bytes are an
+//! The items of the stream are bytes, cut anywhere, or text deltas, bare or as a `Result`. A
+//! [`Reader`] and an `AsyncReader` make a stream of a reader. A
+//! [`StitchText`](crate::stream::StitchText) is such a stream, so a cut answer is continued and typed
+//! in one line. A [`Stitch`](crate::stream::Stitch) is not: its bytes are an
 //! HTTP response, not the text in it.
 //!
 //! ```

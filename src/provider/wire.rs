@@ -232,6 +232,11 @@ pub trait Wire: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Returns whether a stream of the API can have this framing.
+    fn takes_framing(&self, framing: Framing) -> bool {
+        framing == self.framing() || framing == Framing::Array && self.array_writer().is_some()
+    }
+
     /// Returns whether requests can have a grammar in this form.
     fn takes_grammar(&self, form: GrammarForm) -> bool {
         let _ = form;

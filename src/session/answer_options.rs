@@ -78,7 +78,7 @@ pub trait AnswerOptions: Sized {
     /// copies the prompt.
     #[must_use]
     fn client_request(self, body: &Bytes) -> Self {
-        self.configure(|session| session.channel.settings.client_request = body.clone())
+        self.configure(|session| session.channel.client_request = body.clone())
     }
 
     /// Sets an estimate of the request's tokens, which counts until the provider reports them.

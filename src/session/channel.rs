@@ -1,6 +1,8 @@
 //! One text or argument stream of an answer: its settings, its delivered text, and its reports.
 //! Calls bring text to it; see [`open_call`](super::open_call).
 
+use bytes::Bytes;
+
 use super::answer_text::AnswerText;
 use super::decisions::{LastCut, broke_off};
 use super::journal::Journal;
@@ -29,6 +31,8 @@ pub(super) struct AnswerChannel {
     /// Tokens of the request: as the usage of the first call says, or estimated before. `None`:
     /// unknown.
     pub(super) prompt_tokens: Option<u64>,
+    /// The body of the request, if it is known.
+    pub(super) client_request: Bytes,
 }
 
 impl AnswerChannel {
@@ -40,6 +44,7 @@ impl AnswerChannel {
             journal: Journal::new(),
             is_continued: false,
             prompt_tokens: None,
+            client_request: Bytes::new(),
         }
     }
 

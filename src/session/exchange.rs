@@ -26,7 +26,7 @@ use super::{
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::{Limits, TimeLimit};
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, GrammarForm, Table};
+use crate::provider::capability::{Capability, Table};
 use crate::provider::wire;
 use crate::sse::Framing;
 
@@ -86,7 +86,7 @@ struct ReadRequest {
     path: String,
     body: Bytes,
     parsed: wire::Request,
-    /// The capability of the model, corrected by the refusals of this exchange.
+    /// The capability of the model, without a switch that it has refused.
     capability: Capability,
 }
 
@@ -139,9 +139,8 @@ struct RestCall {
 
 impl Exchange {
     /// Reads a client's request. `path` may have a query. Returns `None` if the request is not one
-    /// of an API of [`Dialect`], is not valid, or is larger than
-    /// [`max_body_bytes`](crate::TransportLimits::max_body_bytes): make the call and hand its
-    /// response on.
+    /// of an API of [`Dialect`], is not valid, or is larger than `max_body_bytes`: make the call and
+    /// hand its response on.
     pub fn for_request(host: &str, path: &str, body: &[u8], limits: Limits) -> Option<Self> {
         let plain_path = path.split_once('?').map_or(path, |(plain, _)| plain);
         let dialect = Dialect::of_path(plain_path)?;
@@ -181,7 +180,7 @@ impl Exchange {
         })
     }
 
-    /// Sets how an answer ends whose rest can't be obtained. Default: [`GiveUp::Leave`].
+    /// Sets how an incomplete answer ends. Default: [`GiveUp::Leave`].
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.options.give_up = give_up;
@@ -250,7 +249,9 @@ impl Exchange {
                 }
             }
             (Phase::Refused(_, _, body), _) => {
-                let room = REFUSAL.saturating_sub(body.len()).min(bytes.len());
+                let room = rest_call::REFUSAL
+                    .saturating_sub(body.len())
+                    .min(bytes.len());
                 body.extend_from_slice(bytes.get(..room).unwrap_or_default());
             }
             (Phase::Passing, _) => self.outputs.push_back(ExchangeOutput::Bytes(bytes)),
@@ -348,7 +349,7 @@ impl Exchange {
 
     /// Takes the head of the first response.
     fn first_response(&mut self, now: Duration, head: &ResponseHead<'_>) -> bool {
-        // An error passes, whatever its content type: there is nothing to continue.
+        // Errors pass unchanged: there is nothing to continue.
         if head.status != OK || head.is_encoded() {
             return false;
         }
@@ -397,7 +398,7 @@ impl Exchange {
             }
             return false;
         }
-        if matches!(call.request.resume, Some(Resume::Stream(_))) {
+        if call.request.resume.is_some() {
             // The session asks for the rest instead.
             self.engine
                 .end_call(now, refused(&format!("the upstream answered {name}")));
@@ -405,7 +406,6 @@ impl Exchange {
         }
         match rest_call::end_of_status(head.status, &name, head.retry_after) {
             Some(end) => {
-                let end = of_hop(&call.request, end);
                 self.engine.end_call(now, end);
                 false
             }
@@ -426,10 +426,7 @@ impl Exchange {
             Refusal::WithoutEffort => call.is_without_effort = true,
             // The table's switch does not work with this model.
             Refusal::WithoutSwitch(_) => self.request.capability.reasoning_off = None,
-            Refusal::End(end, _) => {
-                let end = of_hop(&call.request, end);
-                return self.engine.end_call(now, end);
-            }
+            Refusal::End(end, _) => return self.engine.end_call(now, end),
         }
         call.at = now;
         self.request_call(now, call);
@@ -507,7 +504,7 @@ impl Exchange {
             match self.engine.poll_output() {
                 None => break,
                 Some(Output::Bytes(bytes)) => self.outputs.push_back(ExchangeOutput::Bytes(bytes)),
-                // An answer has one end, however many slots it has.
+                // An answer with several slots ends once.
                 Some(Output::Event(SessionEvent::Done(_)) | Output::Usage(_)) => {}
                 Some(Output::Event(event)) => self.outputs.push_back(ExchangeOutput::Event(event)),
                 Some(Output::Call { .. }) if std::mem::take(&mut self.is_late) => {
@@ -596,10 +593,7 @@ impl ReadRequest {
     /// Returns the framing of a response. `None`: it is not of the API.
     fn framing(&self, head: &ResponseHead<'_>) -> Option<Framing> {
         let framing = Framing::of_content_type(head.content_type?)?;
-        let wire = self.dialect.wire();
-        let is_known = !self.parsed.stream
-            || framing == wire.framing()
-            || framing == Framing::Array && wire.array_writer().is_some();
+        let is_known = !self.parsed.stream || self.dialect.wire().takes_framing(framing);
         is_known.then_some(framing)
     }
 
@@ -632,9 +626,6 @@ impl ReadRequest {
     fn model_capability(&self) -> Capability {
         let mut capability = self.capability.clone();
         capability.grammar = self.dialect.wire().grammar(capability.grammar);
-        if !self.dialect.wire().takes_grammar(capability.grammar) {
-            capability.grammar = GrammarForm::None;
-        }
         capability
     }
 
@@ -727,6 +718,3 @@ fn resuming(path: &str, query: &str) -> String {
 }
 
 const OK: u16 = 200;
-
-/// The most bytes that are read of a refusal. A larger one gives no hint about the model.
-const REFUSAL: usize = 64 << 10;

@@ -51,7 +51,7 @@ pub(super) enum BaseBound {
 
 /// How a piece of text has changed the reading of an answer.
 pub(super) enum Reread {
-    /// The channel's slot stays.
+    /// The channel keeps its slot.
     Stays,
     /// The answer is a separate document, in this slot.
     Separate(Box<Slot>),

@@ -503,9 +503,9 @@ impl Prompt {
             .filter(|(_, template, text)| template.has(Placeholder::Tag) && !text.is_empty());
         let tags: Vec<String> = tagged.map(|(part, ..)| tag(part)).collect();
         let mut own_words: Vec<String> = shown()
-            .flat_map(|(_, template, _)| template.own_texts().flat_map(sentences))
+            .flat_map(|(_, template, _)| sentences(template))
             .collect();
-        // With its line end a tag is no text of a string.
+        // A JSON string has no raw line end, so a tag with one is no text of a string.
         own_words.extend(
             tags.iter()
                 .flat_map(|name| [format!("<{name}>\n"), format!("</{name}>\n")]),
@@ -527,15 +527,39 @@ static SHORT_INSTRUCTION: LazyLock<Option<Template>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Returns the beginnings of a text's sentences, where they are long enough to be recognized.
-fn sentences(text: &str) -> impl Iterator<Item = String> {
-    text.split(['.', ':', '?', '!', '\n'])
-        .filter_map(|sentence| {
-            let start: String = sentence.trim_start().chars().take(OWN_CHARS).collect();
-            (start.chars().count() == OWN_CHARS).then_some(start)
-        })
+/// Returns the beginnings of a template's sentences, where they are long enough to be recognized
+/// and have no placeholder.
+fn sentences(template: &Template) -> Vec<String> {
+    const PLACE: &str = "\0";
+    let mut text = String::new();
+    template.write(&mut text, |_| PLACE);
+    let starts = text
+        .split(['.', '?', '!', '\n'])
+        .map(|sentence| sentence.trim_start().chars().take(OWN_CHARS).collect());
+    let is_known = |start: &String| start.chars().count() == OWN_CHARS && !start.contains(PLACE);
+    starts.filter(is_known).collect()
 }
 
 // Shorter beginnings occur in other texts, and longer ones are withheld for longer.
 /// Characters by which a sentence of the prompt is recognized.
 const OWN_CHARS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sentence that begins with a common letter would withhold text of every answer.
+    #[test]
+    fn sentences_begin_where_the_prompt_begins_them() {
+        let mut seen = 0;
+        for part in Part::ALL {
+            let template: Template = part.template().parse().unwrap();
+            for start in sentences(&template) {
+                assert!(start.starts_with(|c: char| c.is_uppercase()), "{start}");
+                assert_eq!(start.chars().count(), OWN_CHARS);
+                seen += 1;
+            }
+        }
+        assert!(seen > 10, "{seen}");
+    }
+}

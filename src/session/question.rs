@@ -160,34 +160,36 @@ impl<'a> Question<'a> {
         if prefills && prefill.is_some_and(|prefill| prefill.keeps_format) {
             return None;
         }
-        let text = document.text();
-        let carved = carve(document, settings.schema()).ok()?;
-        let sent = text.len().checked_sub(carved.head.len())?;
         let is_tool_input = form == GrammarForm::CustomTool;
         let has_other = prefills && prefill.is_some() || settings.allows(Rung::Words);
         // Another tool misses the cache of prompts. A grammar beside a prefill does not.
         if is_tool_input && has_other && self.channel.is_costly() && self.attempts.unjoined == 0 {
             return None;
         }
-        let turn = if is_tool_input {
+        let is_reprompt = is_tool_input || form == GrammarForm::ResponseFormat;
+        // A prefill can't name the missing part.
+        let is_known = self.shortfall.is_none() && !self.is_shortened;
+        let can_prefill = prefill.is_some_and(|prefill| !prefill.returns_prefill) && is_known;
+        if !is_reprompt && !can_prefill {
+            return None;
+        }
+        let text = document.text();
+        let carved = carve(document, settings.schema()).ok()?;
+        let sent = text.len().checked_sub(carved.head.len())?;
+        let turn = if is_reprompt {
+            let form = match is_tool_input {
+                true => QuestionForm::ToolInput,
+                false => QuestionForm::default(),
+            };
             self.reprompt_of(QuestionParts {
                 anchor: &carved.head,
-                ..QuestionParts::of(QuestionForm::ToolInput)
+                ..QuestionParts::of(form)
             })
-        } else if form == GrammarForm::ResponseFormat {
-            self.reprompt_of(QuestionParts {
-                anchor: &carved.head,
-                ..QuestionParts::default()
-            })
-        } else {
-            // A prefill can't name what is missing.
-            let prefill = prefill?;
-            // A short text is all head, and a prefill must not be empty.
-            let is_known = self.shortfall.is_none() && !self.is_shortened;
-            if prefill.returns_prefill || !is_known || sent == 0 {
-                return None;
-            }
+        } else if sent > 0 {
             Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
+        } else {
+            // A short text is all head, and a prefill must not be empty.
+            return None;
         };
         let kind = RequestKind::Grammar {
             answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, sent)),
@@ -294,7 +296,7 @@ impl<'a> Question<'a> {
             mark,
             tags: turn.tags.clone(),
             own_words: turn.own_words.clone(),
-            given: settings.client_request.clone(),
+            given: self.channel.client_request.clone(),
             rerooted: form.is_rerooted(),
             believes_early_end: self.attempts.early_ends > 0,
             asks_again: self.asks_again,

@@ -13,9 +13,9 @@ use crate::provider::capability::too_long::is_too_long;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
 use crate::provider::wire;
 
-/// Returns the strategy of the calls for the rest of a request's answer, at a model with this
-/// capability, whose grammar is the one that its API takes. `asked_by`: the API of these calls. `is_foreign`: it is another one than the
-/// request's.
+/// Returns the strategy of a request's further calls. `capability`: that of the model, with the
+/// grammar of its API. `asked_by`: the API of these calls. `is_foreign`: that is not the request's
+/// API.
 pub fn strategy(
     request: &wire::Request,
     capability: &Capability,
@@ -47,6 +47,9 @@ pub fn strategy(
         ..ContinuationStrategy::default()
     }
 }
+
+/// The most bytes that are read of a refusal. A larger one gives no hint about the model.
+pub const REFUSAL: usize = 64 << 10;
 
 /// Returns an estimate of a request's tokens, for a provider that does not report them.
 pub fn estimated_tokens(body: &[u8]) -> u64 {
@@ -201,9 +204,8 @@ pub fn refusal(body: &str, name: &str, retry: &Retry, is_without_effort: bool) -
         ) => Refusal::End(CallEnd::FormRejected(reason), Some(hint)),
         Some(hint) => Refusal::WithoutSwitch(hint),
         None if is_too_long(body) => Refusal::End(CallEnd::TooLong(reason), None),
-        // Whatever it is about: without the grammar the request is like the first one. And a
-        // delivered text that does not follow the format, for example since prose precedes the
-        // JSON, is accepted without the format.
+        // The request may succeed without the grammar or the format: prose before the JSON, for
+        // example, violates a format.
         None if retry.is_forced() || retry.is_prefill() && retry.keeps_format() => {
             Refusal::End(CallEnd::FormRejected(reason), None)
         }
@@ -267,7 +269,7 @@ const SCHEMA_MEMBERS: [&str; 5] = [
     "responseschema",
 ];
 
-/// Words of a refusal of a member, whatever its value is.
+/// Phrases that refuse a member, not its value.
 const NOT_TAKEN: [&str; 5] = [
     "not supported with this model",
     "does not support",

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::{ContinuationStrategy, GiveUp, MarkUse, Part, PrefillOptions, Prose, Rung};
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
@@ -32,8 +30,6 @@ pub(super) struct SessionSettings {
     pub(super) sends_at_end: bool,
     /// How an answer in prose is handled.
     pub(super) prose: Prose,
-    /// The body of the request, if it is known.
-    pub(super) client_request: Bytes,
 }
 
 /// What the text of a channel is.
@@ -61,7 +57,6 @@ impl SessionSettings {
             trusts_stop: false,
             sends_at_end: false,
             prose: Prose::default(),
-            client_request: Bytes::new(),
         }
     }
 

@@ -104,14 +104,6 @@ impl Template {
         self.pieces.contains(&TemplatePiece::Placeholder(place))
     }
 
-    /// Returns the template's own text: that between its placeholders.
-    pub(super) fn own_texts(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            TemplatePiece::Text(text) => Some(text.as_str()),
-            TemplatePiece::Placeholder(_) => None,
-        })
-    }
-
     /// Appends the text, with the placeholders filled in.
     pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Placeholder) -> &'a str) {
         for piece in &self.pieces {

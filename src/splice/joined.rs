@@ -43,7 +43,7 @@ pub(super) struct JoinedFragment {
     is_expected: bool,
     flow: Flow,
     tail: AnswerTail,
-    /// `None`: the request has none. Each push asks for them.
+    /// `None`: the prompt has none.
     own_words: Option<Box<OwnWords>>,
     /// Why no more text is delivered.
     failure: Option<SpliceError>,
@@ -157,7 +157,7 @@ impl JoinedFragment {
     }
 
     /// Delivers text that may have words of the prompt.
-    // Apart from the usual way, which stays short.
+    // Cold, so that `deliver` stays small.
     #[cold]
     fn deliver_filtered<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         let pieces = self.own_words.as_mut().map(|own| own.filter.feed(text));
@@ -248,6 +248,11 @@ impl JoinedFragment {
         slot: &mut Slot,
         sink: &mut S,
     ) -> Result<Seam, SpliceError> {
+        // The beginning of a sentence does not prove a copy, so it is delivered.
+        if let Some(own) = &mut self.own_words {
+            let rest = own.filter.take_pending();
+            self.pass(slot, &rest, sink);
+        }
         if self.failure.is_none() {
             let ended = self.flow.finish(&mut Delivered { slot, sink });
             self.seam.early_end |= self.flow.has_ellipsis();

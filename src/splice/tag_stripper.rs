@@ -1,4 +1,4 @@
-//! Takes the request's own mark and tags out of an answer.
+//! Finds the request's own mark and tags, or words of its prompt, in an answer.
 
 use memchr::{memchr, memchr2};
 
@@ -8,7 +8,7 @@ use super::seam::SpliceRequest;
 #[derive(Clone, Debug)]
 pub(super) struct TagStripper {
     mark: String,
-    /// The tags as written, opening and closing.
+    /// The tags as written, opening and closing, or the words of the prompt.
     tags: Vec<String>,
     /// The first bytes of the mark and the tags.
     starts: Vec<u8>,
@@ -79,8 +79,19 @@ impl TagStripper {
     /// Takes text, and returns its pieces. A beginning of the mark or of a tag waits.
     pub(super) fn feed(&mut self, text: &str) -> Vec<StrippedPiece> {
         let mut pieces = Vec::new();
-        for c in text.chars() {
-            self.pending.push(c);
+        let mut rest = text;
+        while !rest.is_empty() {
+            if self.pending.is_empty() {
+                let start = rest.bytes().position(|byte| self.starts.contains(&byte));
+                let (plain, after) = rest
+                    .split_at_checked(start.unwrap_or(rest.len()))
+                    .unwrap_or((rest, ""));
+                push_text(&mut pieces, plain);
+                rest = after;
+            }
+            let mut characters = rest.chars();
+            self.pending.extend(characters.next());
+            rest = characters.as_str();
             self.release(&mut pieces);
         }
         pieces
@@ -110,12 +121,18 @@ impl TagStripper {
             } else {
                 // Only the first character is certain to be text: the mark or a tag may begin with the next one.
                 let first = self.pending.remove(0);
-                match pieces.last_mut() {
-                    Some(StrippedPiece::Text(text)) => text.push(first),
-                    _ => pieces.push(StrippedPiece::Text(first.into())),
-                }
+                push_text(pieces, first.encode_utf8(&mut [0; 4]));
             }
         }
+    }
+}
+
+/// Adds text after the last piece.
+fn push_text(pieces: &mut Vec<StrippedPiece>, text: &str) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(StrippedPiece::Text(last)) => last.push_str(text),
+        _ => pieces.push(StrippedPiece::Text(text.to_owned())),
     }
 }
 

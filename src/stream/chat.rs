@@ -45,12 +45,12 @@ impl Stitcher {
         C: Serialize + 'a,
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
-        let body = serde_json::to_vec(&request).ok();
-        let read = body.and_then(|body| parse(&body));
+        let body = serde_json::to_vec(&request).unwrap_or_default();
+        let read = parse(&body);
         let first = chunks(call(request.clone()).await?);
         let reopen = move |retry: Retry| call(retry.typed(&request));
         Ok(self
-            .suited_to(read.as_ref())
+            .suited_to(read.as_ref(), &body)
             .deltas(first, opening(reopen, chunks)))
     }
 }

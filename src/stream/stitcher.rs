@@ -185,9 +185,7 @@ impl Stitcher {
     #[must_use]
     pub fn request(self, body: &str) -> Self {
         let request = self.dialect.wire().parse("", body.as_bytes());
-        let mut suited = self.suited_to(request.as_ref());
-        suited.client_request = Bytes::copy_from_slice(body.as_bytes());
-        suited
+        self.suited_to(request.as_ref(), body.as_bytes())
     }
 
     /// Makes a provider's event stream whole.
@@ -257,7 +255,7 @@ impl Stitcher {
     /// The items are the text that the reader of the first stream has not received. The open call
     /// of that stream counts as lost, and `reopen` makes the next one. The snapshot sets the end of
     /// an answer that is given up, the repair, the schema and the trust in a stop; the builder the
-    /// limits and the strategy. Time that the first stream has taken counts.
+    /// limits. Time that the first stream has taken counts.
     ///
     /// A view of the returned stream, such as [`completed`](StitchText::completed), reads the whole
     /// document: the delivered text precedes the rest.
@@ -316,7 +314,8 @@ impl Stitcher {
     }
 
     /// Takes the settings for continuations from a request.
-    pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
+    pub(super) fn suited_to(mut self, request: Option<&Request>, body: &[u8]) -> Self {
+        self.client_request = Bytes::copy_from_slice(body);
         let keeps_json_mode =
             |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
         self.strategy.keeps_json_mode |= request.is_some_and(keeps_json_mode);
@@ -347,6 +346,7 @@ impl Stitcher {
         let mut session = Session::new(self.limits)
             .strategy(strategy)
             .give_up(self.give_up)
+            .client_request(&self.client_request)
             .schema(self.request.schema.as_deref());
         if self.request.has_stop {
             session = session.trust_stop();

@@ -84,13 +84,9 @@ impl SnapshotError {
         self.0.place.as_ref()
     }
 
-    pub(super) fn malformed(kind: SyntaxErrorKind, place: SourceLocation) -> Self {
-        Self::placed(
-            SnapshotErrorKind::Malformed,
-            &place.path.clone(),
-            &kind.to_string(),
-        )
-        .placed_at(Some(place))
+    pub(super) fn malformed(kind: SyntaxErrorKind, mut place: SourceLocation) -> Self {
+        let path = std::mem::take(&mut place.path);
+        Self::placed(SnapshotErrorKind::Malformed, &path, &kind.to_string()).placed_at(Some(place))
     }
 
     /// Adds the location in the text.

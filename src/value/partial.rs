@@ -11,8 +11,7 @@ use crate::limits::ParserLimits;
 
 /// Reads a JSON text that may be cut anywhere as a `T`.
 ///
-/// A whole text gives the value that `serde_json::from_str` gives. Of a cut text the certain part is
-/// read, as [`LiveValue::snapshot`] does: an open string has its received text, and an unfinished
+/// From a cut text it reads the certain part, as [`LiveValue::snapshot`] does: an open string has its received text, and an unfinished
 /// number, literal, escape or key is left out. A number is certain with the byte after it, also one
 /// that is the root. Give fields that may be missing a `#[serde(default)]`.
 ///

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use restitch::Limits;
 use restitch::internal::chat;
+use restitch::internal::relay::AnswerOptions;
 use restitch::provider::Finish;
 use restitch::provider::capability::{Capability, Row, Table};
 use restitch::session::{
@@ -431,6 +433,60 @@ fn a_short_document_has_a_short_question() {
     assert!(own.prompt.contains("Go on from <overlap_context>."));
     let (long, _) = question(ContinuationStrategy::default(), &text(1100));
     assert!(long.prompt.contains(Part::Instruction.template()));
+}
+
+/// A model that copies the question has not continued the document, unless the client's own request
+/// has these words.
+#[test]
+fn a_copied_sentence_of_the_question_is_not_joined() {
+    let copied = "My connection dropped while I was receiving your answer.";
+    for words in [3, 400] {
+        for is_known in [false, true] {
+            let text = "word ".repeat(words);
+            let delivered = format!("{{\"text\": \"{text}");
+            let mut session = Session::new(Limits::default());
+            if is_known {
+                let body = Bytes::from(format!(r#"{{"prompt": "Quote this: {copied}"}}"#));
+                session = session.client_request(&body);
+            }
+            session.handle_input(NOW, Input::Text(&delivered));
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+            let asked = turn(&mut session);
+            assert!(
+                asked.prompt.contains("My connection dropped while I"),
+                "{}",
+                asked.prompt
+            );
+            for c in format!("{}It rained. {copied} \"}}", asked.anchor).chars() {
+                session.handle_input(NOW, Input::Text(c.encode_utf8(&mut [0; 4])));
+            }
+            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+            let expected = match is_known {
+                true => format!("{delivered}It rained. {copied} \"}}"),
+                false => format!("{delivered}It rained. "),
+            };
+            assert_eq!(session.document().text(), expected);
+        }
+    }
+}
+
+/// The beginning of a sentence does not prove a copy, so it is not lost at the end of a call.
+#[test]
+fn a_text_that_ends_like_a_sentence_begins_is_delivered() {
+    let delivered = "{\"text\": \"It rained, and";
+    let mut session = Session::new(Limits::default());
+    session.handle_input(NOW, Input::Text(delivered));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    let asked = turn(&mut session);
+    session.handle_input(
+        NOW,
+        Input::Text(&format!("{} I saw My connection", asked.anchor)),
+    );
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    assert_eq!(
+        session.document().text(),
+        format!("{delivered} I saw My connection")
+    );
 }
 
 #[test]

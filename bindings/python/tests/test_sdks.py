@@ -254,6 +254,17 @@ def test_anthropic_reads_a_whole_body(serve, anthropic):
     assert "key" in keys[0]
 
 
+def test_anthropic_headers_about_the_first_call_stay_there(serve, anthropic):
+    server = serve(message_body(CUT, "max_tokens"), message_body(TEXT, "end_turn"))
+    headers = {"idempotency-key": "once", "content-digest": "x", "x-own": "1"}
+    anthropic(server).messages.create(**ASK, extra_headers=headers)
+    (_, one, _), (_, two, _) = server.requests
+    assert (one["idempotency-key"], one["content-digest"]) == ("once", "x")
+    assert one["x-own"] == two["x-own"] == "1"
+    assert two.get("idempotency-key") != "once"
+    assert "content-digest" not in two
+
+
 def test_anthropic_async(serve, anthropic):
     server = serve(
         message_text(CUT, None),

@@ -65,7 +65,7 @@ impl Breaker {
         part.made = part.made.saturating_add(1);
         part.failed = part.failed.saturating_add(u32::from(failed));
         let calls = window.calls(number);
-        // A success opens nothing, whatever failed before it.
+        // A success never opens the breaker.
         let is_open = calls.most_fail(min_calls) && failed;
         if window.is_open && !is_open {
             // The upstream answers again, so earlier failures no longer count.

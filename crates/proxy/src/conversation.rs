@@ -413,9 +413,7 @@ impl Conversation {
     fn framing(&self, media_type: &str) -> Option<Framing> {
         let wire = self.caller.asked_by().wire();
         let framing = Framing::of_content_type(media_type)?;
-        let is_known =
-            framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
-        (self.caller.request.parsed.stream && is_known).then_some(framing)
+        (self.caller.request.parsed.stream && wire.takes_framing(framing)).then_some(framing)
     }
 
     /// Makes a further call, and fails unless a stream answers it.
@@ -562,6 +560,4 @@ fn punctual<B>(body: B, limits: &TransportLimits) -> IdleTimeoutBody<B> {
     IdleTimeoutBody::new(body, limits.first_byte())
 }
 
-// Refusals of a member are far shorter, and a hint is read in no more than this.
-/// The most bytes that are read of a refusal.
-pub(super) const REFUSAL: usize = 64 << 10;
+pub(super) use restitch::internal::rest_call::REFUSAL;

@@ -19,7 +19,7 @@ use restitch_http::BodyError;
 
 /// Returns a whole body without the key, if the body is an error.
 pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
-    // Any text may contain so short a key.
+    // A key this short may occur in any text.
     if key.len() < SHORTEST_KEY {
         return body;
     }

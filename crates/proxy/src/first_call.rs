@@ -279,7 +279,7 @@ async fn send_once(caller: &Caller) -> Result<Response<Received>, Error> {
     sent
 }
 
-// Within so short a time a fallback would not answer sooner.
+// A fallback would not answer faster.
 /// The longest wait that an upstream may ask for before a fallback is asked.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 

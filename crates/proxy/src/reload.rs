@@ -198,7 +198,7 @@ fixed! {
         max_metric_models,
     }
     engine {
-        // What earlier calls have shown is counted by these.
+        // The results of earlier calls were counted with these.
         max_hint_age,
         overload_window,
         overload_min_calls,

@@ -173,7 +173,7 @@ impl Shared {
 
     /// Counts a finished call of a model at an upstream by its status, or as failed if it has none.
     pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
-        // Other refusals are about the request, and no evidence of the upstream's load.
+        // Other refusals are about the request and say nothing about the upstream's load.
         let failed = status.is_none_or(conversation::is_transient);
         let now = self.history.now();
         let changed = self

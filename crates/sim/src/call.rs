@@ -88,7 +88,7 @@ pub(super) enum Asked {
     Members { schema: Value, question: String },
     /// By a prefill.
     Prefill,
-    /// By a token. The answer may have all tokens that the request allows before the call begins.
+    /// By a token. `is_exhausted`: earlier calls have used all tokens that the request allows.
     Token { is_exhausted: bool },
 }
 

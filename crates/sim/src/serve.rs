@@ -435,7 +435,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     let custom = tool.filter(|tool| tool.is_custom);
     if let Some(continuation) = continuation {
         match &continuation.asked {
-            // The model continues where it was, whatever it would answer to a question.
+            // A token continues the same answer, without the script's behaviour.
             Asked::Token { is_exhausted } => {
                 let step = match is_exhausted {
                     true => Step {
@@ -447,10 +447,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
                 };
                 return Answer::forced(&step, &sim.document, continuation, None);
             }
-            Asked::Prefill if parsed.has_grammar => {
-                return Answer::forced(step, &sim.document, continuation, custom);
-            }
-            _ if custom.is_some() => {
+            asked if custom.is_some() || matches!(asked, Asked::Prefill) && parsed.has_grammar => {
                 return Answer::forced(step, &sim.document, continuation, custom);
             }
             Asked::Members { schema, question } => {

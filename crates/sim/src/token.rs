@@ -72,8 +72,8 @@ impl Tokens {
     }
 }
 
-/// Returns whether an answer that has this many bytes of the document has all tokens that it may
-/// have. The calls that continue an answer count as one.
+/// Returns whether this many bytes of the document use up the limit. The calls that continue an
+/// answer count as one.
 pub(super) fn is_reached(most: u64, bytes: usize) -> bool {
     most <= (bytes / 4) as u64
 }

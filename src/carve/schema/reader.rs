@@ -349,7 +349,7 @@ impl OpenMember {
                 self.held.push_str(raw);
                 let text = decode(&self.held);
                 let new = if text.starts_with(delivered.as_str()) {
-                    // The model began the string again, and what follows the repeat is the rest.
+                    // The model has repeated the string: the text after the repeat is the rest.
                     after_repeat(&self.held, delivered)?
                 } else if delivered.starts_with(&*text) {
                     return Some(());

@@ -160,10 +160,14 @@ impl<'a> Shapes<'a> {
                 is_required,
             })
         });
+        let is_named = |key: &Cow<'_, str>| {
+            let named = shape.member("properties");
+            named.is_some_and(|named| named.member(key).is_some())
+        };
         DueMembers {
             members: due.collect(),
             others: self.others(shape),
-            is_closed: self.is_closed(shape),
+            is_closed: self.is_closed(shape) && required.iter().all(is_named),
         }
     }
 
@@ -369,8 +373,8 @@ impl<'a> Shapes<'a> {
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
-    /// Returns the schemas one of which a value has, without references and alternatives of their
-    /// own. `None` if there are too many, or if a value must fit several at once.
+    /// Returns the alternatives of a schema, whose references are resolved. `None` if there are too
+    /// many, or if a value must fit several at once.
     pub(in crate::carve) fn alternatives(&self, shape: Shape<'a>) -> Option<Vec<Shape<'a>>> {
         let mut found = Vec::new();
         let mut unread = vec![shape];

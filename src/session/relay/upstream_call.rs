@@ -28,7 +28,7 @@ pub(super) struct UpstreamCall {
     pub(super) usage: CallUsage,
 }
 
-/// What a call brings.
+/// The content of a call's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRole {
     /// A first answer, whose bytes are forwarded.

@@ -7,8 +7,7 @@ use super::*;
 /// The value is that of the complete part, as `serde_json` reads it.
 #[test]
 fn a_cut_text_is_read_as_its_certain_part() {
-    let text = r#"{"a": [1, 23, {"b": "ä\n\u00e9", "c": tru, "d": null}], "e": -0.5e3, "": "x"}"#
-        .replace("tru", "true");
+    let text = r#"{"a": [1, 23, {"b": "ä\n\u00e9", "c": true, "d": null}], "e": -0.5e3, "": "x"}"#;
     let mut seen = 0;
     for cut in (0..=text.len()).filter(|&cut| text.is_char_boundary(cut)) {
         let mut document = Document::new(8);
@@ -24,6 +23,16 @@ fn a_cut_text_is_read_as_its_certain_part() {
         }
     }
     assert!(seen > 60);
+    for (cut, expected) in [
+        (r#"{"a": [1, 23"#, r#"{"a": [1]}"#),
+        (r#"{"a": [1, 23,"#, r#"{"a": [1, 23]}"#),
+        (r#"{"a": "ä\u00"#, r#"{"a": "ä"}"#),
+        (r#"{"a": 1, "b": tru"#, r#"{"a": 1}"#),
+        (r#"{"a": 1, "b"#, r#"{"a": 1}"#),
+    ] {
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(from_partial_str::<Value>(cut).unwrap(), expected, "{cut}");
+    }
 }
 
 #[test]

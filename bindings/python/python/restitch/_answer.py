@@ -31,7 +31,7 @@ Step = tuple[str, Any]
 
 # The first call's key would make the upstream replay that answer, and a digest of the old body does not
 # match the new one.
-_FIRST_CALL_ONLY = (
+FIRST_CALL_ONLY = (
     "content-digest",
     "content-length",
     "content-md5",
@@ -195,7 +195,7 @@ class Answer:
         extensions["timeout"] = dict(extensions.get("timeout", {}))
         if not isinstance(content, bytes):
             return self._http.Request(method, url, headers=headers, stream=content, extensions=extensions)
-        for name in _FIRST_CALL_ONLY:
+        for name in FIRST_CALL_ONLY:
             headers.pop(name, None)
         return self._http.Request(method, url, headers=headers, content=content, extensions=extensions)
 

@@ -12,7 +12,7 @@ from typing import Any
 import anthropic as _anthropic
 import httpx2 as _httpx2
 
-from ._answer import Answer, Settings
+from ._answer import FIRST_CALL_ONLY, Answer, Settings
 from ._transport import read_whole, read_whole_async, stream, stream_async
 
 __all__ = ["Restitch"]
@@ -75,7 +75,9 @@ class _Calls:
             return _AsyncDecoded((await self._call_next(self._with(request))).http_response)
 
     def _with(self, request: Any) -> Any:
-        return self._request.copy(body=json.loads(request.content))
+        headers = self._request.headers
+        kept = {name: value for name, value in headers.items() if name.lower() not in FIRST_CALL_ONLY}
+        return self._request.copy(body=json.loads(request.content), headers=kept)
 
 
 class _Decoded:

@@ -296,13 +296,14 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
             ),
             (format!("answer@{at}!length | refusal"), "generateContent"),
         ] {
-            let (text, finishes, _, seen) = scripted(&script, method, None).await;
+            let (text, finishes, report, seen) = scripted(&script, method, None).await;
             assert_eq!(
                 (text.as_str(), finishes.as_slice()),
                 (LONG, &["STOP".to_owned()][..]),
                 "{script}"
             );
             assert!(seen.len() > 1, "{script}");
+            assert_eq!(report["rungs"], json!(["token"]), "{script}: {report}");
             for call in &seen[1..] {
                 let body: Value = serde_json::from_str(&call.body).unwrap();
                 assert_eq!(call.status.unwrap(), 200, "{script}");

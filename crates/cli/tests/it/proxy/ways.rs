@@ -975,9 +975,8 @@ fn row_of(profile: ProviderProfile) -> Row {
         ProviderProfile::Anthropic => ("claude-sonnet-4-5", "api.anthropic.com"),
         ProviderProfile::Anthropic46 => ("claude-opus-4-6", "api.anthropic.com"),
         ProviderProfile::Gemini => ("gemini-3.5-flash", "generativelanguage.googleapis.com"),
-        ProviderProfile::Gemini36 | ProviderProfile::Gemini38 => {
-            ("gemini-3.6-flash", "generativelanguage.googleapis.com")
-        }
+        ProviderProfile::Gemini36 => ("gemini-3.6-flash", "generativelanguage.googleapis.com"),
+        ProviderProfile::Gemini38 => ("gemini-3.8-flash", "generativelanguage.googleapis.com"),
         ProviderProfile::DeepSeek => ("deepseek-v4-pro", "api.deepseek.com"),
         ProviderProfile::Mistral => ("mistral-large-latest", "api.mistral.ai"),
         ProviderProfile::Partial => ("qwen-plus", "dashscope.aliyuncs.com"),
