@@ -93,6 +93,9 @@ struct IncomingBytes {
     closed: Option<Closed>,
     /// hyper is waiting for bytes.
     is_awaited: bool,
+    /// hyper has got bytes since the last flush, as while a body arrives: bytes that are read ahead
+    /// then would come to hyper in small pieces.
+    is_taken: bool,
     /// A head has begun: its first byte has arrived, or the connection is new. Otherwise the
     /// connection is idle between requests.
     is_in_head: bool,
@@ -126,6 +129,7 @@ impl ClientSocket {
                 ahead: BytesMut::new(),
                 closed: None,
                 is_awaited: false,
+                is_taken: false,
                 is_in_head: true,
             },
             silence: Timer::default(),
@@ -236,6 +240,13 @@ impl ClientSocket {
         if !self.activity.is_answering() {
             return Ok(());
         }
+        if std::mem::take(&mut self.incoming.is_taken) {
+            // hyper may take no more bytes: the next flush finds that out.
+            if !self.incoming.is_awaited {
+                cx.waker().wake_by_ref();
+            }
+            return Ok(());
+        }
         // A client may send further requests without limit, so the rest stays in the kernel.
         if self.incoming.ahead.len() >= READ_AHEAD {
             let closed = self
@@ -289,6 +300,7 @@ impl Read for ClientSocket {
         if read.is_pending() {
             return this.poll_silence(cx);
         }
+        this.incoming.is_taken = true;
         this.note_end();
         if !this.incoming.is_in_head && !this.activity.is_answering() {
             this.incoming.is_in_head = true;
@@ -392,7 +404,11 @@ fn head_too_large(bytes: usize, fields: usize) -> Refusal {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
 
+    use http_body_util::BodyExt;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
     use tokio::io::{AsyncRead, AsyncWrite};
 
     use super::*;
@@ -431,6 +447,84 @@ mod tests {
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
         }
+    }
+
+    /// Has a request with a large body, as much of it as each read takes, and counts the reads.
+    #[derive(Debug)]
+    struct Large {
+        rest: Bytes,
+        reads: Arc<AtomicUsize>,
+    }
+
+    impl Stream for Large {}
+
+    impl AsyncRead for Large {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let this = self.get_mut();
+            if this.rest.is_empty() {
+                return Poll::Pending;
+            }
+            this.reads.fetch_add(1, Ordering::Relaxed);
+            let most = buf.remaining().min(this.rest.len());
+            buf.put_slice(&this.rest.split_to(most));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Large {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// hyper flushes after each piece of a body that it gives to the service.
+    #[tokio::test]
+    async fn a_large_body_takes_few_reads() {
+        const BODY: usize = 1 << 20;
+        let head = format!("POST / HTTP/1.1\r\nhost: h\r\ncontent-length: {BODY}\r\n\r\n");
+        let reads = Arc::<AtomicUsize>::default();
+        let large = Large {
+            rest: [head.into_bytes(), vec![b'x'; BODY]].concat().into(),
+            reads: Arc::clone(&reads),
+        };
+        let (limits, activity) = (ServerLimits::default(), Activity::default());
+        let socket = Socket::new(Box::new(large) as Transport, Cut::default());
+        let socket = ClientSocket::new(socket, activity.clone(), limits, None);
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let tell = std::cell::Cell::new(Some(tell));
+        let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let (answering, tell) = (activity.begin(), tell.take());
+            async move {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let _ = tell.map(|tell| tell.send(body.len()));
+                drop(answering);
+                Ok::<_, std::convert::Infallible>(http::Response::new(String::new()))
+            }
+        });
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(128 << 10);
+        tokio::select! {
+            _ = builder.serve_connection(socket, service) => panic!("the connection has ended"),
+            length = told => assert_eq!(length, Ok(BODY)),
+        }
+        let reads = reads.load(Ordering::Relaxed);
+        assert!(reads <= 40, "{reads} reads");
     }
 
     #[tokio::test(start_paused = true)]
