@@ -18,6 +18,16 @@ pub struct ConfigArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum ConfigCommand {
+    /// Writes a file to begin with: the settings that most operators decide on, and all others as
+    /// comments.
+    #[command(after_help = epilogue(INIT))]
+    Init {
+        /// The provider's address.
+        #[arg(long, value_name = "URL", default_value = "https://api.openai.com")]
+        upstream: String,
+        #[command(flatten)]
+        to: To,
+    },
     /// Checks a configuration file, and reports the line of an error.
     #[command(after_help = epilogue(CHECK))]
     Check {
@@ -32,6 +42,9 @@ enum ConfigCommand {
         /// follow newer versions.
         #[arg(long)]
         all: bool,
+        /// Show only what differs from the defaults.
+        #[arg(long, conflicts_with = "all")]
+        changed: bool,
         #[command(flatten)]
         settings: Box<Settings>,
         #[command(flatten)]
@@ -49,6 +62,13 @@ enum ConfigCommand {
     Explain(Box<route::RouteArgs>),
 }
 
+const INIT: &str = "\
+Examples:
+  restitch config init -o restitch.toml
+  restitch config init --upstream http://127.0.0.1:8788 | restitch config check -
+
+Exit codes: 0 written, 1 the file can't be written.";
+
 const CHECK: &str = "\
 Examples:
   restitch config check restitch.toml
@@ -60,13 +80,13 @@ Exit codes: 0 the file is right, 4 it is wrong or names a certificate that can't
 
 const SHOW: &str = "\
 Examples:
-  restitch config show > restitch.toml
+  restitch config show --changed --config restitch.toml
   restitch config show --config restitch.toml --max-continuations 4
   RESTITCH_IDLE_TIMEOUT=2m restitch config show
 
 Flags win over the environment (for example RESTITCH_MAX_CONTINUATIONS over `max_continuations`), the environment over the
 file, the file over the defaults. An empty variable counts as unset. The built-in capabilities of models are shown as
-comments, so that a file made of this follows newer versions.
+comments. A file made of this keeps the defaults of today: `restitch config init` makes one that follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 
@@ -112,14 +132,29 @@ pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
             console.write_to(to.output.as_deref());
             console.lines(&format!("{:#}\n", Config::schema()))
         }
-        ConfigCommand::Show { all, settings, to } => {
+        ConfigCommand::Init { upstream, to } => {
+            // The file may have been edited since it was made.
+            if let Some(file) = to.output.as_deref().filter(|file| file.exists()) {
+                console.fail(
+                    Exit::Io,
+                    format_args!("{}: the file exists", file.display()),
+                );
+                return Ok(());
+            }
             console.write_to(to.output.as_deref());
-            let shown = |config: Config| {
-                if *all {
-                    config.show_all()
-                } else {
-                    config.show()
-                }
+            console.lines(&Config::init(upstream))
+        }
+        ConfigCommand::Show {
+            all,
+            changed,
+            settings,
+            to,
+        } => {
+            console.write_to(to.output.as_deref());
+            let shown = |config: Config| match (all, changed) {
+                (true, _) => config.show_all(),
+                (_, true) => config.show_changed(),
+                _ => config.show(),
             };
             settings
                 .config(console)

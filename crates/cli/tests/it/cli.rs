@@ -2111,6 +2111,46 @@ fn parse_gives_the_shape() {
 }
 
 #[test]
+fn config_init_replaces_no_file() {
+    let folder = folder("init", &[]);
+    let args = [
+        "config",
+        "init",
+        "--upstream",
+        "http://a",
+        "-o",
+        "restitch.toml",
+    ];
+    assert_eq!(run(&folder, &args, b"").code, 0);
+    let made = std::fs::read(folder.join("restitch.toml")).unwrap();
+    let again = run(&folder, &args, b"");
+    assert_eq!(again.code, 1);
+    assert!(
+        again.err.contains("restitch.toml: the file exists"),
+        "{}",
+        again.err
+    );
+    assert_eq!(
+        run(&folder, &["config", "check", "restitch.toml"], b"").code,
+        0
+    );
+    let changed = [
+        "config",
+        "show",
+        "--changed",
+        "--config",
+        "restitch.toml",
+        "--max-risk",
+        "0",
+    ];
+    assert_eq!(
+        run(&folder, &changed, b"").out,
+        "[proxy]\nadmin = \"127.0.0.1:7379\"\nupstream = \"http://a\"\n\n[limits]\nmax_risk = 0.0\n\n"
+    );
+    assert_eq!(std::fs::read(folder.join("restitch.toml")).unwrap(), made);
+}
+
+#[test]
 fn parse_knows_shapes_of_the_configuration() {
     let config = b"[shape.reviews]\nroot = \"array\"\nrequired = [\"score\"]\nunwrap = [\"reviews\"]\nwrap = true\n";
     let folder = folder("shapes", &[("restitch.toml", config)]);

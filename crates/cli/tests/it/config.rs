@@ -954,6 +954,59 @@ fn what_is_shown_says_the_same() {
     }
 }
 
+/// Uncommenting any setting must leave a right file.
+#[test]
+fn the_file_to_begin_with_has_all_settings() {
+    let file = Config::init("http://127.0.0.1:8788");
+    let mut config = Config::default();
+    config.proxy.upstream = Some("http://127.0.0.1:8788".to_owned());
+    config.proxy.admin = Some(([127, 0, 0, 1], 7379).into());
+    assert_eq!(parse(&file), config, "{file}");
+    assert_eq!(violations(&file_schema(), &file), [""; 0]);
+    let live = file
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!((15..=25).contains(&live.count()), "{file}");
+    let whole = file.lines().fold(String::new(), |whole, line| {
+        let is_setting = line.starts_with('#') && !line.starts_with("# ");
+        whole + if is_setting { &line[1..] } else { line } + "\n"
+    });
+    let whole: toml::Table = whole.parse().unwrap();
+    let schema = Config::schema();
+    for (name, table) in ["proxy", "access", "tls", "limits"].iter().zip([
+        "ProxyConfig",
+        "AccessConfig",
+        "TlsConfig",
+        "LimitsConfig",
+    ]) {
+        let known = schema["$defs"][table]["properties"].as_object().unwrap();
+        let written = whole[*name].as_table().unwrap();
+        assert_eq!(
+            written.keys().collect::<Vec<_>>(),
+            known.keys().collect::<Vec<_>>()
+        );
+    }
+    assert!(parse(&toml::to_string(&whole).unwrap()).routes.len() == 1);
+    assert!(file.lines().all(|line| line.len() <= 100), "{file}");
+}
+
+#[test]
+fn what_is_changed_says_the_same_as_the_file() {
+    assert_eq!(Config::default().show_changed(), "");
+    let config = parse(OWN);
+    let changed = config.show_changed();
+    assert_eq!(parse(&changed), config, "{changed}");
+    for unchanged in ["listen", "adapt", "[limits]", "instruction"] {
+        assert!(!changed.contains(unchanged), "{unchanged}: {changed}");
+    }
+    let shown = parse("[proxy]\nupstream = \"http://a:secret@b\"\nstore = \"redis://:secret@c\"\n")
+        .show_changed();
+    assert!(
+        !shown.contains("secret") && shown.contains("***"),
+        "{shown}"
+    );
+}
+
 /// A file that is made from `config show` must not keep today's table: its rows would win over
 /// newer ones.
 #[test]

@@ -30,6 +30,7 @@
 
 mod access;
 mod capability;
+mod init;
 mod limits;
 mod prompt;
 mod proxy;
@@ -162,11 +163,6 @@ impl Config {
 
     /// Returns the tables of single settings, with their names.
     fn tables(&self) -> [(&'static str, toml::Table); 5] {
-        fn table(table: &impl Serialize) -> toml::Table {
-            let table = toml::Table::try_from(table);
-            debug_assert!(table.is_ok(), "{table:?}");
-            table.unwrap_or_default()
-        }
         [
             ("proxy", table(&self.proxy)),
             ("access", table(&self.access)),
@@ -229,12 +225,9 @@ impl Config {
 
     /// Returns the text of this configuration with the defaults, without built-in rows.
     fn show_own(&self) -> String {
-        let mut proxy = self.proxy.clone();
-        proxy.upstream = proxy.upstream.as_deref().map(proxy::without_password);
-        // The output ends up in issues and logs.
-        proxy.store = proxy::without_password(&proxy.store);
-        let mut text = format!("[proxy]\n{}", written(&proxy));
-        if proxy.upstream.is_none() {
+        let shown = self.without_passwords();
+        let mut text = format!("[proxy]\n{}", written(&shown.proxy));
+        if shown.proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);
         }
         text += &format!("\n[access]\n{}", written(&self.access));
@@ -251,26 +244,33 @@ impl Config {
             "\n[prompt]\n{}",
             written(&prompt::Prompt::from(&self.prompt))
         );
+        text + &shown.show_lists()
+    }
+
+    /// Returns the same configuration with `***` instead of passwords in addresses: what is shown
+    /// ends up in issues and logs.
+    fn without_passwords(&self) -> Self {
+        let mut shown = self.clone();
+        let own = &mut shown.proxy;
+        own.upstream = own.upstream.as_deref().map(proxy::without_password);
+        own.store = proxy::without_password(&own.store);
+        for route in &mut shown.routes {
+            route.upstream = route.upstream.as_deref().map(proxy::without_password);
+            route.fallback = route::without_passwords(&route.fallback);
+        }
+        shown
+    }
+
+    /// Returns the text of the shapes, the routes and the capability rows.
+    fn show_lists(&self) -> String {
+        let mut text = String::new();
         if !self.shapes.is_empty() {
-            text += &format!(
-                "\n{}",
-                written(&Shapes {
-                    shape: shape::Shapes::from(&self.shapes[..])
-                })
-            );
+            let shape = shape::Shapes::from(&self.shapes[..]);
+            text += &format!("\n{}", written(&Shapes { shape }));
         }
         if !self.routes.is_empty() {
-            let without_password = |route: &RouteConfig| RouteConfig {
-                upstream: route.upstream.as_deref().map(proxy::without_password),
-                fallback: route::without_passwords(&route.fallback),
-                ..route.clone()
-            };
-            text += &format!(
-                "\n{}",
-                written(&Routes {
-                    route: self.routes.iter().map(without_password).collect()
-                })
-            );
+            let route = self.routes.clone();
+            text += &format!("\n{}", written(&Routes { route }));
         }
         text + &written_rows(&self.capabilities)
     }
@@ -285,6 +285,13 @@ impl Config {
             .cloned()
             .collect()
     }
+}
+
+/// Returns the keys and values of a table. All values of a configuration can be written.
+fn table(table: &impl Serialize) -> toml::Table {
+    let table = toml::Table::try_from(table);
+    debug_assert!(table.is_ok(), "{table:?}");
+    table.unwrap_or_default()
 }
 
 /// `[[capability]]`, as a file has it.
