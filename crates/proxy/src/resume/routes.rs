@@ -140,6 +140,9 @@ impl ReadRequest {
             None => {
                 let after = position(self.last.as_deref())
                     .map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                if log.end.is_some() && after == log.last {
+                    return self.answers.nothing_left(&found, log);
+                }
                 self.answers
                     .rest(id, &found, (after, None), &self.takeover)
                     .await
@@ -334,6 +337,18 @@ impl KeptAnswers {
         Ok(())
     }
 
+    /// Answers a client that has all events of an ended answer. An `EventSource` reconnects after
+    /// each end of a stream, and stops at these statuses. The answer's time is not renewed.
+    fn nothing_left(&self, found: &Found, log: Log) -> Result<Response<Body>, Refusal> {
+        if log.end == Some(End::Broken) {
+            return Err(self.refuse("refused", BROKEN));
+        }
+        self.count_read(found);
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        Ok(response)
+    }
+
     fn count_read(&self, found: &Found) {
         self.count(if found.log.is_ok_and(|log| log.end.is_some()) {
             "ended"
@@ -472,6 +487,11 @@ const EXPIRED: Refusal = Refusal::new(
     StatusCode::GONE,
     "expired_stream",
     "the answer is no longer kept, since nobody has read it for too long: ask again",
+);
+const BROKEN: Refusal = Refusal::new(
+    StatusCode::GONE,
+    "broken_stream",
+    "the answer broke off, and you have all its events: ask again",
 );
 const SEVERAL: Refusal = Refusal::new(
     StatusCode::CONFLICT,

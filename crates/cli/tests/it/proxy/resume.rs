@@ -298,7 +298,7 @@ async fn a_kept_answer_goes_on_without_its_client() {
     }
     // After the end: each client gets the events that it lacks.
     let events = five();
-    for has in 0..=5 {
+    for has in 0..5 {
         let headers = if has == 0 {
             String::new()
         } else {
@@ -507,6 +507,35 @@ async fn a_reader_keeps_an_answer() {
     go.notify_one();
     let rest = read_to_end(&mut client).await;
     assert!(rest.contains("id: 1-5"), "{rest}");
+    proxy.shutdown().await;
+}
+
+/// An `EventSource` connects again after the end of each stream, until it gets a 204. Such a read
+/// does not keep the answer.
+#[tokio::test]
+async fn a_reader_of_the_last_event_is_told_to_stop() {
+    let (_raw, proxy, go) = waiting(1, keeping()).await;
+    let request = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
+    let id = ask_and_leave(&proxy, &request).await;
+    go.notify_one();
+    let rest = exchange(proxy.addr(), &about("GET", &id, "")).await;
+    let last = rest
+        .rsplit("id: ")
+        .next()
+        .unwrap()
+        .split('\n')
+        .next()
+        .unwrap();
+    let began = std::time::Instant::now();
+    loop {
+        let response = exchange(proxy.addr(), &about("GET", &id, &after(last))).await;
+        match status(&response) {
+            "204 No Content" => assert!(began.elapsed().as_secs() < 20, "reading renews the time"),
+            "410 Gone" => break,
+            other => panic!("{other}: {response}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     proxy.shutdown().await;
 }
 
