@@ -414,6 +414,13 @@ macro_rules! each_limit {
                     /// Default 30 s.
                     #[arg(long, value_name = "TIME", hide_short_help = true)]
                     drain_timeout: Duration as PositiveTime = Duration::from_secs(30);
+                    /// Time for which a proxy that is told to stop still takes requests, while
+                    /// `/readyz` is 503; 0: none.
+                    ///
+                    /// A load balancer needs this time to see the 503. Default 0: without a load
+                    /// balancer there is nothing to wait for.
+                    #[arg(long, value_name = "TIME", hide_short_help = true)]
+                    shutdown_delay: Duration as Time = Duration::ZERO;
                     /// Models with labels of their own in the metrics.
                     ///
                     /// Default 100: clients choose the names, and each one adds some hundred lines

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -46,14 +46,8 @@ impl Admin {
         Ok(Self { listener, addr })
     }
 
-    /// Serves until its task is dropped. `stopped`: set, or without a sender, once the proxy
-    /// accepts no more connections.
-    pub(super) async fn serve(
-        self,
-        current: Current,
-        reloader: Reloader,
-        stopped: watch::Receiver<bool>,
-    ) {
+    /// Serves until its task is dropped.
+    pub(super) async fn serve(self, current: Current, reloader: Reloader) {
         let page = current.get().shared.answers.clone().map(Page::new);
         let bound = self.addr;
         let state = Arc::new(AdminState {
@@ -61,7 +55,6 @@ impl Admin {
             current,
             page,
             reloader,
-            stopped,
             reached: Mutex::default(),
         });
         let mut connections = AdminConnections::default();
@@ -131,7 +124,6 @@ struct AdminState {
     current: Current,
     page: Option<Page>,
     reloader: Reloader,
-    stopped: watch::Receiver<bool>,
     /// The time and the result of the last connections to the upstreams.
     reached: Mutex<Option<(Instant, String)>>,
 }
@@ -251,8 +243,8 @@ impl AdminState {
     /// to a fallback or get the upstream's own error, and removing a replica because of its
     /// upstream helps no client. `upstreams`: lines about the upstreams.
     fn readiness(&self, upstreams: Option<String>) -> Response<Body> {
-        let is_draining = *self.stopped.borrow() || self.stopped.has_changed().is_err();
-        let (status, line) = match is_draining {
+        let is_stopping = self.current.get().shared.stopping.load(Ordering::Relaxed);
+        let (status, line) = match is_stopping {
             true => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "draining: the proxy was told to stop\n",

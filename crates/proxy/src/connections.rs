@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::Method;
+use http::header::CONNECTION;
+use http::{HeaderValue, Method};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
@@ -141,6 +143,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
         // The configuration of this moment: a reload may have replaced the one of the last request.
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
+        let stopping = Arc::clone(&proxy.shared.stopping);
         // Probes come every few seconds, and would fill the log.
         let mut line =
             (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
@@ -155,7 +158,12 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
                 Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
-            let response = exchange.name_own_error(response);
+            let mut response = exchange.name_own_error(response);
+            // A client with a pool must not send its next request when this connection is closed.
+            if stopping.load(Ordering::Relaxed) {
+                let headers = response.headers_mut();
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(response.map(|body| {
                 Body::wrap(WakeGatedBody::new(FlushThenCloseBody::new(
                     body, cut, line, answering,

@@ -3,7 +3,9 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use http::StatusCode;
@@ -105,7 +107,8 @@ impl Listening {
         self.reloader.clone()
     }
 
-    /// Closes the sockets and waits until every running answer has ended, or
+    /// Takes requests for [`shutdown_delay`](restitch::ServerLimits::shutdown_delay) more. Then
+    /// closes the sockets and waits until every running answer has ended, or
     /// [`drain_timeout`](restitch::ServerLimits::drain_timeout) is over. Returns whether all have
     /// ended, and cuts the others.
     pub async fn shutdown(self) -> bool {
@@ -196,7 +199,7 @@ async fn start(
         std::iter::once(current.clone()).chain(threads.iter().cloned()),
     );
     if let Some(listener) = bound {
-        admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
+        admin.spawn(listener.serve(current.clone(), reloader.clone()));
     }
     let (release, released) = watch::channel(());
     let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
@@ -260,6 +263,16 @@ impl Acceptor {
         mut listeners: Vec<Listener>,
         mut stopped: watch::Receiver<bool>,
     ) -> bool {
+        let current = self.current.clone();
+        let mut closing = pin!(async move {
+            let told = stopped.changed().await;
+            let proxy = current.get();
+            proxy.shared.stopping.store(true, Ordering::Relaxed);
+            // A dropped server closes its sockets.
+            if told.is_ok() {
+                sleep(proxy.limits.server.shutdown_delay).await;
+            }
+        });
         loop {
             tokio::select! {
                 accepted = poll_fn(|cx| poll_accept(&mut listeners, cx)) => match accepted {
@@ -273,8 +286,7 @@ impl Acceptor {
                 },
                 () = self.connections.reap() => {}
                 Some(_) = self.refused.join_next() => {}
-                // The server is shutting down, or was dropped.
-                _ = stopped.changed() => break,
+                () = &mut closing => break,
             }
         }
         // Another process may listen at the address while the open answers end.

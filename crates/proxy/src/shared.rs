@@ -1,6 +1,7 @@
 //! The state that all routes and all threads of a proxy share.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) logs_content: bool,
     /// The collector of spans and metrics.
     pub(super) otlp: Option<Otlp>,
+    /// Set once the proxy is told to stop.
+    pub(super) stopping: Arc<AtomicBool>,
     /// The signal that the time to drain is over.
     pub(super) cut: Arc<Stop>,
     /// The kept answers. Set when the proxy starts to listen, if the limits allow kept answers.
@@ -92,6 +95,7 @@ impl Shared {
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
             metrics: None,
             answers: None,
+            stopping: Arc::default(),
             cut: Arc::new(Stop::new()),
             kept: None,
             logs_content,

@@ -199,6 +199,42 @@ async fn read_slowly(client: &mut tokio::net::TcpStream, expected: &str) {
     );
 }
 
+/// A load balancer looks at `/readyz` from time to time, and sends requests until then.
+#[tokio::test]
+async fn a_proxy_that_will_stop_still_takes_requests() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let mut limits = Limits::default();
+    limits.server.shutdown_delay = Duration::from_secs(1);
+    let proxy = raw
+        .unbound(limits)
+        .admin(Some(([127, 0, 0, 1], 0).into()))
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap();
+    let (addr, admin) = (proxy.addr(), proxy.admin_addr().unwrap());
+    let mut idle = connect(addr).await;
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n")
+        .await
+        .unwrap();
+    let before = read_until(&mut idle, "ok\n").await;
+    assert!(!before.contains("connection: close"), "{before}");
+    let stopping = tokio::spawn(proxy.shutdown());
+    let ready = || exchange(admin, "GET /readyz HTTP/1.1\r\nhost: h\r\n\r\n");
+    while ready().await.starts_with("HTTP/1.1 200") {}
+    assert!(!stopping.is_finished());
+    let answer = exchange(addr, &post(ASK)).await;
+    assert!(answer.contains("[1]"), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    // The connection that was open before takes one more request, and no second one.
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n")
+        .await
+        .unwrap();
+    let after = read_to_end(&mut idle).await;
+    assert!(after.contains("connection: close\r\n"), "{after}");
+    assert!(stopping.await.unwrap());
+    assert!(tokio::net::TcpStream::connect(addr).await.is_err());
+}
+
 #[tokio::test]
 async fn stopping_waits_for_answers_and_for_nothing_else() {
     let go = Arc::new(Notify::new());
