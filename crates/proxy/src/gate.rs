@@ -30,10 +30,12 @@ struct OpenPermits {
 
 impl Gate {
     /// Counts one more connection of a client. The error names the limit that it would exceed.
+    /// `needs_token`: requests need a token.
     pub(super) fn enter(
         &self,
         client: Peer,
         limits: &ServerLimits,
+        needs_token: bool,
     ) -> Result<Permit, &'static str> {
         let mut open = self.lock();
         // The total is checked first, so that a full proxy adds no entry to the map.
@@ -41,7 +43,10 @@ impl Gate {
             return Err("max_connections");
         }
         let of_client = open.by_client.entry(client).or_default();
-        if *of_client >= limits.max_connections_per_client {
+        // Behind a gateway all clients have one address. A token shows that they are the operator's.
+        let unset = (!needs_token).then_some(WITHOUT_TOKEN);
+        let most = limits.max_connections_per_client.or(unset);
+        if most.is_some_and(|most| *of_client >= most) {
             return Err("max_connections_per_client");
         }
         *of_client += 1;
@@ -56,6 +61,10 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+// One client can't take all of `max_connections`.
+/// The most connections of one client where requests need no token and no limit is set.
+const WITHOUT_TOKEN: usize = 256;
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]

@@ -1,10 +1,14 @@
 //! Replaces the configuration while the proxy runs. Running requests keep the configuration that
 //! they began with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::sleep;
+
+use super::secret::{POLL, Secret};
 use super::tls::{Certificate, ServerTls};
 use super::{Proxy, certificates};
 use crate::config::Config;
@@ -51,8 +55,9 @@ pub struct Reloader {
     tls: Option<ServerTls>,
     /// One proxy for each thread, each with upstream connections of its own.
     threads: Arc<[Current]>,
-    /// Held by a reload, so that only one runs at a time.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held by a reload and by a reading of secrets, so that only one runs at a time. Has the files
+    /// of secrets whose failure the log already reports.
+    turn: Arc<tokio::sync::Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Reloader {
@@ -77,8 +82,12 @@ impl Reloader {
     /// The configuration or the certificate is invalid, or the proxy has neither. Nothing changes
     /// then.
     pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
-        let _turn = self.turn.lock().await;
+        let mut failing = self.turn.lock().await;
         let result = self.load().await;
+        if result.is_ok() {
+            // All files were read again.
+            failing.clear();
+        }
         match &result {
             Ok(fixed) if fixed.is_empty() => tracing::info!("read the configuration again"),
             Ok(fixed) => {
@@ -125,6 +134,59 @@ impl Reloader {
         Ok(loaded
             .map(|loaded| self.replace(loaded))
             .unwrap_or_default())
+    }
+
+    /// Reads the files of tokens and keys every [`POLL`].
+    pub(super) async fn poll_secrets(self) {
+        loop {
+            sleep(POLL).await;
+            self.read_secrets().await;
+        }
+    }
+
+    /// Reads the files of tokens and keys again, as the proxy does every 10 seconds, and uses their
+    /// secrets for the next requests. A file that can't be used leaves its secret as it was.
+    pub async fn read_secrets(&self) {
+        let mut failing = self.turn.lock().await;
+        let Some(first) = self.threads.first().map(Current::get) else {
+            return;
+        };
+        let of_files = first.secrets().filter(|secret| secret.file().is_some());
+        let secrets: Vec<Secret> = of_files.cloned().collect();
+        if secrets.is_empty() {
+            return;
+        }
+        // Reading files blocks, and this thread also serves requests.
+        let read = tokio::task::spawn_blocking(move || {
+            let read = |secret: Secret| (secret.read_again(), secret);
+            secrets.into_iter().map(read).collect::<Vec<_>>()
+        });
+        let mut newer = Vec::new();
+        for (read, secret) in read.await.unwrap_or_default() {
+            let Some(file) = secret.file() else { continue };
+            match read {
+                Ok(changed) => {
+                    failing.remove(file);
+                    if changed.is_some() {
+                        tracing::info!(file = %file.display(), "read a new secret");
+                    }
+                    newer.extend(changed);
+                }
+                Err(error) => {
+                    if failing.insert(file.to_owned()) {
+                        tracing::warn!(%error, "the file of a secret can't be used: the last secret stays valid");
+                    }
+                }
+            }
+        }
+        if newer.is_empty() {
+            return;
+        }
+        for thread in self.threads.iter() {
+            let mut proxy = Proxy::clone(&thread.get());
+            proxy.update_secrets(&newer);
+            thread.set(proxy);
+        }
     }
 
     /// Uses another configuration for the next requests. Returns the names of changed settings that
