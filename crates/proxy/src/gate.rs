@@ -133,3 +133,27 @@ impl Drop for Share {
             .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use restitch::Limits;
+
+    /// Returns how many connections of one client are admitted, up to 1,000.
+    fn admitted(own: Option<usize>, needs_token: bool) -> usize {
+        let mut limits = Limits::default().server;
+        limits.max_connections_per_client = own;
+        let gate = Gate::default();
+        let enter = |_| gate.enter(Peer::Local, &limits, needs_token).ok();
+        (0..1000).map_while(enter).collect::<Vec<_>>().len()
+    }
+
+    #[test]
+    fn one_client_has_a_limit_unless_requests_need_a_token() {
+        assert_eq!(admitted(None, false), WITHOUT_TOKEN);
+        assert_eq!(admitted(None, true), 1000);
+        for needs_token in [false, true] {
+            assert_eq!(admitted(Some(300), needs_token), 300);
+        }
+    }
+}

@@ -323,3 +323,36 @@ impl fmt::Display for ReloadError {
 }
 
 impl std::error::Error for ReloadError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock of the test is paused, so it passes at once where nothing else is to be done.
+    #[tokio::test(start_paused = true)]
+    async fn files_of_secrets_are_read_again_without_a_reload() {
+        let name = format!("restitch-poll-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, "first-token-of-team-a\n").unwrap();
+        let text = format!(
+            "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"a\"\nfile = {:?}\n",
+            file.display().to_string()
+        );
+        let proxy = Proxy::new(Config::parse(&text).unwrap(), &|_| None).unwrap();
+        let threads = [Current::new(proxy.apart()), Current::new(proxy)];
+        let reloader = Reloader::new(None, None, threads.clone());
+        let polling = tokio::spawn(reloader.poll_secrets());
+        std::fs::write(&file, "second-token-of-team-a\n").unwrap();
+        for thread in threads {
+            let token = || thread.get().access.tokens[0].secret.value().to_owned();
+            for _ in 0..3 {
+                if token() == "first-token-of-team-a" {
+                    sleep(POLL).await;
+                }
+            }
+            assert_eq!(token(), "second-token-of-team-a");
+        }
+        polling.abort();
+        std::fs::remove_file(file).unwrap();
+    }
+}

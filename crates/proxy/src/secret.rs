@@ -47,7 +47,7 @@ impl SecretSource {
             (Some(_), Some(_)) => Err("names a variable and a file: keep one of them"),
             // The text is not repeated, since it may be the secret.
             (Some(variable), None) if !is_variable(variable) => {
-                Err("is no name of a variable: is it the secret itself?")
+                Err("is no name of a variable: is it the value itself?")
             }
             (Some(variable), None) => Ok(Some(Self::Variable(variable.to_owned()))),
             (None, Some(file)) => Ok(Some(Self::File(file.to_owned()))),

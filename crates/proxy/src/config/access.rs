@@ -15,8 +15,8 @@ use crate::secret::SecretSource;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AccessConfig {
-    /// The environment variable that has a token of clients, named `default`. A request without a
-    /// token is refused. Without any token, none is needed.
+    /// The environment variable with a token of clients, named `default`. Where there is a token, a
+    /// request without one is refused.
     #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
@@ -36,8 +36,8 @@ pub struct AccessConfig {
     #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = method, hide_short_help = true)]
     #[serde(deserialize_with = "methods")]
     pub allow_methods: Vec<String>,
-    /// The accepted hosts of the admin listener's page and metrics, beside its own address,
-    /// loopback addresses and `localhost`. With commas between.
+    /// Further accepted hosts of the admin listener. Its own address, loopback addresses and
+    /// `localhost` always are. With commas between.
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
     #[serde(deserialize_with = "hosts")]
     pub admin_hosts: Vec<String>,

@@ -57,12 +57,11 @@ pub struct ProxyConfig {
     #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The environment variable that has the key of that upstream, which takes the place of the
-    /// client's own.
+    /// The environment variable with the key for that upstream, in place of the clients' own.
     #[arg(long, value_name = "VARIABLE", hide_short_help = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_key_variable: Option<String>,
-    /// The file that has that key. The proxy reads it again every 10 seconds.
+    /// The file with that key. The proxy reads it again every 10 seconds.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_key_file: Option<PathBuf>,

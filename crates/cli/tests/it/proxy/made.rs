@@ -10,7 +10,7 @@ use restitch::provider::capability::Row;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prompt, Prose};
 use restitch_proxy::config::Config;
-use restitch_proxy::{Listen, Listening, Loader, Observer, Proxy, Server};
+use restitch_proxy::{Listen, Listening, Loader, Observer, Proxy, Server, SetupError};
 
 /// A proxy in front of an upstream. The test's own runtime serves its connections.
 pub(crate) struct TestProxy {
@@ -26,6 +26,7 @@ pub(crate) struct TestProxy {
 pub(crate) struct Access {
     pub(crate) token: Option<String>,
     pub(crate) hosts: Vec<String>,
+    pub(crate) admin_hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) paths: Vec<String>,
     pub(crate) methods: Vec<String>,
@@ -55,6 +56,7 @@ impl TestProxy {
         self.variables.extend(access.token.map(variable));
         self.with(|config| {
             config.access.allow_hosts = access.hosts;
+            config.access.admin_hosts = access.admin_hosts;
             config.access.allow_origins = access.origins;
             config.access.allow_paths = access.paths;
             config.access.allow_methods = access.methods;
@@ -136,16 +138,20 @@ impl TestProxy {
         self.with(|config| config.access.token.extend(read))
     }
 
-    /// Makes the proxy.
     pub(crate) fn build(self) -> Proxy {
+        self.try_build().unwrap()
+    }
+
+    /// Makes the proxy.
+    pub(crate) fn try_build(self) -> Result<Proxy, SetupError> {
         let variables = self.variables;
         let variable = |name: &str| {
             let other = || Some(format!("key-of-{name}"));
             variables.get(name).cloned().or_else(other)
         };
-        let proxy = Proxy::new(self.config, &variable).unwrap();
+        let proxy = Proxy::new(self.config, &variable)?;
         let proxy = self.loader.into_iter().fold(proxy, Proxy::loader);
-        self.observer.into_iter().fold(proxy, Proxy::observe)
+        Ok(self.observer.into_iter().fold(proxy, Proxy::observe))
     }
 
     pub(crate) async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {
