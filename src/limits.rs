@@ -362,8 +362,8 @@ macro_rules! each_limit {
                     /// Default 4,096; fewer if the process may have fewer files open.
                     #[arg(long, value_name = "N", hide_short_help = true)]
                     max_connections: usize as Positive = 4096;
-                    /// Connections of one address; a Unix socket is one; `auto`: 256, or no limit
-                    /// where requests need a token.
+                    /// Connections of one address or Unix socket; `auto`: 256, or unlimited with
+                    /// tokens.
                     ///
                     /// `None` is `auto`.
                     #[arg(long, value_name = "N", hide_short_help = true)]

@@ -15,8 +15,8 @@ use crate::secret::SecretSource;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AccessConfig {
-    /// The environment variable with a token of clients, named `default`. Where there is a token, a
-    /// request without one is refused.
+    /// The environment variable with a token, named `default`. Where there is a token, a request
+    /// without one is refused.
     #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
@@ -41,7 +41,7 @@ pub struct AccessConfig {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
     #[serde(deserialize_with = "hosts")]
     pub admin_hosts: Vec<String>,
-    /// The tokens of clients, each with a name.
+    /// Tokens of clients, with names.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_TOKENS))]

@@ -57,7 +57,7 @@ pub struct ProxyConfig {
     #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The environment variable with the key for that upstream, in place of the clients' own.
+    /// The environment variable with a key for that upstream. It replaces the clients' own.
     #[arg(long, value_name = "VARIABLE", hide_short_help = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_key_variable: Option<String>,
