@@ -55,9 +55,9 @@ pub struct Reloader {
     tls: Option<ServerTls>,
     /// One proxy for each thread, each with upstream connections of its own.
     threads: Arc<[Current]>,
-    /// Held by a reload and by a reading of secrets, so that only one runs at a time. Has the files
-    /// of secrets whose failure the log already reports.
-    turn: Arc<tokio::sync::Mutex<BTreeSet<PathBuf>>>,
+    /// Held by a reload and by a reading of secrets, so that only one runs at a time. Has the errors
+    /// of the last reading, which the log already reports.
+    turn: Arc<tokio::sync::Mutex<BTreeSet<String>>>,
 }
 
 impl Reloader {
@@ -82,12 +82,8 @@ impl Reloader {
     /// The configuration or the certificate is invalid, or the proxy has neither. Nothing changes
     /// then.
     pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
-        let mut failing = self.turn.lock().await;
+        let _turn = self.turn.lock().await;
         let result = self.load().await;
-        if result.is_ok() {
-            // All files were read again.
-            failing.clear();
-        }
         match &result {
             Ok(fixed) if fixed.is_empty() => tracing::info!("read the configuration again"),
             Ok(fixed) => {
@@ -147,7 +143,7 @@ impl Reloader {
     /// Reads the files of tokens and keys again, as the proxy does every 10 seconds, and uses their
     /// secrets for the next requests. A file that can't be used leaves its secret as it was.
     pub async fn read_secrets(&self) {
-        let mut failing = self.turn.lock().await;
+        let mut known_errors = self.turn.lock().await;
         let Some(first) = self.threads.first().map(Current::get) else {
             return;
         };
@@ -158,26 +154,23 @@ impl Reloader {
         }
         // Reading files blocks, and this thread also serves requests.
         let read = tokio::task::spawn_blocking(move || {
-            let read = |secret: Secret| (secret.read_again(), secret);
-            secrets.into_iter().map(read).collect::<Vec<_>>()
+            secrets.iter().map(Secret::read_again).collect::<Vec<_>>()
         });
-        let mut newer = Vec::new();
-        for (read, secret) in read.await.unwrap_or_default() {
-            let Some(file) = secret.file() else { continue };
+        let (mut newer, mut errors) = (Vec::new(), BTreeSet::new());
+        for read in read.await.unwrap_or_default() {
             match read {
-                Ok(changed) => {
-                    failing.remove(file);
-                    if changed.is_some() {
-                        tracing::info!(file = %file.display(), "read a new secret");
-                    }
-                    newer.extend(changed);
-                }
+                Ok(changed) => newer.extend(changed),
                 Err(error) => {
-                    if failing.insert(file.to_owned()) {
+                    if !known_errors.contains(&error) {
                         tracing::warn!(%error, "the file of a secret can't be used: the last secret stays valid");
                     }
+                    errors.insert(error);
                 }
             }
+        }
+        *known_errors = errors;
+        for file in newer.iter().filter_map(Secret::file) {
+            tracing::info!(file = %file.display(), "read a new secret");
         }
         if newer.is_empty() {
             return;
