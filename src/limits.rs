@@ -362,11 +362,12 @@ macro_rules! each_limit {
                     /// Default 4,096; fewer if the process may have fewer files open.
                     #[arg(long, value_name = "N", hide_short_help = true)]
                     max_connections: usize as Positive = 4096;
-                    /// Connections of one address; a Unix socket is one.
+                    /// Connections of one address or Unix socket; `auto`: 256, or unlimited with
+                    /// tokens.
                     ///
-                    /// Default 256: one client can't take all.
+                    /// `None` is `auto`.
                     #[arg(long, value_name = "N", hide_short_help = true)]
-                    max_connections_per_client: usize as Positive = 256;
+                    max_connections_per_client: Option<usize> as AutoCount = None;
                     /// Bytes of all incomplete request bodies; one more request gets 503.
                     ///
                     /// Default 256 MiB.

@@ -74,9 +74,9 @@ Examples:
   restitch config check restitch.toml
   restitch config show | restitch config check -
 
-The command opens the certificates and keys that the file names, and reports those that have expired.
+The command opens the certificates, keys and tokens that the file names, and reports certificates that have expired.
 
-Exit codes: 0 the file is right, 4 it is wrong or names a certificate that can't be used, 1 unreadable.";
+Exit codes: 0 the file is right, 4 it is wrong or names a file that can't be used, 1 unreadable.";
 
 const SHOW: &str = "\
 Examples:
@@ -171,7 +171,7 @@ fn check_files(file: &Path, config: &Config, console: &mut Console) {
         reason = "a command does I/O: certificates are compared with the clock"
     )]
     let now = SystemTime::now();
-    match super::proxy::check_certificates(config) {
+    match super::proxy::check_files(config) {
         Ok(expiries) => {
             for expiry in expiries {
                 if let Some(warning) = expiry.validity(now).warning() {

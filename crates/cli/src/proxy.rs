@@ -13,7 +13,9 @@ use restitch_http::Expiry;
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
 use restitch_proxy::config::{Config, LimitsConfig, LogFormat, ProxyConfig};
-use restitch_proxy::{Listen, Loaded, Loader, Proxy, Reloader, ServerTls, SetupError};
+use restitch_proxy::{
+    Listen, Loaded, Loader, Proxy, Reloader, ServerTls, SetupError, check_secret_files,
+};
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
@@ -150,9 +152,9 @@ pub(super) fn exit(error: &SetupError) -> Exit {
     }
 }
 
-/// Opens the files of certificates and keys that a configuration names. Returns when the
-/// certificates expire.
-pub(super) fn check_certificates(config: &Config) -> Result<Vec<Expiry>, String> {
+/// Opens the files that a configuration names. Returns when the certificates expire.
+pub(super) fn check_files(config: &Config) -> Result<Vec<Expiry>, String> {
+    check_secret_files(config).map_err(|error| error.to_string())?;
     let server = listen(&config.proxy)
         .map_err(|(_, mistake)| mistake)?
         .tls

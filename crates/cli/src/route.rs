@@ -23,6 +23,9 @@ pub(super) struct RouteArgs {
     /// The format of the answer that it asks for.
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
     response_format: String,
+    /// The name of its client's token.
+    #[arg(long, value_name = "NAME")]
+    token: Option<String>,
     /// A header of the request. Can be given more than once.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(HeaderName, String)>,
@@ -67,7 +70,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
     let mut found = None;
     for route in &config.routes {
         let mismatch = route
-            .head_mismatch(path, &headers)
+            .head_mismatch(path, args.token.as_deref(), &headers)
             .or_else(|| route.body_mismatch(asked.as_ref()));
         match mismatch {
             Some(mismatch) => console.line(format_args!("# {}: no, {mismatch}", route.name))?,

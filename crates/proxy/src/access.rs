@@ -2,28 +2,57 @@
 //!
 //! A refused request reaches no upstream, and its body is not read.
 
+use std::iter::once;
+use std::sync::Arc;
+
 use http::header::{
     AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
 };
 use http::uri::Authority;
-use http::{Method, Request, StatusCode, Version};
-use subtle::ConstantTimeEq;
+use http::{Extensions, Method, Request, StatusCode, Version};
+use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::refusal::Refusal;
+use super::secret::Secret;
 use crate::address::{ListenAddress, SocketMode};
 use crate::config::AccessConfig;
 use restitch_http::{Upstream, is_host_and_port};
 
-/// The rules for access to the proxy, with the token that the environment has.
+/// The rules for access to the proxy, with the tokens of its clients.
 #[derive(Clone)]
 pub(super) struct Access {
     pub(super) rules: AccessConfig,
-    /// The token that every request must carry. The proxy removes it before it calls the upstream.
-    pub(super) token: Option<String>,
+    /// Every request must carry one of them. The proxy removes it before it calls the upstream.
+    /// Empty: none is needed.
+    pub(super) tokens: Vec<Token>,
+}
+
+/// A token of clients. Two tokens may have one name: the old and the new one of a rotation.
+#[derive(Clone)]
+pub(super) struct Token {
+    pub(super) name: Arc<str>,
+    pub(super) secret: Secret,
+}
+
+/// The token of an admitted request, which is among the request's extensions.
+#[derive(Clone, Debug)]
+pub(super) struct ClientToken {
+    /// Its name, which is not secret.
+    pub(super) name: Arc<str>,
+    /// The header that it came in.
+    pub(super) header: HeaderName,
+}
+
+impl ClientToken {
+    /// Returns the token of a request, if the proxy needs one.
+    pub(super) fn of(extensions: &Extensions) -> Option<&Self> {
+        extensions.get()
+    }
 }
 
 impl Access {
-    /// Checks the head of a request, and removes the token from it.
+    /// Checks the head of a request, and removes the token from it. Adds a [`ClientToken`] to its
+    /// extensions if the proxy needs a token.
     pub(super) fn admit<B>(
         &self,
         upstream: &Upstream,
@@ -41,7 +70,9 @@ impl Access {
         self.check_hosts(host.as_ref().into_iter().chain(request.uri().authority()))?;
         self.check_origin(request.headers())?;
         // Before the method and the path: only a client with the token learns which are allowed.
-        self.take_token(request.headers_mut())?;
+        if let Some(token) = self.take_token(request.headers_mut())? {
+            request.extensions_mut().insert(token);
+        }
         self.check_method(request.method())?;
         self.check_path(request.uri().path())
     }
@@ -55,9 +86,14 @@ impl Access {
             ListenAddress::Any(_) => true,
             ListenAddress::Unix(_) => mode.bits() & WRITE_OF_OTHERS != 0,
         };
-        if self.token.is_none() && is_open {
+        if !self.needs_token() && is_open {
             tracing::warn!(%address, "everybody who reaches this address may use the proxy: set a token, or listen on 127.0.0.1");
         }
+    }
+
+    /// Returns whether a request needs a token.
+    pub(super) fn needs_token(&self) -> bool {
+        !self.tokens.is_empty()
     }
 
     /// Refuses DNS rebinding: a page whose host name resolves to this address sends that name as
@@ -114,29 +150,42 @@ impl Access {
         }
     }
 
-    /// Removes every header that holds the token, whatever its name. A header that holds an API key
-    /// stays, since the upstream needs it.
-    fn take_token(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        // In constant time: the time of a comparison that ends early depends on the right part of a guess.
-        let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
-        if !CREDENTIALS
-            .iter()
-            .any(|name| headers.get_all(name).iter().any(is_token))
-        {
-            return Err(NO_TOKEN);
+    /// Removes every header that holds a token, whatever its name, and returns the token of the
+    /// first header that may hold one. A header that holds an API key stays, since the upstream
+    /// needs it.
+    fn take_token(&self, headers: &mut HeaderMap) -> Result<Option<ClientToken>, Refusal> {
+        if !self.needs_token() {
+            return Ok(None);
         }
+        let found = once(TOKEN).chain(API_KEYS).find_map(|header| {
+            let mut values = headers.get_all(&header).iter();
+            let token = values.find_map(|value| self.token_in(value))?;
+            Some(ClientToken {
+                name: Arc::clone(&token.name),
+                header,
+            })
+        });
+        let found = found.ok_or(NO_TOKEN)?;
         let holding: Vec<_> = headers
             .iter()
-            .filter(|(_, value)| is_token(value))
+            .filter(|(_, value)| self.token_in(value).is_some())
             .map(|(name, _)| name.clone())
             .collect();
         for name in holding {
             headers.remove(name);
         }
-        Ok(())
+        Ok(Some(found))
+    }
+
+    /// Returns the token that a header holds. Compares with all tokens, each in constant time: the
+    /// time of a comparison that ends early depends on the right part of a guess.
+    fn token_in(&self, value: &HeaderValue) -> Option<&Token> {
+        let value = credential(value);
+        let mut found = NOT_FOUND;
+        for (number, token) in (0..NOT_FOUND).zip(&self.tokens) {
+            found.conditional_assign(&number, token.secret.value().as_bytes().ct_eq(value));
+        }
+        self.tokens.get(usize::from(found))
     }
 
     fn check_method(&self, method: &Method) -> Result<(), Refusal> {
@@ -219,15 +268,19 @@ fn credential(value: &HeaderValue) -> &[u8] {
     }
 }
 
-/// The headers that may hold the token: the proxy's own header, and the headers in which clients
-/// send an API key.
-const CREDENTIALS: [HeaderName; 5] = [
-    HeaderName::from_static("x-restitch-token"),
+/// The proxy's own header for a token.
+const TOKEN: HeaderName = HeaderName::from_static("x-restitch-token");
+/// The headers in which clients send the key of an API. They may hold a token, too.
+pub(super) const API_KEYS: [HeaderName; 4] = [
     AUTHORIZATION,
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("api-key"),
 ];
+/// The query parameter in which clients of Gemini send the key.
+pub(super) const QUERY_KEY: &str = "key";
+/// The number of no token: a configuration has fewer (`MAX_TOKENS`).
+const NOT_FOUND: u16 = u16::MAX;
 /// The permission bit that lets users connect to a Unix socket who neither own it nor belong to its
 /// group.
 const WRITE_OF_OTHERS: u32 = 0o002;
@@ -268,7 +321,7 @@ const SITE_REFUSED: Refusal = Refusal::new(
 const NO_TOKEN: Refusal = Refusal::new(
     StatusCode::UNAUTHORIZED,
     "no_token",
-    "this proxy needs its token: send it in the header `x-restitch-token`, or as the API key if the upstream needs none",
+    "this proxy needs a token: send it in the header `x-restitch-token`, or as the API key if the upstream needs none",
 );
 const METHOD_REFUSED: Refusal = Refusal::new(
     StatusCode::METHOD_NOT_ALLOWED,

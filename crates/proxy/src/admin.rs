@@ -175,7 +175,7 @@ impl AdminState {
         let proxy = self.current.get();
         let guard = Guard {
             bound: self.bound,
-            hosts: &proxy.access.rules.allow_hosts,
+            hosts: &proxy.access.rules.admin_hosts,
         };
         if let Some(page) = &self.page
             && let Some(response) = page.respond(request, guard)

@@ -19,6 +19,7 @@ use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
 use super::route::Route;
+use super::secret::Secret;
 use super::upstream::{self, Head};
 use super::upstreams::Upstreams;
 use restitch::Limits;
@@ -74,18 +75,18 @@ impl Caller {
         }
         // The proxy reads the answer, so it must not be compressed.
         request.head = request.head.uncompressed().copied();
-        let fallbacks = || {
-            route
-                .fallbacks
-                .iter()
-                .filter_map(|fallback| fallback.key.as_deref())
-        };
         // The operator's keys are in no header of the client, so the log of texts has to know them.
-        let own_keys = || fallbacks().chain(proxy.access.token.as_deref());
+        let own_keys = || {
+            let tokens = proxy.access.tokens.iter().map(|token| &token.secret);
+            route.keys().chain(tokens).map(Secret::value)
+        };
         let content = proxy
             .shared
             .logs_content
             .then(|| Content::new(&request.head, own_keys()));
+        if let Some(key) = &route.key {
+            request.head.replace_key(key, Some(request.dialect));
+        }
         Self {
             limits,
             rungs: route.config.continuation.rungs(),
@@ -377,22 +378,31 @@ impl Caller {
         }
     }
 
-    /// Returns a mask that removes the current fallback's key from its errors.
+    /// Returns a mask that removes the operator's key from the current upstream's errors.
     pub(super) fn error_redactor(&self, framing: Option<Framing>) -> Option<ErrorRedactor> {
-        // The route's own upstream got the client's key, which its errors may quote to the client. A
-        // fallback got the operator's, which no client may see.
-        ErrorRedactor::new(self.fallback_key()?, self.asked_by(), framing, &self.limits)
+        ErrorRedactor::new(self.operator_key()?, self.asked_by(), framing, &self.limits)
     }
 
-    /// Removes the current fallback's key from a body that is an error.
+    /// Returns a mask that removes the operator's key from a refusal of the current upstream.
+    pub(super) fn refusal_redactor(&self) -> Option<ErrorRedactor> {
+        ErrorRedactor::of_refusal(self.operator_key()?, &self.limits)
+    }
+
+    /// Removes the operator's key from a body that is an error.
     pub(super) fn redacted(&self, body: String) -> String {
-        match self.fallback_key() {
+        match self.operator_key() {
             Some(key) => redacted(body, key, self.asked_by()),
             None => body,
         }
     }
 
-    fn fallback_key(&self) -> Option<&str> {
-        self.upstreams.fallback()?.key.as_deref()
+    /// Returns the operator's key that the current upstream got. `None`: it got none, or the
+    /// client's own, which its errors may quote to the client.
+    fn operator_key(&self) -> Option<&str> {
+        let key = match self.upstreams.fallback() {
+            Some(fallback) => fallback.key.as_ref(),
+            None => self.route.key.as_ref(),
+        };
+        key.map(Secret::value)
     }
 }

@@ -219,7 +219,8 @@ impl ClientRequest {
     /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a
     /// fallback can't get it.
     pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest> {
-        // The route's own upstream gets every byte of the client, its key among them.
+        // The route's own upstream gets every byte of the client, its key among them unless the
+        // operator has one.
         let Some(fallback) = fallback else {
             return Some(UpstreamRequest {
                 head: self.head.clone(),
@@ -276,7 +277,9 @@ impl ClientRequest {
         let path = below_version(self.dialect, fallback, &path);
         let mut head = foreign_head(&self.head, &path, &VERSION_HEADERS)?;
         add_missing(&mut head, new.headers);
-        set_key(&mut head, new.key_header, fallback.key.as_deref())?;
+        if let Some(key) = &fallback.key {
+            head.insert_key(new.key_header, key);
+        }
         Some(UpstreamRequest { head, body })
     }
 
@@ -293,7 +296,9 @@ impl ClientRequest {
         // The client's headers name a version of its own API, not of this one.
         let mut head = foreign_head(&self.head, &path, &[])?;
         add_missing(&mut head, new.headers);
-        set_key(&mut head, new.key_header, fallback.key.as_deref())?;
+        if let Some(key) = &fallback.key {
+            head.insert_key(new.key_header, key);
+        }
         Some(UpstreamRequest {
             head,
             body: new.body.into(),
@@ -372,21 +377,6 @@ fn add_missing(head: &mut Head, headers: &[(&'static str, &'static str)]) {
             .entry(HeaderName::from_static(name))
             .or_insert(HeaderValue::from_static(value));
     }
-}
-
-/// Sets the header with the operator's key.
-fn set_key(
-    head: &mut Head,
-    (name, before): (&'static str, &'static str),
-    key: Option<&str>,
-) -> Option<()> {
-    let Some(key) = key else { return Some(()) };
-    let mut value = HeaderValue::try_from(format!("{before}{key}")).ok()?;
-    // The operator's key: `Debug` output of the headers, and so the log, leaves it out.
-    value.set_sensitive(true);
-    head.headers_mut()
-        .insert(HeaderName::from_static(name), value);
-    Some(())
 }
 
 pub(super) const RESPONSE_FORMAT: &str = "response_format";

@@ -184,16 +184,16 @@ impl Conversation {
             || framing.is_none() && (self.caller.request.parsed.stream || media_type != Some(JSON))
         {
             let is_read = framing.is_some() || media_type == Some(JSON);
-            let redactor = if is_read {
-                self.caller.error_redactor(framing)
-            } else {
-                None
+            let redactor = match response.status().is_success() {
+                false => self.caller.refusal_redactor(),
+                true if is_read => self.caller.error_redactor(framing),
+                true => None,
             };
             let (answer, limits) = (self.caller.exchange.answer(), &self.caller.limits.transport);
             let Some(redactor) = redactor else {
                 return stoppable(response, answer, limits);
             };
-            // Compression would hide the fallback's key from the redactor.
+            // Compression would hide the key from the redactor.
             return match encoding::decoded(response) {
                 Ok(response) => self.unread(response, Some(redactor)),
                 Err(unknown) => stoppable(unknown.response, answer, limits),

@@ -1,10 +1,12 @@
-//! Removes a fallback's key from the errors that the fallback reports, since the key is the
-//! operator's and clients read the errors. The model's text stays unchanged.
+//! Removes the operator's key from the errors of the upstream that got it, since clients read the
+//! errors. The model's text stays unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use http::Response;
+use http::header::CONTENT_LENGTH;
 use hyper::body::{Body, Frame, SizeHint};
 use memchr::memmem::rfind;
 use memchr::memrchr;
@@ -77,6 +79,17 @@ impl ErrorRedactor {
             waiting: BytesMut::new(),
             left: 0,
             is_unread: false,
+        })
+    }
+
+    /// Returns a redactor for the body of a refusal, which has no text of a model: it removes the key
+    /// wherever it is. `None`: as in [`new`](Self::new).
+    pub(super) fn of_refusal(key: &str, limits: &Limits) -> Option<Self> {
+        // Nothing is parsed, so the API does not matter.
+        let redactor = Self::new(key, Dialect::Chat, None, limits)?;
+        Some(Self {
+            is_unread: true,
+            ..redactor
         })
     }
 
@@ -179,6 +192,17 @@ fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
         .map_or(waiting.len(), |length| length.min(waiting.len()));
     *left += length as u64;
     waiting.split_to(length)
+}
+
+/// Returns a refusal without the key.
+pub(super) fn refusal_without_key<B>(
+    response: Response<B>,
+    redactor: ErrorRedactor,
+) -> Response<RedactedBody<B>> {
+    let mut response = response.map(|body| RedactedBody::new(body, Some(redactor)));
+    // `[key]` is shorter than the key that it replaces.
+    response.headers_mut().remove(CONTENT_LENGTH);
+    response
 }
 
 /// A body whose errors don't contain a key.

@@ -15,6 +15,7 @@ use tracing::field::{Empty, display};
 
 pub(super) use line::{AccessLine, KeptLine, log_unread};
 
+use super::access::ClientToken;
 use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
 use super::measured::Measured;
 use super::metrics::Metrics;
@@ -58,6 +59,8 @@ struct RequestLine {
 /// The state of the answer so far.
 #[derive(Default)]
 struct AnswerState {
+    /// The name of the client's token. `None`: the proxy needs none, or the request has none.
+    token: Option<Arc<str>>,
     /// `None`: the request was refused before it had a route.
     route: Option<Arc<RouteConfig>>,
     /// The host of the route's own upstream, with the port if the configuration names one.
@@ -135,6 +138,11 @@ impl Exchange {
         response
     }
 
+    /// Notes the token of the request.
+    pub(super) fn note_token(&self, token: Option<&ClientToken>) {
+        self.state().token = token.map(|token| Arc::clone(&token.name));
+    }
+
     /// Notes the route of the request.
     pub(super) fn note_route(&self, route: &Route) {
         let mut state = self.state();
@@ -169,11 +177,11 @@ impl Exchange {
             .metrics
             .clone()
             .map(|metrics| Measured::new(metrics, request, host, self.parent.as_ref()));
+        let mut state = self.state();
         let answer = self
             .answers
             .as_ref()
-            .map(|answers| answers.begin(&self.line.id, self.record.clone()));
-        let mut state = self.state();
+            .map(|answers| answers.begin(&self.line.id, state.token.clone(), self.record.clone()));
         (state.measured, state.answer) = (measured, answer);
     }
 

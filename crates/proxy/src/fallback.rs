@@ -1,7 +1,5 @@
 //! The fallbacks: upstreams that take over when a route's own upstream fails.
 
-use std::fmt;
-
 use http::Response;
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName,
@@ -9,11 +7,12 @@ use http::header::{
 };
 
 use super::conversation::is_transient;
+use super::secret::Secret;
 use restitch::provider::Dialect;
 use restitch_http::{Client, Error, Received};
 
 /// An upstream that takes over when others fail.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Fallback {
     /// The client that connects to it.
     pub(super) client: Client,
@@ -22,18 +21,7 @@ pub(super) struct Fallback {
     /// The API of the fallback. `None`: the API of the request.
     pub(super) wire: Option<Dialect>,
     /// The operator's key for the fallback. `None`: the fallback needs no key.
-    pub(super) key: Option<String>,
-}
-
-impl fmt::Debug for Fallback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fallback")
-            .field("client", &self.client)
-            .field("model", &self.model)
-            .field("wire", &self.wire)
-            .field("key", &self.key.as_ref().map(|_| "***"))
-            .finish()
-    }
+    pub(super) key: Option<Secret>,
 }
 
 /// The part of an answer that a fallback delivers.

@@ -12,6 +12,7 @@ use super::body::Collected;
 use super::caller::Caller;
 use super::client_request::{RESPONSE_FORMAT, UpstreamRequest};
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
+use super::error_redactor::refusal_without_key;
 use super::fallback::{Part, has_failed, why};
 use super::refusal::{Refusal, RetryAdvice, SHOULD_RETRY, unreachable};
 use super::upstreams::Backoff;
@@ -60,7 +61,9 @@ async fn first_call(
     let body = match Collected::read(body, REFUSAL, Some([idle, idle])).await {
         Ok(Collected::Whole(body)) => body,
         // Refusals of a member are far shorter, so the body passes unread.
-        Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
+        Ok(Collected::Larger(body)) => {
+            return without_key(&conversation.caller, Response::from_parts(parts, body));
+        }
         Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.caller.request.dialect)),
     };
     let caller = &mut conversation.caller;
@@ -70,8 +73,11 @@ async fn first_call(
     // the word "json" in a message. A raised limit may be above the model's own.
     let is_withdrawn = caller.request.withdraw_json_mode() | caller.request.withdraw_limit();
     if !is_known && !is_withdrawn {
-        // The refusal is about the client's own request, so the client gets it unchanged.
-        return Response::from_parts(parts, Body::full(body));
+        // The refusal is about the client's own request, so the client gets it.
+        return without_key(
+            &conversation.caller,
+            Response::from_parts(parts, Body::full(body)),
+        );
     }
     caller.adapt();
     // The headers are about the request that is answered: they leave out a withdrawn change.
@@ -79,6 +85,14 @@ async fn first_call(
     match send(&conversation.caller).await {
         Ok(response) => conversation.answer(response).await,
         Err(refused) => refused,
+    }
+}
+
+/// Removes the operator's key from a refusal.
+fn without_key(caller: &Caller, response: Response<Body>) -> Response<Body> {
+    match caller.refusal_redactor() {
+        Some(redactor) => refusal_without_key(response, redactor).map(Body::wrap),
+        None => response,
     }
 }
 

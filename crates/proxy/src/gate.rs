@@ -30,10 +30,12 @@ struct OpenPermits {
 
 impl Gate {
     /// Counts one more connection of a client. The error names the limit that it would exceed.
+    /// `needs_token`: requests need a token.
     pub(super) fn enter(
         &self,
         client: Peer,
         limits: &ServerLimits,
+        needs_token: bool,
     ) -> Result<Permit, &'static str> {
         let mut open = self.lock();
         // The total is checked first, so that a full proxy adds no entry to the map.
@@ -41,7 +43,10 @@ impl Gate {
             return Err("max_connections");
         }
         let of_client = open.by_client.entry(client).or_default();
-        if *of_client >= limits.max_connections_per_client {
+        // Behind a gateway all clients have one address. A token shows that they are the operator's.
+        let unset = (!needs_token).then_some(WITHOUT_TOKEN);
+        let most = limits.max_connections_per_client.or(unset);
+        if most.is_some_and(|most| *of_client >= most) {
             return Err("max_connections_per_client");
         }
         *of_client += 1;
@@ -56,6 +61,10 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+// One client can't take all of `max_connections`.
+/// The most connections of one client where requests need no token and no limit is set.
+const WITHOUT_TOKEN: usize = 256;
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]
@@ -122,5 +131,29 @@ impl Drop for Share {
         self.unfinished
             .used
             .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use restitch::Limits;
+
+    /// Returns how many connections of one client are admitted, up to 1,000.
+    fn admitted(own: Option<usize>, needs_token: bool) -> usize {
+        let mut limits = Limits::default().server;
+        limits.max_connections_per_client = own;
+        let gate = Gate::default();
+        let enter = |_| gate.enter(Peer::Local, &limits, needs_token).ok();
+        (0..1000).map_while(enter).collect::<Vec<_>>().len()
+    }
+
+    #[test]
+    fn one_client_has_a_limit_unless_requests_need_a_token() {
+        assert_eq!(admitted(None, false), WITHOUT_TOKEN);
+        assert_eq!(admitted(None, true), 1000);
+        for needs_token in [false, true] {
+            assert_eq!(admitted(Some(300), needs_token), 300);
+        }
     }
 }

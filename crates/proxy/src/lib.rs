@@ -45,6 +45,7 @@ mod rest_call;
 mod resume;
 mod route;
 pub mod route_config;
+mod secret;
 mod serve;
 mod setup;
 mod shared;
@@ -73,13 +74,14 @@ pub use otlp::Otlp;
 pub use redactor::Redactor;
 pub use refusal::{OwnError, SHOULD_RETRY};
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
-pub use setup::SetupError;
+pub use setup::{SetupError, check_secret_files};
 
 pub use tls::ServerTls;
 pub use upstream::RequestDirectives;
 
 use access::Access;
 use route::{Route, Routes};
+use secret::Secret;
 use setup::Setup;
 use shared::Shared;
 
@@ -146,11 +148,11 @@ pub type Observer = Arc<dyn Fn(&AnswerRecord) + Send + Sync>;
 
 impl Proxy {
     /// Creates the proxy of a configuration. `variable` returns the value of a variable of the
-    /// environment: the token of the proxy, or the key of a fallback.
+    /// environment: a token of clients, or the key of an upstream.
     ///
     /// # Errors
-    /// A setting is missing or invalid, a variable has no usable value, or a file of `[tls]` can't
-    /// be used.
+    /// A setting is missing or invalid, a variable has no usable value, or a file of `[tls]`, a token
+    /// or a key can't be used.
     pub fn new(
         config: Config,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -160,8 +162,8 @@ impl Proxy {
         let base = Route::new(setup.client()?, limits.clone(), own);
         let mut configured = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
-            let (client, fallbacks) = setup.route(route)?;
-            configured.push(Arc::new(base.with(route.clone(), client, fallbacks)));
+            let (own, fallbacks) = setup.route(route)?;
+            configured.push(Arc::new(base.with(route.clone(), own, fallbacks)));
         }
         Ok(Self {
             shared: Shared::new(&limits, own.log_content),
@@ -264,6 +266,20 @@ impl Proxy {
     fn longest_keep(&self) -> Duration {
         let own = Duration::from(self.config.proxy.keep);
         own.max(self.routes.longest_keep())
+    }
+
+    /// Returns the secrets of the operator.
+    fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let tokens = self.access.tokens.iter().map(|token| &token.secret);
+        tokens.chain(self.routes.keys())
+    }
+
+    /// Takes over newer values of secrets.
+    fn update_secrets(&mut self, newer: &[Secret]) {
+        for token in &mut self.access.tokens {
+            token.secret.update(newer);
+        }
+        self.routes.update_keys(newer);
     }
 
     /// Returns the same proxy with upstream connections of its own.

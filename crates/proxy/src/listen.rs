@@ -160,7 +160,7 @@ async fn start(
         .map(|address| url(address, tls.is_some()))
         .collect();
     let (stop, stopped) = watch::channel(false);
-    let (mut admin, mut admin_addr) = (JoinSet::new(), None);
+    let (mut background, mut admin_addr) = (JoinSet::new(), None);
     if proxy.config.proxy.admin.is_some() || proxy.shared.otlp.is_some() {
         let metrics = Metrics::new(
             proxy.limits.server.max_metric_models,
@@ -179,13 +179,12 @@ async fn start(
             &proxy.limits.server,
         )));
     }
-    let mut sweeper = JoinSet::new();
     let own = &proxy.config.proxy;
     let keeping = (own.keep.into(), proxy.longest_keep(), own.store.as_str());
     proxy.shared.kept =
         resume::KeptAnswers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {
-        sweeper.spawn(Arc::clone(answers).sweep());
+        background.spawn(Arc::clone(answers).sweep());
     }
     // From here on each thread has a copy of the proxy, so everything that they share is set above.
     let threads: Vec<_> = (0..proxy.config.proxy.threads)
@@ -198,8 +197,9 @@ async fn start(
         tls.clone(),
         std::iter::once(current.clone()).chain(threads.iter().cloned()),
     );
+    background.spawn(reloader.clone().poll_secrets());
     if let Some(listener) = bound {
-        admin.spawn(listener.serve(current.clone(), reloader.clone()));
+        background.spawn(listener.serve(current.clone(), reloader.clone()));
     }
     let (release, released) = watch::channel(());
     let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
@@ -216,8 +216,7 @@ async fn start(
         is_plain: tls.is_none(),
         connections: Connections::new(current.clone(), tls),
         current,
-        _admin: admin,
-        _sweeper: sweeper,
+        _background: background,
     };
     let accept = tokio::spawn(acceptor.run(listeners, stopped));
     Ok(Listening {
@@ -249,10 +248,9 @@ struct Acceptor {
     connections: Connections,
     /// The tasks that send a refusal to clients over the connection limit.
     refused: JoinSet<()>,
-    /// The admin listener's task, which ends with the last answer.
-    _admin: JoinSet<()>,
-    /// The task that removes expired answers.
-    _sweeper: JoinSet<()>,
+    /// The tasks that end with the last answer: the admin listener, the removal of expired answers,
+    /// and the reading of secrets.
+    _background: JoinSet<()>,
     /// Connections are not encrypted, so a refusal needs no handshake.
     is_plain: bool,
 }
@@ -323,17 +321,16 @@ impl Acceptor {
     }
 
     fn accept(&mut self, accepted: Accepted, client: Peer) {
-        match self.gate.enter(client, &self.current.get().limits.server) {
+        let proxy = self.current.get();
+        let needs_token = proxy.access.needs_token();
+        match self.gate.enter(client, &proxy.limits.server, needs_token) {
             Ok(permit) => self.serve(accepted, permit),
             // A TLS client gets no refusal, since a handshake would cost more than the refusal
             // itself.
             Err(limit) => {
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(
-                        accepted,
-                        limit,
-                        self.current.get().shared.metrics.clone(),
-                    ));
+                    self.refused
+                        .spawn(refuse(accepted, limit, proxy.shared.metrics.clone()));
                 }
             }
         }

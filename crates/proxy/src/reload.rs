@@ -1,10 +1,14 @@
 //! Replaces the configuration while the proxy runs. Running requests keep the configuration that
 //! they began with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::sleep;
+
+use super::secret::{POLL, Secret};
 use super::tls::{Certificate, ServerTls};
 use super::{Proxy, certificates};
 use crate::config::Config;
@@ -51,8 +55,9 @@ pub struct Reloader {
     tls: Option<ServerTls>,
     /// One proxy for each thread, each with upstream connections of its own.
     threads: Arc<[Current]>,
-    /// Held by a reload, so that only one runs at a time.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held by a reload and by a reading of secrets, so that only one runs at a time. Has the errors
+    /// of the last reading, which the log already reports.
+    turn: Arc<tokio::sync::Mutex<BTreeSet<String>>>,
 }
 
 impl Reloader {
@@ -125,6 +130,56 @@ impl Reloader {
         Ok(loaded
             .map(|loaded| self.replace(loaded))
             .unwrap_or_default())
+    }
+
+    /// Reads the files of tokens and keys every [`POLL`].
+    pub(super) async fn poll_secrets(self) {
+        loop {
+            sleep(POLL).await;
+            self.read_secrets().await;
+        }
+    }
+
+    /// Reads the files of tokens and keys again, as the proxy does every 10 seconds, and uses their
+    /// secrets for the next requests. A file that can't be used leaves its secret as it was.
+    pub async fn read_secrets(&self) {
+        let mut known_errors = self.turn.lock().await;
+        let Some(first) = self.threads.first().map(Current::get) else {
+            return;
+        };
+        let of_files = first.secrets().filter(|secret| secret.file().is_some());
+        let secrets: Vec<Secret> = of_files.cloned().collect();
+        if secrets.is_empty() {
+            return;
+        }
+        // Reading files blocks, and this thread also serves requests.
+        let read = tokio::task::spawn_blocking(move || {
+            secrets.iter().map(Secret::read_again).collect::<Vec<_>>()
+        });
+        let (mut newer, mut errors) = (Vec::new(), BTreeSet::new());
+        for read in read.await.unwrap_or_default() {
+            match read {
+                Ok(changed) => newer.extend(changed),
+                Err(error) => {
+                    if !known_errors.contains(&error) {
+                        tracing::warn!(%error, "the file of a secret can't be used: the last secret stays valid");
+                    }
+                    errors.insert(error);
+                }
+            }
+        }
+        *known_errors = errors;
+        for file in newer.iter().filter_map(Secret::file) {
+            tracing::info!(file = %file.display(), "read a new secret");
+        }
+        if newer.is_empty() {
+            return;
+        }
+        for thread in self.threads.iter() {
+            let mut proxy = Proxy::clone(&thread.get());
+            proxy.update_secrets(&newer);
+            thread.set(proxy);
+        }
     }
 
     /// Uses another configuration for the next requests. Returns the names of changed settings that
@@ -261,3 +316,36 @@ impl fmt::Display for ReloadError {
 }
 
 impl std::error::Error for ReloadError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock of the test is paused, so it passes at once where nothing else is to be done.
+    #[tokio::test(start_paused = true)]
+    async fn files_of_secrets_are_read_again_without_a_reload() {
+        let name = format!("restitch-poll-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, "first-token-of-team-a\n").unwrap();
+        let text = format!(
+            "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"a\"\nfile = {:?}\n",
+            file.display().to_string()
+        );
+        let proxy = Proxy::new(Config::parse(&text).unwrap(), &|_| None).unwrap();
+        let threads = [Current::new(proxy.apart()), Current::new(proxy)];
+        let reloader = Reloader::new(None, None, threads.clone());
+        let polling = tokio::spawn(reloader.poll_secrets());
+        std::fs::write(&file, "second-token-of-team-a\n").unwrap();
+        for thread in threads {
+            let token = || thread.get().access.tokens[0].secret.value().to_owned();
+            for _ in 0..3 {
+                if token() == "first-token-of-team-a" {
+                    sleep(POLL).await;
+                }
+            }
+            assert_eq!(token(), "second-token-of-team-a");
+        }
+        polling.abort();
+        std::fs::remove_file(file).unwrap();
+    }
+}

@@ -7,7 +7,9 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::request::Parts;
 
+use super::access::ClientToken;
 use super::fallback::Fallback;
+use super::secret::Secret;
 use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
@@ -23,6 +25,8 @@ pub(super) struct Route {
     /// Its name and its conditions.
     pub(super) config: Arc<RouteConfig>,
     pub(super) client: Client,
+    /// The operator's key for that upstream. `None`: the client's own goes there.
+    pub(super) key: Option<Secret>,
     /// The operator's limits. A request can only lower them.
     pub(super) limits: Limits,
     /// The ending of an answer that can't be completed, if the request does not choose one.
@@ -41,7 +45,11 @@ pub(super) struct Route {
 
 impl Route {
     /// Creates the route of requests that no other route matches.
-    pub(super) fn new(client: Client, limits: Limits, own: &ProxyConfig) -> Self {
+    pub(super) fn new(
+        (client, key): (Client, Option<Secret>),
+        limits: Limits,
+        own: &ProxyConfig,
+    ) -> Self {
         let config = RouteConfig {
             name: DEFAULT.to_owned(),
             ..RouteConfig::default()
@@ -49,6 +57,7 @@ impl Route {
         Self {
             config: Arc::new(config),
             client: client.limited(&limits.transport),
+            key,
             head_limit: limits.transport.first_byte(),
             limits,
             give_up: own.on_give_up,
@@ -59,23 +68,27 @@ impl Route {
         }
     }
 
-    /// Creates a route that inherits unset settings from this one. `client`: the client of its own
-    /// upstream.
+    /// Creates a route that inherits unset settings from this one. `own`: the client of its own
+    /// upstream, and the operator's key for it.
     pub(super) fn with(
         &self,
         config: RouteConfig,
-        client: Option<Client>,
+        own: Option<(Client, Option<Secret>)>,
         fallbacks: Vec<Fallback>,
     ) -> Self {
         let mut limits = self.limits.clone();
-        let own = &mut limits.continuation;
-        own.max_risk = config.max_risk.map_or(own.max_risk, f64::from);
-        own.max_continuations = config.max_continuations.unwrap_or(own.max_continuations);
+        let loop_limits = &mut limits.continuation;
+        loop_limits.max_risk = config.max_risk.map_or(loop_limits.max_risk, f64::from);
+        loop_limits.max_continuations = config
+            .max_continuations
+            .unwrap_or(loop_limits.max_continuations);
         // In both, 0 lifts the limit of all requests.
-        own.max_extra_share = config
+        loop_limits.max_extra_share = config
             .max_extra_share
-            .map_or(own.max_extra_share, Into::into);
-        own.max_total_time = config.max_total_time.map_or(own.max_total_time, Into::into);
+            .map_or(loop_limits.max_extra_share, Into::into);
+        loop_limits.max_total_time = config
+            .max_total_time
+            .map_or(loop_limits.max_total_time, Into::into);
         let own_head_limit = config.first_byte_timeout.map(|time| TimeLimit {
             name: FIRST_BYTE,
             time: time.into(),
@@ -88,8 +101,14 @@ impl Route {
                 ..fallback
             })
             .collect();
+        // The key of another upstream must not go to the route's own one.
+        let (client, key) = match own {
+            Some((client, key)) => (limited(client), key),
+            None => (self.client.clone(), self.key.clone()),
+        };
         Self {
-            client: client.map_or_else(|| self.client.clone(), limited),
+            client,
+            key,
             head_limit: own_head_limit.unwrap_or(limits.transport.first_byte()),
             limits,
             fallbacks,
@@ -105,6 +124,22 @@ impl Route {
     fn clients(&self) -> impl Iterator<Item = &Client> {
         let fallbacks = self.fallbacks.iter();
         once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
+    }
+
+    /// Returns the operator's keys for its upstreams.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Secret> {
+        let fallbacks = self.fallbacks.iter();
+        self.key
+            .iter()
+            .chain(fallbacks.filter_map(|fallback| fallback.key.as_ref()))
+    }
+
+    /// Returns the operator's keys for its upstreams, to be changed.
+    fn keys_mut(&mut self) -> impl Iterator<Item = &mut Secret> {
+        let fallbacks = self.fallbacks.iter_mut();
+        self.key
+            .iter_mut()
+            .chain(fallbacks.filter_map(|fallback| fallback.key.as_mut()))
     }
 
     /// Returns the clients of all its upstreams, to be changed.
@@ -149,6 +184,22 @@ impl Routes {
         routes.flat_map(|route| route.clients())
     }
 
+    /// Returns the operator's keys for all upstreams.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Secret> {
+        let routes = once(&self.base).chain(&self.configured);
+        routes.flat_map(|route| route.keys())
+    }
+
+    /// Takes over newer values of keys.
+    pub(super) fn update_keys(&mut self, newer: &[Secret]) {
+        for route in once(&mut self.base).chain(&mut self.configured) {
+            if route.keys().next().is_some() {
+                let keys = Arc::make_mut(route).keys_mut();
+                keys.for_each(|key| key.update(newer));
+            }
+        }
+    }
+
     /// Gives all routes connections of their own. Routes to one upstream share theirs.
     pub(super) fn part(&mut self) {
         let mut clients: Vec<Client> = Vec::new();
@@ -183,11 +234,12 @@ impl Routes {
     /// the first one without conditions on the body.
     pub(super) fn candidates(&self, head: &Parts) -> Candidates {
         let mut candidates = Vec::new();
+        let token = ClientToken::of(&head.extensions).map(|token| &*token.name);
         for route in &self.configured {
             let values = |name: &str| values(&head.headers, name);
             if route
                 .config
-                .head_mismatch(head.uri.path(), &values)
+                .head_mismatch(head.uri.path(), token, &values)
                 .is_none()
             {
                 candidates.push(Arc::clone(route));

@@ -8,16 +8,20 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
+use super::access::ClientToken;
 use super::allowed::directives as directives_of;
 use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
 use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
+use super::encoding;
+use super::error_redactor::{ErrorRedactor, refusal_without_key};
 use super::exchange::Exchange;
 use super::first_call;
 use super::refusal::{Refusal, RetryAdvice, unreachable};
 use super::resume::{NotKept, ReadRequest, Repeat};
 use super::route::Route;
+use super::secret::Secret;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
 use restitch::provider::Dialect;
@@ -48,6 +52,7 @@ pub(super) async fn respond(
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
         return refusal.answer(dialect);
     }
+    exchange.note_token(ClientToken::of(request.extensions()));
     if let Some(asked) = proxy
         .shared
         .kept
@@ -285,11 +290,30 @@ async fn pass(
     exchange: &Exchange,
 ) -> Response<Body> {
     exchange.note_route(route);
+    let with_key = route.key.as_ref().map(|key| {
+        // Compression would hide the key from the redactor.
+        let mut head = head.clone().uncompressed();
+        head.replace_key(key, dialect);
+        head
+    });
+    let head = with_key.as_ref().unwrap_or(head);
     // No fallback is asked: an unread request may hold a credential anywhere.
     match upstream::send(&route.client, head, body, route.head_limit).await {
         Ok(response) => {
             exchange.note_upstream(Some(response.status()));
-            conversation::passed(response, &route.limits.transport)
+            let limits = &route.limits;
+            let key = route.key.as_ref().map(Secret::value);
+            let key = key.filter(|_| !response.status().is_success());
+            let Some(redactor) = key.and_then(|key| ErrorRedactor::of_refusal(key, limits)) else {
+                return conversation::passed(response, &limits.transport);
+            };
+            match encoding::decoded(response) {
+                Ok(response) => {
+                    let response = refusal_without_key(response, redactor);
+                    conversation::passed(response, &limits.transport)
+                }
+                Err(unknown) => conversation::passed(unknown.response, &limits.transport),
+            }
         }
         Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {
             true => BODY_STOPPED.answer(dialect),

@@ -1,13 +1,15 @@
 //! Makes the clients of a configuration's upstreams, and reads the secrets that it names.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use restitch_http::{Client, Error, TlsFiles, Upstream};
 
-use super::access::Access;
+use super::access::{Access, Token};
 use super::fallback::Fallback;
-use crate::config::{Config, TlsConfig, is_variable};
-use crate::route_config::RouteConfig;
+use super::secret::{SHORTEST_TOKEN, SHORTEST_UPSTREAM_KEY, Secret, SecretError, SecretSource};
+use crate::config::{Config, TlsConfig};
+use crate::route_config::{DEFAULT, RouteConfig};
 
 /// Why a configuration makes no proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ use crate::route_config::RouteConfig;
 pub enum SetupError {
     /// A setting, or a variable that it names, is missing or invalid.
     Setting(String),
-    /// A file of `[tls]` can't be used.
+    /// A file that it names can't be used.
     File(String),
 }
 
@@ -28,6 +30,9 @@ impl fmt::Display for SetupError {
 }
 
 impl std::error::Error for SetupError {}
+
+/// The client of a route's own upstream with the operator's key for it, and the fallbacks.
+type RouteUpstreams = (Option<(Client, Option<Secret>)>, Vec<Fallback>);
 
 /// The parts of a proxy in the making.
 pub(super) struct Setup<'a> {
@@ -46,32 +51,40 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Returns the client of the upstream of requests that no route matches.
-    pub(super) fn client(&mut self) -> Result<Client, SetupError> {
-        let address = self.config.proxy.upstream.as_deref();
+    /// Returns the client of the upstream of requests that no route matches, with the operator's key
+    /// for it.
+    pub(super) fn client(&mut self) -> Result<(Client, Option<Secret>), SetupError> {
+        let own = &self.config.proxy;
+        let address = own.upstream.as_deref();
         let address = address.ok_or_else(|| SetupError::Setting(NO_UPSTREAM.to_owned()))?;
         // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(address)
             .map_err(|error| SetupError::Setting(format!("--upstream: {error}")))?;
-        self.client_of(upstream)
-            .map_err(|error| SetupError::File(error.to_string()))
+        let key = self.key(
+            "--upstream",
+            &own.upstream_key_variable,
+            &own.upstream_key_file,
+        )?;
+        let client = self
+            .client_of(upstream)
+            .map_err(|error| SetupError::File(error.to_string()))?;
+        Ok((client, key))
     }
 
-    /// Returns the client of a route's own upstream, and its fallbacks.
-    pub(super) fn route(
-        &mut self,
-        route: &RouteConfig,
-    ) -> Result<(Option<Client>, Vec<Fallback>), SetupError> {
-        let own = route.upstream.as_deref();
-        let own = own
-            .map(|address| self.client_at(route, address))
-            .transpose()?;
+    /// Returns the client of a route's own upstream with its key, and its fallbacks.
+    pub(super) fn route(&mut self, route: &RouteConfig) -> Result<RouteUpstreams, SetupError> {
+        let user = format!("route `{}`", route.name);
+        let own = match &route.upstream {
+            Some(address) => {
+                let key = self.key(&user, &route.key_variable, &route.key_file)?;
+                Some((self.client_at(route, address)?, key))
+            }
+            None => None,
+        };
         let mut fallbacks = Vec::with_capacity(route.fallback.len());
         for fallback in &route.fallback {
-            let key = fallback.key_variable.as_deref();
-            let key = key.map(|variable| self.secret(&format!("route `{}`", route.name), variable));
             fallbacks.push(Fallback {
-                key: key.transpose()?,
+                key: self.key(&user, &fallback.key_variable, &fallback.key_file)?,
                 client: self.client_at(route, &fallback.upstream)?,
                 model: fallback.model.clone(),
                 wire: fallback.wire,
@@ -80,14 +93,59 @@ impl<'a> Setup<'a> {
         Ok((own, fallbacks))
     }
 
-    /// Returns the access rules, with the token from the environment.
+    /// Returns the access rules, with the tokens.
     pub(super) fn access(&self) -> Result<Access, SetupError> {
         let rules = self.config.access.clone();
-        let token = rules.token_variable.as_deref();
-        let token = token.map(|variable| self.secret("--token-variable", variable));
-        Ok(Access {
-            token: token.transpose()?,
-            rules,
+        let short = rules.token_variable.as_ref().map(|variable| {
+            let source = SecretSource::of(Some(variable), None);
+            (DEFAULT, "--token-variable".to_owned(), source)
+        });
+        let named = rules.token.iter().map(|token| {
+            let source = SecretSource::of(token.variable.as_deref(), token.file.as_deref());
+            (
+                token.name.as_str(),
+                format!("token `{}`", token.name),
+                source,
+            )
+        });
+        let mut tokens = Vec::new();
+        for (name, user, source) in short.into_iter().chain(named) {
+            tokens.extend(
+                self.secret(&user, source, SHORTEST_TOKEN)?
+                    .map(|secret| Token {
+                        name: name.into(),
+                        secret,
+                    }),
+            );
+        }
+        Ok(Access { tokens, rules })
+    }
+
+    /// Returns the operator's key for an upstream, if the configuration names one.
+    fn key(
+        &self,
+        user: &str,
+        variable: &Option<String>,
+        file: &Option<PathBuf>,
+    ) -> Result<Option<Secret>, SetupError> {
+        let source = SecretSource::of(variable.as_deref(), file.as_deref());
+        self.secret(user, source, SHORTEST_UPSTREAM_KEY)
+    }
+
+    /// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag,
+    /// the route or the token that needs it.
+    fn secret(
+        &self,
+        user: &str,
+        source: Result<Option<SecretSource>, &str>,
+        least: usize,
+    ) -> Result<Option<Secret>, SetupError> {
+        let source = source
+            .map_err(|mistake| SetupError::Setting(format!("{user}: the secret {mistake}")))?;
+        let secret = source.map(|source| Secret::read(source, least, self.variable));
+        secret.transpose().map_err(|error| match error {
+            SecretError::Variable(mistake) => SetupError::Setting(format!("{user}: {mistake}")),
+            SecretError::File(mistake) => SetupError::File(format!("{user}: {mistake}")),
         })
     }
 
@@ -109,28 +167,31 @@ impl<'a> Setup<'a> {
         self.clients.push(client.clone());
         Ok(client)
     }
+}
 
-    /// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag
-    /// or the route that needs it.
-    fn secret(&self, user: &str, variable: &str) -> Result<String, SetupError> {
-        let wrong = |mistake: String| Err(SetupError::Setting(format!("{user}: {mistake}")));
-        if !is_variable(variable) {
-            return wrong(
-                "what is to name a variable of the environment is no name: is it the secret itself?"
-                    .to_owned(),
-            );
-        }
-        match (self.variable)(variable).filter(|secret| !secret.is_empty()) {
-            None => wrong(format!(
-                "the environment has no {variable}, or nothing in it"
-            )),
-            // A header can carry it.
-            Some(secret) if secret.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(secret),
-            Some(_) => wrong(format!(
-                "{variable} has characters that are no visible ASCII, such as a line end"
-            )),
+/// Reads the files of tokens and keys that a configuration names, as the proxy does when it starts.
+/// Reads no variables: those of the proxy may be set elsewhere.
+///
+/// # Errors
+/// A file can't be read, or has no usable secret. The error names the file, and never has the
+/// secret.
+pub fn check_secret_files(config: &Config) -> Result<(), SetupError> {
+    let setup = Setup::new(config, &|_| Some("*".repeat(SHORTEST_TOKEN)));
+    setup.access()?;
+    let own = &config.proxy;
+    setup.key(
+        "--upstream",
+        &own.upstream_key_variable,
+        &own.upstream_key_file,
+    )?;
+    for route in &config.routes {
+        let user = format!("route `{}`", route.name);
+        setup.key(&user, &route.key_variable, &route.key_file)?;
+        for fallback in &route.fallback {
+            setup.key(&user, &fallback.key_variable, &fallback.key_file)?;
         }
     }
+    Ok(())
 }
 
 impl TlsConfig {

@@ -5,17 +5,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST,
+    HeaderMap, HeaderName, HeaderValue,
 };
 use http::request::Parts;
 use http::{Method, Request, Response};
 use tokio::time::sleep;
 
+use super::access::{API_KEYS, ClientToken, QUERY_KEY};
+use super::allowed::members;
+use super::secret::Secret;
 use crate::route_config::holds_secret;
 use crate::route_config::{ContinueBy, RouteConfig};
 use restitch::ContinuationLimits;
 use restitch::internal::limits::{TimeLimit, is_probability};
+use restitch::internal::wire::PlainPrompt;
+use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, GiveUpError, Rungs, below};
 use restitch_http::{Body, Client, Error, Received};
@@ -125,6 +130,63 @@ impl Head {
 
     pub(super) fn query(&self) -> Option<&str> {
         self.0.uri.query()
+    }
+
+    /// Returns the client's token, if the proxy needs one.
+    pub(super) fn token(&self) -> Option<&ClientToken> {
+        ClientToken::of(&self.0.extensions)
+    }
+
+    /// Puts the operator's key in the place of the client's credential: in the header where the
+    /// client had a key or its token, or else where the path's API has a key. `dialect`: that API.
+    pub(super) fn replace_key(&mut self, key: &Secret, dialect: Option<Dialect>) {
+        let of_token = self.token().map(|token| token.header.clone());
+        let headers = &mut self.0.headers;
+        let own = API_KEYS
+            .into_iter()
+            .find(|name| headers.contains_key(name) || of_token.as_ref() == Some(name));
+        for name in API_KEYS {
+            headers.remove(name);
+        }
+        let of_api = || {
+            let plain = PlainPrompt::default();
+            dialect.map_or(BEARER, |dialect| {
+                dialect.wire().new_request(&plain).key_header
+            })
+        };
+        match own {
+            Some(name) if name != AUTHORIZATION => self.insert_key((name.as_str(), ""), key),
+            Some(_) => self.insert_key(BEARER, key),
+            None => self.insert_key(of_api(), key),
+        }
+        self.remove_key_of_query();
+    }
+
+    /// Inserts the header with the operator's key. `before`: the text before the key.
+    pub(super) fn insert_key(&mut self, (name, before): (&str, &str), key: &Secret) {
+        let value = HeaderValue::try_from(format!("{before}{}", key.value()));
+        debug_assert!(value.is_ok(), "a key is visible ASCII");
+        if let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name), value) {
+            // The `Debug` output of headers, and so the log, omits it.
+            value.set_sensitive(true);
+            self.0.headers.insert(name, value);
+        }
+    }
+
+    /// Removes the key that clients of Gemini may send in the query.
+    fn remove_key_of_query(&mut self) {
+        let Some(query) = self.query() else { return };
+        let is_key = |member: &&str| member.split('=').next() == Some(QUERY_KEY);
+        if !members(Some(query)).any(|member| is_key(&member)) {
+            return;
+        }
+        let rest: Vec<_> = members(Some(query))
+            .filter(|member| !is_key(member))
+            .collect();
+        let mark = if rest.is_empty() { "" } else { "?" };
+        if let Ok(uri) = format!("{}{mark}{}", self.path(), rest.join("&")).parse() {
+            self.0.uri = uri;
+        }
     }
 
     /// Returns the request's path, without its query.
@@ -296,6 +358,9 @@ pub(super) const CONVERSATION: &str = "x-conversation-id";
 // The proxy stops only the streams that it has named: a client may read its own later.
 /// The prefix of the proxy's own names for kept streams.
 const OWN_STREAMS: &str = "restitch-";
+
+/// The header of most APIs for a key, and the word before the key.
+const BEARER: (&str, &str) = ("authorization", "Bearer ");
 
 /// Returns whether a header is addressed to the proxy.
 pub(super) fn is_own(name: &HeaderName) -> bool {

@@ -248,6 +248,9 @@ fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
 /// Returns the configuration of a proxy that asks one upstream and has no clients of its own.
 fn asking(mut config: Config, target: &Target) -> Config {
     config.proxy.upstream = Some(target.upstream.to_string());
+    // The command has a flag for the key of its own upstream.
+    config.proxy.upstream_key_variable = None;
+    config.proxy.upstream_key_file = None;
     // The command reports how the answer ended and that elements may be missing, so a closed
     // document misleads no reader.
     config.proxy.on_give_up = GiveUp::Close;

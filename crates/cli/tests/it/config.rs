@@ -248,6 +248,13 @@ fn the_schema_refuses_files_that_are_refused() {
         "[proxy]\nrepair = \"all\"\n",
         "[proxy]\nlog_format = \"xml\"\n",
         "[access]\nallow_hosts = \"localhost\"\n",
+        "[access]\ntoken = \"a\"\n",
+        "[[access.token]]\nfile = \"a\"\n",
+        "[[access.token]]\nname = \"a\"\nfile = 1\n",
+        "[[access.token]]\nname = \"a\"\nfiles = \"a\"\n",
+        "[limits]\nmax_connections_per_client = 0\n",
+        "[limits]\nmax_connections_per_client = \"all\"\n",
+        "[[route]]\ntoken = \"a\"\n",
         "[prompt]\nmark = \"sometimes\"\n",
         "[prompt]\ninstruction = 1\n",
         "[prompt]\nword = true\n",
@@ -380,7 +387,8 @@ fn a_key_of_limits_sets_its_own_limit() {
             .parse()
             .unwrap();
         for (other, shown) in shown[table].as_table().unwrap() {
-            let is_time = defaults[table][key].is_str();
+            let default = &defaults[table][key];
+            let is_time = default.as_str().is_some_and(|default| default != "auto");
             let expected = if other == key && is_time {
                 format!("\"{value}s\"")
             } else if other == key {
@@ -574,7 +582,74 @@ fn what_is_wrong_is_told_with_its_line() {
             17,
             "`get` is not a method like",
         ),
-        ("[access]\ntoken = \"a\"\n", 2, 1, "unknown field `token`"),
+        ("[access]\ntokens = \"a\"\n", 2, 1, "unknown field `tokens`"),
+        ("[access]\ntoken = \"a\"\n", 2, 9, "expected a sequence"),
+        (
+            "[[access.token]]\nname = \"a\"\n",
+            1,
+            1,
+            "the token needs a `file` or a `variable`",
+        ),
+        (
+            "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[access.token]]\nname = \"b\"\nfile = \"f\"\nvariable = \"V\"\n",
+            4,
+            1,
+            "the token names a variable and a file",
+        ),
+        (
+            "[[access.token]]\nname = \"a b\"\nfile = \"f\"\n",
+            1,
+            1,
+            "`a b` is no name of a token",
+        ),
+        (
+            "[[access.token]]\nname = \"a\"\nvariable = \"sk-x\"\n",
+            1,
+            1,
+            "the token is no name of a variable",
+        ),
+        (
+            "[[access.token]]\nfile = \"f\"\n",
+            1,
+            1,
+            "missing field `name`",
+        ),
+        (
+            "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[route]]\nmodel = \"m\"\n[[route]]\ntoken = [\"a\", \"b\"]\n",
+            6,
+            1,
+            "no token of `[access]` has the name `b`",
+        ),
+        (
+            "[[route]]\nkey_file = \"k\"\n",
+            1,
+            1,
+            "the key of a route needs the `upstream` that it is for",
+        ),
+        (
+            "[[route]]\nfallback = [{ upstream = \"http://a\", key_file = \"k\", key_variable = \"K\" }]\n",
+            1,
+            1,
+            "the key of a fallback names a variable and a file",
+        ),
+        (
+            "[proxy]\nupstream_key_variable = \"A\"\nupstream_key_file = \"f\"\n",
+            2,
+            25,
+            "the key of the upstream names a variable and a file",
+        ),
+        (
+            "[limits]\nmax_connections_per_client = 0\n",
+            2,
+            30,
+            "`0` is not a number above 0, nor `auto`",
+        ),
+        (
+            "[limits]\nmax_connections_per_client = \"all\"\n",
+            2,
+            30,
+            "`all` is not a number above 0, nor `auto`",
+        ),
         (
             "[prompt]\nprogress = 1\n",
             2,
@@ -864,13 +939,14 @@ fn what_is_wrong_is_told_with_its_line() {
 
 const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[engine]\nmax_backoff = 0.25\nmax_children = 7\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
-    allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
+    allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\nadmin_hosts = [\"ops\"]\n\
+    [[access.token]]\nname = \"t\"\nfile = \"/t 1\"\n[[access.token]]\nname = \"t\"\nvariable = \"V\"\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
     [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n\
-    [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
+    [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\ntoken = [\"t\", \"default\"]\nupstream = \"http://b\"\nkey_file = \"/k\"\nmax_risk = 0.5\n\
     repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\nkeep = 90\n\
     first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
-    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\" }]\n[[route]]\nname = \"c\"\ncontinuation = [\"words\"]\n";
+    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\", key_file = \"/l\" }]\n[[route]]\nname = \"c\"\ncontinuation = [\"words\"]\n";
 
 /// Only a route that takes no request of its own is refused.
 #[test]
@@ -879,6 +955,7 @@ fn routes_that_are_reached_are_right() {
         "[[route]]\nmodel = \"a\"\n[[route]]\nmodel = \"a*\"\n[[route]]\nmodel = \"*\"\n[[route]]\n",
         "[[route]]\nmodel = \"a*\"\nheader = { x = \"1\" }\n[[route]]\nmodel = \"ab\"\n",
         "[[route]]\nresponse_format = \"json_object\"\n[[route]]\nresponse_format = \"json\"\n",
+        "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[route]]\ntoken = [\"a\"]\n[[route]]\ntoken = [\"a\", \"default\"]\n[[route]]\nmodel = \"a\"\n",
         "[[route]]\npath = \"/a*\"\n[[route]]\npath = \"/A\"\n[[route]]\npath = \"*\"\n",
     ] {
         assert!(
@@ -1222,6 +1299,101 @@ mod commands {
             "{}",
             ran.err
         );
+    }
+
+    /// `config check` opens the files of tokens and keys as the proxy does when it starts.
+    #[test]
+    fn files_of_tokens_and_keys_are_checked_and_never_shown() {
+        const SECRET: &str = "t0ken-of-team-a-in-a-file";
+        let folder = folder(
+            "config-tokens",
+            &[
+                ("good", format!("{SECRET}\r\n").as_bytes()),
+                ("short", b"t0ken-5hort\n"),
+                ("empty", b"\n"),
+                ("lines", b"t0ken-of-team-a\nt0ken-of-team-b\n"),
+                ("long", &[b'x'; 9000]),
+            ],
+        );
+        let token = |file: &str| {
+            format!(
+                "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"team-a\"\nfile = \"{file}\"\n"
+            )
+        };
+        let write = |text: &str| std::fs::write(folder.join("f.toml"), text).unwrap();
+        write(&token("good"));
+        let ran = run(&folder, &["config", "check", "f.toml"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let ran = run(&folder, &["config", "show", "--config", "f.toml"], b"");
+        assert!(
+            ran.code == 0
+                && ran
+                    .out
+                    .contains("[[access.token]]\nname = \"team-a\"\nfile = \"good\"\n"),
+            "{}",
+            ran.out
+        );
+        assert!(!ran.out.contains("t0ken"), "{}", ran.out);
+        let key = |file: &str| {
+            format!(
+                "[[route]]\nfallback = [{{ upstream = \"http://127.0.0.1:9\", key_file = \"{file}\" }}]\n"
+            )
+        };
+        let own_key = |file: &str| format!("[proxy]\nupstream_key_file = \"{file}\"\n");
+        for (text, words) in [
+            (
+                token("short"),
+                "token `team-a`: short: the secret is too short",
+            ),
+            (token("empty"), "token `team-a`: empty: the file is empty"),
+            (token("lines"), "lines: the secret has characters"),
+            (token("long"), "long: a secret has at most 8192 bytes"),
+            (token("missing"), "missing: No such file"),
+            (token("."), ".: a secret is read from a regular file"),
+            (key("empty"), "route `route-1`: empty: the file is empty"),
+            (own_key("empty"), "--upstream: empty: the file is empty"),
+        ] {
+            write(&text);
+            let ran = run(&folder, &["config", "check", "f.toml"], b"");
+            assert!(
+                ran.code == 4 && ran.err.contains(words),
+                "{words}: {}",
+                ran.err
+            );
+            assert!(!ran.err.contains("t0ken-"), "{}", ran.err);
+            let args = [
+                "proxy",
+                "--config",
+                "f.toml",
+                "--upstream",
+                "http://127.0.0.1:9",
+            ];
+            let ran = run(&folder, &args, b"");
+            assert!(
+                ran.code == 1 && ran.err.contains(words),
+                "{words}: {}",
+                ran.err
+            );
+            assert!(!ran.err.contains("t0ken-"), "{}", ran.err);
+        }
+    }
+
+    #[test]
+    fn the_token_of_a_request_is_explained() {
+        let file = b"[[access.token]]\nname = \"team-a\"\nfile = \"none\"\n[[route]]\nname = \"r\"\ntoken = [\"team-a\"]\n";
+        let folder = folder("config-explain-token", &[("f.toml", file)]);
+        for (token, words) in [
+            (&["--token", "team-a"][..], "# r: yes\n"),
+            (
+                &["--token", "other"],
+                "# r: no, the token is `other`, not `team-a`\n",
+            ),
+            (&[], "# r: no, there is no token, which is to be `team-a`\n"),
+        ] {
+            let args = [&["config", "explain", "--config", "f.toml"], token].concat();
+            let ran = run(&folder, &args, b"");
+            assert!(ran.code == 0 && ran.out.contains(words), "{}", ran.out);
+        }
     }
 
     #[test]
@@ -1833,9 +2005,11 @@ mod commands {
         for (token, words) in [
             ("", "the environment has no THE_TOKEN"),
             ("a b", "THE_TOKEN has characters"),
+            ("t0ken-5hort", "THE_TOKEN is too short"),
         ] {
             let ran = with_variables(&folder, &args, &[("THE_TOKEN", token)]);
             assert!(ran.code == 2 && ran.err.contains(words), "{}", ran.err);
+            assert!(!ran.err.contains("5hort"), "{}", ran.err);
         }
         assert!(
             run(&folder, &args, b"")

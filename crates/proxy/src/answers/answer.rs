@@ -23,10 +23,7 @@ use restitch::session::{Outcome, StopReason};
 pub(in super::super) struct ListedAnswer {
     /// The answer's number in the order in which requests came.
     pub(super) number: u64,
-    /// The name on the page, unique among the listed answers.
-    pub(in super::super) id: String,
-    /// The id of its request in the log.
-    request_id: String,
+    pub(in super::super) names: Names,
     began: Instant,
     state: Mutex<PageState>,
     record: SharedRecord,
@@ -35,6 +32,17 @@ pub(in super::super) struct ListedAnswer {
     stop: Stop,
     /// The list that contains it.
     answers: Weak<AnswerList>,
+}
+
+/// The names of an answer.
+#[derive(Debug)]
+pub(in super::super) struct Names {
+    /// The name on the page, unique among the listed answers.
+    pub(in super::super) id: String,
+    /// The id of its request in the log.
+    pub(super) request_id: String,
+    /// The name of its client's token. `None`: the proxy needs none.
+    pub(super) token: Option<Arc<str>>,
 }
 
 /// The phase of an answer.
@@ -91,14 +99,13 @@ impl ListedAnswer {
     /// Creates an answer that begins now.
     pub(super) fn new(
         number: u64,
-        (id, request_id): (String, String),
+        names: Names,
         record: SharedRecord,
         answers: &Arc<AnswerList>,
     ) -> Self {
         Self {
             number,
-            id,
-            request_id,
+            names,
             began: Instant::now(),
             state: Mutex::default(),
             record,
@@ -306,8 +313,9 @@ impl ListedAnswer {
         let outcome = record.outcome.as_ref();
         let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
         json!({
-            "id": self.id,
-            "request_id": self.request_id,
+            "id": self.names.id,
+            "request_id": self.names.request_id,
+            "token": self.names.token.as_deref(),
             "wire": request.map(|request| request.dialect.as_str()),
             "model": request.map(|request| &request.model),
             "stream": request.map(|request| request.is_stream),

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use answer::Names;
 pub(super) use answer::{End, ListedAnswer};
 pub(super) use client_events::ClientChunk;
 pub(super) use observed_stream::ObservedStream;
@@ -78,6 +79,7 @@ impl AnswerList {
     pub(super) fn begin(
         self: &Arc<Self>,
         request_id: &str,
+        token: Option<Arc<str>>,
         record: SharedRecord,
     ) -> Arc<ListedAnswer> {
         let mut known = self.known();
@@ -90,7 +92,11 @@ impl AnswerList {
             request_id.to_owned()
         };
         known.names.insert(id.clone());
-        let names = (id, request_id.to_owned());
+        let names = Names {
+            id,
+            request_id: request_id.to_owned(),
+            token,
+        };
         let answer = Arc::new(ListedAnswer::new(number, names, record, self));
         known.running.insert(number, Arc::clone(&answer));
         if self.keeps > 0 {
@@ -115,7 +121,7 @@ impl AnswerList {
             None
         };
         if let Some(oldest) = &oldest {
-            known.names.remove(&oldest.id);
+            known.names.remove(&oldest.names.id);
         }
         // Frees the dropped answer without the lock.
         drop(known);
@@ -125,7 +131,7 @@ impl AnswerList {
     /// Returns an answer by its name.
     pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
         let known = self.known();
-        let has_id = |answer: &&Arc<ListedAnswer>| answer.id == id;
+        let has_id = |answer: &&Arc<ListedAnswer>| answer.names.id == id;
         let ended = known.ended.iter().rev().find(has_id);
         ended
             .or_else(|| known.running.values().rev().find(has_id))
@@ -202,7 +208,7 @@ mod tests {
     fn bytes_are_counted_as_long_as_they_are_kept() {
         let answers = Arc::new(AnswerList::new(2, &ServerLimits::default()));
         let begin = || {
-            let answer = answers.begin("id", SharedRecord::default());
+            let answer = answers.begin("id", None, SharedRecord::default());
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
             answer
         };

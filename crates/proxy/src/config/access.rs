@@ -1,8 +1,13 @@
 //! Reads and writes `[access]`: the restrictions on the proxy's clients.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use super::route::{NAME, is_name};
+use crate::secret::SecretSource;
 
 /// The restrictions on the proxy's clients and on their requests. An empty list is the default that
 /// its key describes.
@@ -10,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AccessConfig {
-    /// The environment variable that has the token of the proxy. A request without the token is
-    /// refused. None: no token is needed.
+    /// The environment variable with a token, named `default`. Where there is a token, a request
+    /// without one is refused.
     #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
@@ -31,7 +36,56 @@ pub struct AccessConfig {
     #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = method, hide_short_help = true)]
     #[serde(deserialize_with = "methods")]
     pub allow_methods: Vec<String>,
+    /// Further accepted hosts of the admin listener. Its own address, loopback addresses and
+    /// `localhost` always are. With commas between.
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
+    #[serde(deserialize_with = "hosts")]
+    pub admin_hosts: Vec<String>,
+    /// Tokens of clients, with names.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_TOKENS))]
+    pub token: Vec<TokenConfig>,
 }
+
+/// A token of clients, in a file or in a variable of the environment. Two tokens may have one name,
+/// the old and the new one of a rotation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TokenConfig {
+    /// The name in routes, the log and the page.
+    pub name: String,
+    /// The file that has the token. The proxy reads it again every 10 seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// The environment variable that has it, in place of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+}
+
+impl AccessConfig {
+    /// Returns the first mistake in the tokens, with the number of its token.
+    pub(super) fn mistake_of_tokens(&self) -> Option<(usize, String)> {
+        let mistake = |(number, token): (usize, &TokenConfig)| {
+            let source = SecretSource::of(token.variable.as_deref(), token.file.as_deref());
+            let mistake = match source {
+                _ if number >= MAX_TOKENS => format!("there can be {MAX_TOKENS} tokens"),
+                _ if !is_name(&token.name) => {
+                    format!("`{}` is no name of a token: {NAME}", token.name)
+                }
+                Err(mistake) => format!("the token {mistake}"),
+                Ok(None) => "the token needs a `file` or a `variable`".to_owned(),
+                Ok(Some(_)) => return None,
+            };
+            Some((number, mistake))
+        };
+        self.token.iter().enumerate().find_map(mistake)
+    }
+}
+
+/// Tokens of a file. Each request is compared with all of them.
+const MAX_TOKENS: usize = 100;
 
 /// Declares the check of an entry, and a function that reads a list of such entries from a file: an
 /// invalid entry would never match a request.

@@ -17,7 +17,7 @@ impl Config {
         };
         let tables = [
             annotated("proxy", &proxy),
-            annotated("access", &AccessConfig::default()),
+            annotated("access", &AccessConfig::default()) + TOKEN,
             annotated("tls", &TlsConfig::default()),
             annotated("limits", &LimitsConfig::default()),
         ];
@@ -37,7 +37,8 @@ impl Config {
         for ((name, mut own), (_, defaults)) in own.zip(defaults) {
             own.retain(|key, value| defaults.get(key) != Some(value));
             if !own.is_empty() {
-                text += &format!("[{name}]\n{}\n", written(&own));
+                let table = toml::Table::from_iter([(name.to_owned(), own.into())]);
+                text += &format!("{}\n", written(&table));
             }
         }
         text + self.show_lists().trim_start()
@@ -118,6 +119,13 @@ const HEAD: &str = "\
 #   restitch config check FILE       restitch config show --changed --config FILE
 #   restitch proxy --config FILE
 ";
+
+const TOKEN: &str = r#"
+# Tokens with names: one for each team. Two may have one name, the old and the new one of a rotation.
+#[[access.token]]
+#name = "team-a"
+#file = "/run/secrets/team-a"
+"#;
 
 const ROUTE: &str = r#"
 # Requests that a route matches have settings of their own, another upstream, or fallbacks.

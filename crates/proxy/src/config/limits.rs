@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::value::{Count, Positive, PositiveTime, Risk, SeamBytes, Share, Time};
+use super::value::{AutoCount, Count, Positive, PositiveTime, Risk, SeamBytes, Share, Time};
 use restitch::Limits;
 use restitch::internal::limits::each_limit;
 

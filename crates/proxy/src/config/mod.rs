@@ -47,7 +47,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use access::AccessConfig;
+pub use access::{AccessConfig, TokenConfig};
 pub use limits::{EngineConfig, LimitsConfig};
 pub use proxy::{LogFormat, ProxyConfig};
 pub use tls::TlsConfig;
@@ -117,6 +117,16 @@ impl Config {
     /// The text is not TOML, has an unknown table or key, or a value that is not valid.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| ConfigError::new(text, &error))?;
+        route::check_key(text, &file.proxy)?;
+        if let Some((number, mistake)) = file.access.mistake_of_tokens() {
+            return Err(ConfigError::at(
+                text,
+                route::token_start(text, number),
+                &mistake,
+            ));
+        }
+        let tokens: Vec<_> = file.access.token.iter().map(|token| &*token.name).collect();
+        let routes = route::checked(text, file.route, &tokens)?;
         Ok(Self {
             limits: file.limits,
             engine: file.engine,
@@ -126,7 +136,7 @@ impl Config {
             proxy: file.proxy,
             access: file.access,
             tls: file.tls,
-            routes: route::checked(text, file.route)?,
+            routes,
         })
     }
 
@@ -230,8 +240,11 @@ impl Config {
         if shown.proxy.upstream.is_none() {
             text.push_str(NO_UPSTREAM);
         }
-        text += &format!("\n[access]\n{}", written(&self.access));
-        if self.access.token_variable.is_none() {
+        let access = Access {
+            access: &self.access,
+        };
+        text += &format!("\n{}", written(&access));
+        if self.access.token_variable.is_none() && self.access.token.is_empty() {
             text.push_str(NO_TOKEN);
         }
         text += &format!("\n[tls]\n{}", written(&self.tls));
@@ -298,6 +311,12 @@ fn table(table: &impl Serialize) -> toml::Table {
 #[derive(Debug, Serialize)]
 struct CapabilityRows {
     capability: Vec<capability::Row>,
+}
+
+/// `[access]` and `[[access.token]]`, as a file has them.
+#[derive(Debug, Serialize)]
+struct Access<'a> {
+    access: &'a AccessConfig,
 }
 
 /// `[[route]]`, as a file has them.

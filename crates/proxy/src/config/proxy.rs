@@ -57,6 +57,14 @@ pub struct ProxyConfig {
     #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
+    /// The environment variable with a key for that upstream. It replaces the clients' own.
+    #[arg(long, value_name = "VARIABLE", hide_short_help = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_key_variable: Option<String>,
+    /// The file with that key. The proxy reads it again every 10 seconds.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_key_file: Option<PathBuf>,
     /// Threads that serve connections, each with upstream connections of its own.
     #[arg(long, value_name = "N", value_parser = thread_number())]
     #[serde(deserialize_with = "threads")]
@@ -126,6 +134,8 @@ impl Default for ProxyConfig {
             admin: None,
             page_answers: 0,
             upstream: None,
+            upstream_key_variable: None,
+            upstream_key_file: None,
             // One for each core.
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             adapt: false,

@@ -1,6 +1,7 @@
 //! Checks `[[route]]`: the errors that one route alone does not show.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,13 +9,15 @@ use toml::Spanned;
 
 use super::Config;
 use super::ConfigError;
-use super::proxy::without_password;
+use super::proxy::{ProxyConfig, without_password};
 use crate::route_config::{DEFAULT, FallbackConfig, RouteConfig};
+use crate::secret::SecretSource;
 
-/// Returns the routes, each with a name.
+/// Returns the routes, each with a name. `tokens`: the names of the file's tokens.
 pub(super) fn checked(
     text: &str,
     routes: Vec<Spanned<RouteConfig>>,
+    tokens: &[&str],
 ) -> Result<Vec<RouteConfig>, ConfigError> {
     let starts: Vec<usize> = routes.iter().map(|route| route.span().start).collect();
     let mut checked: Vec<RouteConfig> = Vec::with_capacity(routes.len());
@@ -50,18 +53,14 @@ pub(super) fn checked(
             let name_start = Places::of(text).name_start(number).unwrap_or(*start);
             return Err(ConfigError::at(text, name_start, &mistake));
         }
-        let variables = route
-            .fallback
-            .iter()
-            .filter_map(|fallback| fallback.key_variable.as_deref());
-        if variables
-            .into_iter()
-            .any(|variable| !super::is_variable(variable))
-        {
-            return Err(at(
-                "`key_variable` of a fallback is no name of a variable: is it the key itself?"
-                    .to_owned(),
-            ));
+        if let Some(mistake) = mistake_of_keys(&route) {
+            return Err(at(mistake));
+        }
+        let is_unknown = |name: &&String| *name != DEFAULT && !tokens.contains(&name.as_str());
+        if let Some(unknown) = route.token.iter().find(is_unknown) {
+            return Err(at(format!(
+                "no token of `[access]` has the name `{unknown}`"
+            )));
         }
         if let Some(other) = checked.iter().position(|other| other.covers(&route)) {
             let (name, line) = (&checked[other].name, line(other));
@@ -83,6 +82,11 @@ pub(super) fn effective(config: &Config, route: Option<&RouteConfig>) -> RouteCo
     }
     (route.path, route.model, route.response_format, route.header) =
         (None, None, None, BTreeMap::new());
+    route.token = Vec::new();
+    if route.upstream.is_none() {
+        route.key_variable.clone_from(&proxy.upstream_key_variable);
+        route.key_file.clone_from(&proxy.upstream_key_file);
+    }
     route.upstream = route
         .upstream
         .as_deref()
@@ -111,14 +115,53 @@ pub(super) fn without_passwords(fallbacks: &[FallbackConfig]) -> Vec<FallbackCon
     fallbacks.iter().map(without).collect()
 }
 
-fn mistake_of_name(name: &str) -> Option<String> {
+/// Returns the first mistake in the keys of a route's upstreams.
+fn mistake_of_keys(route: &RouteConfig) -> Option<String> {
+    let source = |variable: &Option<String>, file: &Option<PathBuf>| {
+        SecretSource::of(variable.as_deref(), file.as_deref())
+    };
+    match source(&route.key_variable, &route.key_file) {
+        Err(mistake) => return Some(format!("the key of a route {mistake}")),
+        Ok(Some(_)) if route.upstream.is_none() => {
+            return Some("the key of a route needs the `upstream` that it is for".to_owned());
+        }
+        Ok(_) => {}
+    }
+    let mut fallbacks = route.fallback.iter();
+    fallbacks.find_map(|fallback| {
+        let mistake = source(&fallback.key_variable, &fallback.key_file).err()?;
+        Some(format!("the key of a fallback {mistake}"))
+    })
+}
+
+/// Returns whether a text is a name of a route or a token, which is a label in metrics.
+pub(super) fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
-        return Some(format!(
-            "`{name}` is no name of a route: it has letters, digits, `-`, `_` and `.`, {LONGEST_NAME} at most"
-        ));
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+fn mistake_of_name(name: &str) -> Option<String> {
+    if !is_name(name) {
+        return Some(format!("`{name}` is no name of a route: {NAME}"));
     }
     (name == DEFAULT).then(|| format!("`{name}` is the name of what no route matches"))
+}
+
+/// Returns where the token with a number begins in a file whose text was read before.
+pub(super) fn token_start(text: &str, number: usize) -> usize {
+    let tokens = Places::of(text).access.token;
+    tokens.get(number).map_or(0, |token| token.span().start)
+}
+
+/// Returns the error for a wrong key of `[proxy]`, if it is wrong.
+pub(super) fn check_key(text: &str, proxy: &ProxyConfig) -> Result<(), ConfigError> {
+    let (variable, file) = (&proxy.upstream_key_variable, &proxy.upstream_key_file);
+    let source = SecretSource::of(variable.as_deref(), file.as_deref());
+    source.map(drop).map_err(|mistake| {
+        let key = Places::of(text).proxy.upstream_key_variable;
+        let start = key.map_or(0, |key| key.span().start);
+        ConfigError::at(text, start, &format!("the key of the upstream {mistake}"))
+    })
 }
 
 /// Checks the upstreams of a file whose text is right otherwise. The addresses are not repeated,
@@ -142,7 +185,14 @@ pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
 #[serde(default)]
 struct Places {
     proxy: Place,
+    access: AccessPlace,
     route: Vec<Place>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AccessPlace {
+    token: Vec<Spanned<IgnoredAny>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -150,6 +200,7 @@ struct Places {
 struct Place {
     name: Option<Spanned<IgnoredAny>>,
     upstream: Option<Spanned<String>>,
+    upstream_key_variable: Option<Spanned<IgnoredAny>>,
     fallback: Vec<Place>,
 }
 
@@ -172,5 +223,8 @@ impl Places {
 /// Routes of a file. They are tried one after the other, for each request.
 pub(super) const MAX_ROUTES: usize = 100;
 
-/// Bytes of the longest name: it is a label in metrics.
+/// Bytes of the longest name.
 const LONGEST_NAME: usize = 64;
+
+/// What a name may have.
+pub(super) const NAME: &str = "it has letters, digits, `-`, `_` and `.`, 64 at most";

@@ -135,6 +135,78 @@ impl From<Option<f64>> for Share {
     }
 }
 
+/// A number above 0, or `auto`: the proxy chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AutoCount(pub Option<usize>);
+
+impl<'de> Deserialize<'de> for AutoCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a number above 0, or `auto`")]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        let written = match Written::deserialize(deserializer)? {
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        written.parse().map_err(D::Error::custom)
+    }
+}
+
+impl FromStr for AutoCount {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        if written == AUTO {
+            return Ok(Self(None));
+        }
+        let number = written.parse().ok().filter(|number| *number > 0);
+        number
+            .map(|number| Self(Some(number)))
+            .ok_or_else(|| format!("`{written}` is not a number above 0, nor `{AUTO}`"))
+    }
+}
+
+impl Serialize for AutoCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(number) => number.serialize(serializer),
+            None => serializer.serialize_str(AUTO),
+        }
+    }
+}
+
+impl JsonSchema for AutoCount {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AutoCount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": AUTO }] })
+    }
+}
+
+impl From<AutoCount> for Option<usize> {
+    fn from(count: AutoCount) -> Self {
+        count.0
+    }
+}
+
+impl From<Option<usize>> for AutoCount {
+    fn from(count: Option<usize>) -> Self {
+        Self(count)
+    }
+}
+
+/// The word for a number that the proxy chooses.
+const AUTO: &str = "auto";
+
 /// A time from 0 to a year: `"30s"`, `"5m"`, `"1h 30m"`, or a number of seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Duration);

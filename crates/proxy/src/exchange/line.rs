@@ -323,6 +323,7 @@ impl Drop for AccessLine {
             target: "restitch::access",
             %method,
             path = path.as_str(),
+            token = state.token.as_deref(),
             route = state.route.as_ref().map(|route| route.name.as_str()),
             upstream,
             wire = line.wire.map(tracing::field::display),

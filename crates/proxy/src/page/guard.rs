@@ -85,7 +85,7 @@ fn is_own(headers: &HeaderMap, host: &Authority) -> bool {
 const HOST_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "host_refused",
-    "the page and the metrics are shown at the listener's own address, at localhost, and at `allow_hosts` of the proxy",
+    "the page and the metrics are shown at the listener's own address, at localhost, and at `admin_hosts` of the proxy",
 );
 const SITE_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,

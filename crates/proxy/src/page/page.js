@@ -88,6 +88,8 @@ function drawList() {
     running + " under way" + (of("pending") ? ", " + of("pending") + " pending" : "") + " · " + failed + " failed of the last " + of("ended");
   const rows = byId("rows");
   const known = new Map([...rows.children].map((row) => [row.dataset.id, row]));
+  // A proxy without tokens needs no column for them.
+  byId("list").classList.toggle("tokens", answers.some((answer) => answer.token));
   const shown = answers.filter(shows);
   let before = rows.firstChild;
   for (const answer of shown) {
@@ -109,7 +111,7 @@ function drawList() {
 function newRow(answer) {
   const row = make("tr");
   row.dataset.id = answer.id;
-  for (const name of ["state", "model", "wire", "count n", "cuts", "time n", "began n"]) row.append(make("td", name));
+  for (const name of ["state", "model", "wire", "token", "count n", "cuts", "time n", "began n"]) row.append(make("td", name));
   const link = make("a");
   link.href = "#" + encodeURIComponent(answer.id);
   link.append(make("span", "dot"), make("span"));
@@ -125,7 +127,7 @@ function drawRow(row, answer) {
   row.className = className;
   if (opened && opened.id === answer.id) row.setAttribute("aria-current", "true");
   else row.removeAttribute("aria-current");
-  const [, model, wire, calls, cut, duration, began] = row.children;
+  const [, model, wire, token, calls, cut, duration, began] = row.children;
   const set = (element, text) => {
     if (element.textContent !== text) element.textContent = text;
   };
@@ -133,6 +135,7 @@ function drawRow(row, answer) {
   row.querySelector("a").title = answer.id;
   set(model, visible(answer.model) || "–");
   set(wire, answer.wire);
+  set(token, answer.token || "");
   set(calls, String(answer.calls));
   set(cut, cuts(answer));
   set(duration, time(answer.duration_ms));
@@ -330,6 +333,7 @@ function drawFacts(answer, facts) {
     ["Time", facts.phase === "ended" ? time(facts.duration_ms) : "under way"],
     ["Body", facts.bytes === null ? "–" : facts.bytes.toLocaleString("en") + " bytes"],
   ];
+  if (facts.token) rows.push(["Token", facts.token]);
   if (facts.request_id !== facts.id) rows.push(["Request id", facts.request_id]);
   if (report.limit) rows.push(["Limit", report.limit.name]);
   byId("facts").replaceChildren(

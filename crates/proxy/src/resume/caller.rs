@@ -3,28 +3,33 @@
 use std::hash::{BuildHasher, RandomState};
 
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, HeaderName};
 use ring::digest::{Context, SHA256};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::access::{API_KEYS, ClientToken, QUERY_KEY};
 use crate::store::{AnswerId, Name, Owner};
 
 /// The credential of a request: the headers and the query parameter in which clients send the key
-/// of an API. It excludes the proxy's own token, and cookies, which change between requests and may
-/// not be secret.
+/// of an API, and the name of the client's token. It excludes the token itself, which may be
+/// replaced while an answer is kept, and cookies, which change between requests and may not be
+/// secret.
 #[derive(Clone)]
 pub(super) struct Credential(Vec<u8>);
 
 impl Credential {
-    pub(super) fn of(headers: &HeaderMap, query: Option<&str>) -> Self {
+    pub(super) fn of(
+        headers: &HeaderMap,
+        query: Option<&str>,
+        token: Option<&ClientToken>,
+    ) -> Self {
         let mut parts = Vec::new();
         let mut add = |name: &str, value: &[u8]| {
             parts.extend_from_slice(name.as_bytes());
             parts.extend_from_slice(&value.len().to_be_bytes());
             parts.extend_from_slice(value);
         };
-        for name in &HEADERS {
+        for name in &API_KEYS {
             for value in headers
                 .get_all(name)
                 .into_iter()
@@ -38,7 +43,10 @@ impl Credential {
             .flat_map(keys)
             .filter(|key| !key.is_empty())
         {
-            add(KEY, key.as_bytes());
+            add(QUERY_KEY, key.as_bytes());
+        }
+        if let Some(token) = token {
+            add(TOKEN, token.name.as_bytes());
         }
         Self(parts)
     }
@@ -93,7 +101,7 @@ fn keys(query: &str) -> impl Iterator<Item = &str> {
     query
         .split('&')
         .filter_map(|parameter| parameter.split_once('='))
-        .filter(|(name, _)| *name == KEY)
+        .filter(|(name, _)| *name == QUERY_KEY)
         .map(|(_, key)| key)
 }
 
@@ -104,19 +112,12 @@ fn holds_key(value: &[u8]) -> bool {
     !value.is_empty() && !value.eq_ignore_ascii_case(b"bearer")
 }
 
-/// The headers in which clients send the key of an API.
-const HEADERS: [HeaderName; 4] = [
-    AUTHORIZATION,
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-goog-api-key"),
-    HeaderName::from_static("api-key"),
-];
-/// The query parameter in which clients of Gemini send the key.
-const KEY: &str = "key";
+/// Stands for the name of a token. No header has it.
+const TOKEN: &str = "token name";
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -127,7 +128,24 @@ mod tests {
         )]
         .into_iter()
         .collect();
-        Credential::of(&headers, query)
+        Credential::of(&headers, query, None)
+    }
+
+    #[test]
+    fn answers_of_two_tokens_have_two_callers() {
+        let of = |name: &str| {
+            let token = ClientToken {
+                name: name.into(),
+                header: HeaderName::from_static("x-restitch-token"),
+            };
+            Credential::of(&HeaderMap::new(), None, Some(&token))
+        };
+        let id = AnswerId([1; 16]);
+        let digest = of("team-a").digest(id);
+        assert!(of("team-a").is_of(id, &digest));
+        assert!(!of("team-b").is_of(id, &digest));
+        assert!(!credential("x-none", "", None).is_of(id, &digest));
+        assert_ne!(of("team-a").name(&[b"x"]), of("team-b").name(&[b"x"]));
     }
 
     #[test]

@@ -408,7 +408,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &impl ToString) {
 impl Head {
     /// Returns the credential of the request.
     fn credential(&self) -> Credential {
-        Credential::of(self.headers(), self.query())
+        Credential::of(self.headers(), self.query(), self.token())
     }
 }
 

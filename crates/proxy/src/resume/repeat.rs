@@ -51,7 +51,8 @@ impl Repeat {
     ) -> Option<Response<Body>> {
         let name = request_name(&head.credential(), head, body);
         let repeated = name.map(|name| (name, body.clone()));
-        let takeover = TakeoverContext::new(proxy, answers, head.headers(), head.query(), repeated);
+        let (headers, query) = (head.headers(), head.query());
+        let takeover = TakeoverContext::new(proxy, answers, headers, query, head.token(), repeated);
         match self.rest(answers, head, body, &takeover).await {
             Ok(Some(response)) => Some(response),
             Ok(None) => {

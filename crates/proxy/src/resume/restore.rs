@@ -21,6 +21,7 @@ use super::live::{LiveTail, Reader};
 use super::pump::{Pump, Writer};
 use super::routes::LAST_EVENT_ID;
 use crate::Proxy;
+use crate::access::ClientToken;
 use crate::allowed::{is_listed, is_stored, members, stored_text};
 use crate::conversation::Conversation;
 use crate::exchange::{Exchange, KeptLine};
@@ -83,6 +84,8 @@ pub(super) struct TakeoverContext {
     /// Members of the query.
     query: Vec<String>,
     credential: Credential,
+    /// `None`: the proxy needs no token.
+    token: Option<ClientToken>,
     /// The name and the body of a request that the client has sent again.
     repeated: Option<(Name, Bytes)>,
 }
@@ -93,6 +96,7 @@ impl TakeoverContext {
         answers: &Arc<KeptAnswers>,
         headers: &HeaderMap,
         query: Option<&str>,
+        token: Option<&ClientToken>,
         repeated: Option<(Name, Bytes)>,
     ) -> Arc<Self> {
         let goes_along =
@@ -106,7 +110,8 @@ impl TakeoverContext {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             query: members.map(str::to_owned).collect(),
-            credential: Credential::of(headers, query),
+            credential: Credential::of(headers, query, token),
+            token: token.cloned(),
             repeated,
         })
     }
@@ -204,6 +209,7 @@ impl TakeoverContext {
             &Request::from_parts(parts.clone(), ()),
             &self.proxy.shared,
         ));
+        exchange.note_token(self.token.as_ref());
         let dialect = Dialect::of_path(parts.uri.path()).ok_or(UNREADABLE)?;
         let directives = RequestDirectives::read(&parts.headers).map_err(|_| UNREADABLE)?;
         let head = Head::new(parts);
@@ -244,7 +250,11 @@ impl TakeoverContext {
         for (name, value) in &self.headers {
             headers.append(name, value.clone());
         }
-        Some(request.into_parts().0)
+        let mut parts = request.into_parts().0;
+        self.token
+            .clone()
+            .map(|token| parts.extensions.insert(token));
+        Some(parts)
     }
 }
 

@@ -13,6 +13,7 @@ use super::caller::Credential;
 use super::restore::TakeoverContext;
 use super::{KEEP, KeptAnswers, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::Proxy;
+use crate::access::ClientToken;
 use crate::refusal::Refusal;
 use crate::store::{AnswerId, End, Found, Log, Name, Position, StoreError};
 use restitch::provider::Dialect;
@@ -61,11 +62,11 @@ impl ReadRequest {
             },
             None => return None,
         };
-        let headers = request.headers();
+        let (headers, token) = (request.headers(), ClientToken::of(request.extensions()));
         Some(Self {
             answers: Arc::clone(answers),
-            credential: Credential::of(headers, query),
-            takeover: TakeoverContext::new(proxy, answers, headers, query, None),
+            credential: Credential::of(headers, query, token),
+            takeover: TakeoverContext::new(proxy, answers, headers, query, token, None),
             method: request.method().clone(),
             target,
             last: headers

@@ -6,6 +6,7 @@ pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 pub(crate) use pattern::holds_secret;
 pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
@@ -37,9 +38,19 @@ pub struct RouteConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::response_format")]
     pub response_format: Option<ResponseFormat>,
+    /// Condition: the name of the client's token is one of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub token: Vec<String>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
+    /// The environment variable that has the key of that upstream, which takes the place of the
+    /// client's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_variable: Option<String>,
+    /// The file that has that key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// Whether and how restitch obtains the rest of cut answers.
     #[schemars(schema_with = "schema::continuation")]
     pub continuation: ContinueBy,
@@ -112,6 +123,9 @@ pub struct FallbackConfig {
     /// The environment variable that has its key. `None`: it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_variable: Option<String>,
+    /// The file that has its key, in place of a variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// The API that it is asked by. `None`: that of the request.
     #[serde(
         default,
@@ -137,10 +151,23 @@ pub struct Asked<'a> {
 pub(crate) type Headers<'a> = &'a dyn Fn(&str) -> Vec<String>;
 
 impl RouteConfig {
-    /// Returns the first condition about the request's head that does not hold.
-    pub fn head_mismatch(&self, path: &str, headers: Headers<'_>) -> Option<Mismatch> {
+    /// Returns the first condition about the request's head that does not hold. `token`: the name of
+    /// the client's token.
+    pub fn head_mismatch(
+        &self,
+        path: &str,
+        token: Option<&str>,
+        headers: Headers<'_>,
+    ) -> Option<Mismatch> {
         if let Some(wanted) = self.path.as_ref().filter(|wanted| !wanted.matches(path)) {
             return Some(Mismatch::Path(wanted.clone()));
+        }
+        let has_token = || self.token.iter().any(|name| Some(&**name) == token);
+        if !self.token.is_empty() && !has_token() {
+            return Some(Mismatch::Token {
+                found: token.map(str::to_owned),
+                wanted: self.token.clone(),
+            });
         }
         self.header.iter().find_map(|(name, wanted)| {
             let values = headers(name.as_str());
@@ -209,7 +236,13 @@ impl RouteConfig {
                 .get(name)
                 .is_some_and(|other| own.covers(other))
         };
-        path && model && form && self.header.iter().all(covers)
+        let is_own = |name: &String| self.token.contains(name);
+        let token = match (&self.token[..], &other.token[..]) {
+            ([], _) => true,
+            (_, []) => false,
+            (_, other) => other.iter().all(is_own),
+        };
+        path && token && model && form && self.header.iter().all(covers)
     }
 }
 
@@ -334,6 +367,13 @@ pub enum Mismatch {
         /// The request has no such header.
         is_missing: bool,
     },
+    /// The client has another token, or none.
+    Token {
+        /// The name of the client's token.
+        found: Option<String>,
+        /// The route's names.
+        wanted: Vec<String>,
+    },
     /// The route needs to know the body, and the body is not read.
     Unread,
     /// The model does not match.
@@ -364,6 +404,13 @@ impl fmt::Display for Mismatch {
                 write!(f, "no header `{name}`, which is to be `{wanted}`")
             }
             Self::Header { name, wanted, .. } => write!(f, "the header `{name}` is not `{wanted}`"),
+            Self::Token { found, wanted } => {
+                let (found, wanted) = (found.as_deref(), wanted.join("`, `"));
+                match found {
+                    Some(found) => write!(f, "the token is `{found}`, not `{wanted}`"),
+                    None => write!(f, "there is no token, which is to be `{wanted}`"),
+                }
+            }
             Self::Unread => {
                 f.write_str("the body is not read, so its model and form are not known")
             }
@@ -410,7 +457,7 @@ mod tests {
                 ..Asked::default()
             });
             let mismatch = route
-                .head_mismatch(path, &values)
+                .head_mismatch(path, None, &values)
                 .or_else(|| route.body_mismatch(asked.as_ref()));
             mismatch.map(|mismatch| mismatch.to_string())
         };

@@ -1276,13 +1276,16 @@ async fn the_verbose_readiness_is_for_the_listeners_own_hosts() {
 async fn metrics_are_shown_to_the_listeners_own_hosts() {
     let raw = Raw::new(Vec::new()).await;
     let access = Access {
-        hosts: vec!["ops.example".to_owned()],
+        hosts: vec!["llm.example".to_owned()],
+        admin_hosts: vec!["ops.example".to_owned()],
         ..Default::default()
     };
     let proxy = in_front_of(&raw, |proxy| proxy.access(access)).await;
     let admin = proxy.admin_addr().unwrap();
     for (headers, status) in [
         ("host: rebound.example", 403),
+        // A name of the proxy is not one of this listener.
+        ("host: llm.example", 403),
         ("host: 127.0.0.1\r\nsec-fetch-site: cross-site", 403),
         ("host: 127.0.0.1\r\norigin: http://evil.example", 403),
         ("host: 127.0.0.1", 200),

@@ -31,7 +31,7 @@ async fn texts_are_logged_when_that_is_wanted_and_keys_are_not() {
     ])
     .await;
     let access = Access {
-        token: Some("proxy-token-2".to_owned()),
+        token: Some("long-proxy-token-2".to_owned()),
         ..Access::default()
     };
     let proxy = raw
@@ -45,9 +45,9 @@ async fn texts_are_logged_when_that_is_wanted_and_keys_are_not() {
             .unwrap()
             .contains("message=log_content: the log has the text of requests and answers")
     );
-    let keys = "host: h\r\nx-request-id: mine\r\nx-restitch-token: proxy-token-2\r\nauthorization: Bearer sk-secret-1";
+    let keys = "host: h\r\nx-request-id: mine\r\nx-restitch-token: long-proxy-token-2\r\nauthorization: Bearer sk-secret-1";
     for body in [ASK, ASK_WHOLE] {
-        let body = body.replace("\"x\"", "\"asked \\u0073k-secret-1 proxy-token-2\"");
+        let body = body.replace("\"x\"", "\"asked \\u0073k-secret-1 long-proxy-token-2\"");
         exchange(proxy.addr(), &post(&body).replace("host: h", keys)).await;
     }
     let seen = lines(&log);

@@ -271,7 +271,7 @@ async fn connections_are_bounded() {
     let scenes: [(&str, Change); 2] = [
         ("max_connections", |limits| limits.max_connections = 2),
         ("max_connections_per_client", |limits| {
-            limits.max_connections_per_client = 2;
+            limits.max_connections_per_client = Some(2);
         }),
     ];
     for (limit, change) in scenes {

@@ -375,7 +375,7 @@ async fn a_head_that_does_not_come_is_refused_on_each_kind() {
 async fn connections_are_counted_on_each_kind() {
     for kind in KINDS {
         let mut limits = Limits::default();
-        limits.server.max_connections_per_client = 2;
+        limits.server.max_connections_per_client = Some(2);
         let proxy = Raw::new(Vec::new())
             .await
             .unbound(limits)

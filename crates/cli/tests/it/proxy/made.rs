@@ -1,5 +1,6 @@
 //! A proxy in the making, for tests that change a few settings.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,12 +10,13 @@ use restitch::provider::capability::Row;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prompt, Prose};
 use restitch_proxy::config::Config;
-use restitch_proxy::{Listen, Listening, Loader, Observer, Proxy, Server};
+use restitch_proxy::{Listen, Listening, Loader, Observer, Proxy, Server, SetupError};
 
 /// A proxy in front of an upstream. The test's own runtime serves its connections.
 pub(crate) struct TestProxy {
     pub(crate) config: Config,
-    token: Option<String>,
+    /// The values of variables. Others have `key-of-` and their own name.
+    variables: BTreeMap<String, String>,
     loader: Option<Loader>,
     observer: Option<Observer>,
 }
@@ -24,6 +26,7 @@ pub(crate) struct TestProxy {
 pub(crate) struct Access {
     pub(crate) token: Option<String>,
     pub(crate) hosts: Vec<String>,
+    pub(crate) admin_hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) paths: Vec<String>,
     pub(crate) methods: Vec<String>,
@@ -36,7 +39,7 @@ impl TestProxy {
         config.proxy.threads = 0;
         Self {
             config,
-            token: None,
+            variables: BTreeMap::new(),
             loader: None,
             observer: None,
         }
@@ -49,9 +52,11 @@ impl TestProxy {
 
     pub(crate) fn access(mut self, access: Access) -> Self {
         self.config.access.token_variable = access.token.as_ref().map(|_| TOKEN.to_owned());
-        self.token = access.token;
+        let variable = |token| (TOKEN.to_owned(), token);
+        self.variables.extend(access.token.map(variable));
         self.with(|config| {
             config.access.allow_hosts = access.hosts;
+            config.access.admin_hosts = access.admin_hosts;
             config.access.allow_origins = access.origins;
             config.access.allow_paths = access.paths;
             config.access.allow_methods = access.methods;
@@ -124,16 +129,29 @@ impl TestProxy {
         self
     }
 
-    /// Makes the proxy. The variable of a fallback's key has the key `key-of-` and its own name.
+    /// Adds `[[access.token]]` in a variable.
+    pub(crate) fn token(mut self, name: &str, token: &str) -> Self {
+        let variable = format!("TOKEN_{}", self.variables.len());
+        let row = format!("[[access.token]]\nname = {name:?}\nvariable = {variable:?}\n");
+        self.variables.insert(variable, token.to_owned());
+        let read = Config::parse(&row).unwrap().access.token;
+        self.with(|config| config.access.token.extend(read))
+    }
+
     pub(crate) fn build(self) -> Proxy {
-        let token = self.token;
-        let variable = |name: &str| match name {
-            TOKEN => token.clone(),
-            name => Some(format!("key-of-{name}")),
+        self.try_build().unwrap()
+    }
+
+    /// Makes the proxy.
+    pub(crate) fn try_build(self) -> Result<Proxy, SetupError> {
+        let variables = self.variables;
+        let variable = |name: &str| {
+            let other = || Some(format!("key-of-{name}"));
+            variables.get(name).cloned().or_else(other)
         };
-        let proxy = Proxy::new(self.config, &variable).unwrap();
+        let proxy = Proxy::new(self.config, &variable)?;
         let proxy = self.loader.into_iter().fold(proxy, Proxy::loader);
-        self.observer.into_iter().fold(proxy, Proxy::observe)
+        Ok(self.observer.into_iter().fold(proxy, Proxy::observe))
     }
 
     pub(crate) async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {

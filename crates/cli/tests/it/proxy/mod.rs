@@ -14,6 +14,7 @@ mod limits;
 mod listeners;
 mod logged;
 mod made;
+mod named_tokens;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outages;

@@ -317,15 +317,14 @@ async fn patches_follow_an_answer() {
 async fn the_page_is_shown_to_its_own_readers() {
     let raw = cut_and_joined().await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| {
-        let hosts = vec!["ops.example".to_owned()];
+        let admin_hosts = vec!["ops.example".to_owned()];
         proxy.page_answers(1).access(Access {
-            hosts,
+            admin_hosts,
             ..Default::default()
         })
     })
     .await;
-    let asked = asked_as("mine", ASK).replace("host: h", "host: ops.example");
-    exchange(proxy.addr(), &asked).await;
+    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
     let port = proxy.admin_addr().unwrap().port();
     let own = format!("host: 127.0.0.1:{port}\r\n");
     for headers in [

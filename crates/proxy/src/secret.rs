@@ -1,0 +1,187 @@
+//! Secrets of the operator: the tokens of clients and the keys of upstreams. Reads them from the
+//! environment or from files, which may change while the proxy runs.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::is_variable;
+
+/// Where a secret is, as a configuration names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SecretSource {
+    /// A variable of the environment.
+    Variable(String),
+    /// A file, which has the secret alone.
+    File(PathBuf),
+}
+
+/// A secret with its source.
+#[derive(Clone)]
+pub(super) struct Secret {
+    source: SecretSource,
+    value: Arc<str>,
+    /// The fewest characters that it must have.
+    least: usize,
+}
+
+/// Why a secret can't be used. The messages never contain it.
+#[derive(Debug)]
+pub(super) enum SecretError {
+    /// The variable is missing, or its value is not usable.
+    Variable(String),
+    /// The file can't be read, or its content is not usable.
+    File(String),
+}
+
+impl SecretSource {
+    /// Returns the source that two keys of a configuration name. `None`: neither is set.
+    pub(crate) fn of(
+        variable: Option<&str>,
+        file: Option<&Path>,
+    ) -> Result<Option<Self>, &'static str> {
+        match (variable, file) {
+            (Some(_), Some(_)) => Err("names a variable and a file: keep one of them"),
+            // The text is not repeated, since it may be the secret.
+            (Some(variable), None) if !is_variable(variable) => {
+                Err("is no name of a variable: is it the value itself?")
+            }
+            (Some(variable), None) => Ok(Some(Self::Variable(variable.to_owned()))),
+            (None, Some(file)) => Ok(Some(Self::File(file.to_owned()))),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl Secret {
+    /// Reads a secret of at least `least` characters. `variable` returns the value of a variable of
+    /// the environment.
+    pub(super) fn read(
+        source: SecretSource,
+        least: usize,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SecretError> {
+        let value = match &source {
+            SecretSource::Variable(name) => {
+                let value = variable(name).filter(|value| !value.is_empty());
+                let value = value.ok_or_else(|| {
+                    SecretError::Variable(format!(
+                        "the environment has no {name}, or nothing in it"
+                    ))
+                })?;
+                checked(&value, least)
+                    .map_err(|mistake| SecretError::Variable(format!("{name} {mistake}")))?
+            }
+            SecretSource::File(path) => read_file(path, least).map_err(SecretError::File)?,
+        };
+        Ok(Self {
+            source,
+            value,
+            least,
+        })
+    }
+
+    /// Returns the secret itself.
+    pub(super) fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Returns its file, if it has one.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match &self.source {
+            SecretSource::File(path) => Some(path),
+            SecretSource::Variable(_) => None,
+        }
+    }
+
+    /// Reads its file again. `None`: the file still has this secret, or there is no file. The error
+    /// names the file.
+    pub(super) fn read_again(&self) -> Result<Option<Self>, String> {
+        let Some(path) = self.file() else {
+            return Ok(None);
+        };
+        let value = read_file(path, self.least)?;
+        Ok((value != self.value).then(|| Self {
+            value,
+            ..self.clone()
+        }))
+    }
+
+    /// Takes over the value of a newer reading of the same file.
+    pub(super) fn update(&mut self, newer: &[Self]) {
+        let same = |other: &&Self| other.source == self.source && other.least == self.least;
+        if let Some(newer) = newer.iter().find(same) {
+            self.value = Arc::clone(&newer.value);
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the secret in a file, without the line end after it.
+fn read_file(path: &Path, least: usize) -> Result<Arc<str>, String> {
+    let named = |mistake: &dyn fmt::Display| format!("{}: {mistake}", path.display());
+    let read = || -> io::Result<Option<Vec<u8>>> {
+        // Opening a pipe would wait for a writer.
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?
+            .take(LONGEST + 1)
+            .read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    };
+    let bytes = read()
+        .map_err(|error| named(&error))?
+        .ok_or_else(|| named(&"a secret is read from a regular file alone"))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(named(&format_args!(
+            "a secret has at most {LONGEST} bytes, and the file has more"
+        )));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        return Err(named(&"the file is empty"));
+    }
+    checked(secret, least).map_err(|mistake| named(&format_args!("the secret {mistake}")))
+}
+
+/// Checks a secret. The error does not repeat it.
+fn checked(secret: &str, least: usize) -> Result<Arc<str>, String> {
+    // A header can carry it.
+    if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has characters that are no visible ASCII, such as a line end".to_owned());
+    }
+    if secret.len() < least {
+        return Err(format!(
+            "is too short: it needs at least {least} characters, so that nobody guesses it"
+        ));
+    }
+    Ok(secret.into())
+}
+
+// Orchestrators replace a mounted secret within a minute of its change, so this adds little.
+/// The interval between two readings of the files.
+pub(super) const POLL: Duration = Duration::from_secs(10);
+
+// A signed token of a cloud provider has some 2,000 bytes.
+/// The most bytes of a file with a secret.
+const LONGEST: u64 = 8 << 10;
+
+// 16 random characters from an alphabet of 16 have 64 bits, which nobody guesses over a network.
+/// The fewest characters of a client's token.
+pub(super) const SHORTEST_TOKEN: usize = 16;
+// The provider chooses its keys.
+/// The fewest characters of an upstream's key.
+pub(super) const SHORTEST_UPSTREAM_KEY: usize = 1;
