@@ -11,7 +11,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PROGRAM = os.environ.get("RESTITCH", str(TARGET / "debug" / "restitch"))
+PROGRAM = os.path.abspath(os.environ.get("RESTITCH", TARGET / "debug" / "restitch"))
 # A server or an alert that needs longer has failed. The machine may be busy with other work.
 PATIENCE = 120
 
