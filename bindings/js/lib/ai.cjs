@@ -194,7 +194,7 @@ class Calls {
   *#events(part, tools, isFirst) {
     if (part.type === 'text-delta') yield chunk({ content: part.delta })
     else if (part.type === 'reasoning-delta' && !isFirst) yield chunk({ reasoning_content: part.delta })
-    else if (part.type === 'tool-input-start' && isFirst && !part.providerExecuted) {
+    else if (part.type === 'tool-input-start' && isFirst && isOwnInput(part)) {
       yield this.#opaque(part)
       const index = tools.size
       tools.set(part.id, index)
@@ -222,6 +222,9 @@ class Calls {
 }
 
 const TYPES = { doStream: 'text/event-stream', doGenerate: 'application/json' }
+
+/** Whether the input of a call is JSON that this program gets: the provider's own calls and raw text pass. */
+const isOwnInput = (part) => !part.providerExecuted && part.inputEncoding !== 'text'
 
 const isOwnCall = (part) => part.type === 'tool-call' && !part.providerExecuted
 
@@ -312,7 +315,9 @@ class Open {
       else if (this.#isNew(part)) {
         yield* this.#release()
         if (part.type === 'text-start') this.#text = part.id
-        if (part.type === 'tool-input-start') this.#tools.push({ id: part.id, name: part.toolName, input: '' })
+        if (part.type === 'tool-input-start' && isOwnInput(part)) {
+          this.#tools.push({ id: part.id, name: part.toolName, input: '' })
+        }
         yield part
       }
       return
