@@ -121,8 +121,8 @@ describe('cases', { concurrency: 8 }, () => {
           }
           assert.equal(server.requests.length, made, 'nothing is asked for after the client has left')
         }
-        // Only the client that leaves after the last event can have a whole answer.
-        assert.ok(abandoned > 0 || wire.calls.length === 1)
+        // A client can have a whole answer before its last event only if all events are of one call: they may arrive together.
+        assert.ok(abandoned > 0 || wire.texts('upstream').filter(Boolean).length === 1)
       })
     }
   }
