@@ -103,7 +103,8 @@ struct ExchangeSettings {
 enum Engine {
     /// The first call has not answered, or its answer is not read.
     None,
-    Stream(Box<Relay>),
+    /// All calls of a stream have its framing.
+    Stream(Box<Relay>, Framing),
     Body(Box<BodyRelay>),
 }
 
@@ -234,7 +235,7 @@ impl Exchange {
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
         let most = self.options.limits.parser.max_event_bytes;
         match (&mut self.phase, &mut self.engine) {
-            (Phase::Streaming, Engine::Stream(relay)) => relay.handle_bytes(now, bytes),
+            (Phase::Streaming, Engine::Stream(relay, _)) => relay.handle_bytes(now, bytes),
             (Phase::Collecting { body, heard_at }, Engine::Body(relay)) => {
                 *heard_at = now;
                 body.extend_from_slice(&bytes);
@@ -265,7 +266,7 @@ impl Exchange {
         match std::mem::replace(&mut self.phase, Phase::Done) {
             Phase::Streaming => {
                 self.phase = Phase::Streaming;
-                if let Engine::Stream(relay) = &mut self.engine {
+                if let Engine::Stream(relay, _) = &mut self.engine {
                     relay.handle_transport_end(now, transport_end);
                 }
             }
@@ -296,7 +297,7 @@ impl Exchange {
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless there is input before.
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.engine {
-            Engine::Stream(relay) => relay.poll_timeout(),
+            Engine::Stream(relay, _) => relay.poll_timeout(),
             Engine::None | Engine::Body(_) => self.silent_at(),
         }
     }
@@ -306,7 +307,7 @@ impl Exchange {
     /// connection alive.
     pub fn silent_at(&self) -> Option<Duration> {
         match &self.engine {
-            Engine::Stream(relay) => relay.silent_at(),
+            Engine::Stream(relay, _) => relay.silent_at(),
             Engine::None | Engine::Body(_) => self
                 .body_silence()
                 .map(|(at, limit)| at.saturating_add(limit.time)),
@@ -315,7 +316,7 @@ impl Exchange {
 
     /// Handles a timeout.
     pub fn handle_timeout(&mut self, now: Duration) {
-        if let Engine::Stream(relay) = &mut self.engine {
+        if let Engine::Stream(relay, _) = &mut self.engine {
             relay.handle_timeout(now);
         } else if let Some((at, limit)) = self.body_silence()
             && at.saturating_add(limit.time) <= now
@@ -332,6 +333,7 @@ impl Exchange {
     }
 
     /// Returns how the answer ended; [`StopReason::Abandoned`] if it has not: the client has left.
+    /// Many clients leave with the last event, before the end of the body, and have a whole answer.
     pub fn outcome(&self) -> Outcome {
         let abandoned = |tally: CallStats| Outcome::Incomplete {
             reason: StopReason::Abandoned,
@@ -342,7 +344,9 @@ impl Exchange {
         match (&self.outcome, &self.engine) {
             (Some(outcome), _) => outcome.clone(),
             (None, Engine::None) => abandoned(CallStats::default()),
-            (None, Engine::Stream(relay)) => abandoned(relay.session().tally().clone()),
+            (None, Engine::Stream(relay, _)) => relay
+                .outcome_so_far()
+                .unwrap_or_else(|| abandoned(relay.session().tally().clone())),
             (None, Engine::Body(relay)) => abandoned(relay.session().tally().clone()),
         }
     }
@@ -358,7 +362,7 @@ impl Exchange {
                 let relay = self.request.relay(framing, &self.options);
                 let mut relay = relay.reattaching(Reattach::NextEvent);
                 relay.handle_open(now);
-                self.engine = Engine::Stream(Box::new(relay));
+                self.engine = Engine::Stream(Box::new(relay), framing);
                 self.phase = Phase::Streaming;
                 true
             }
@@ -378,7 +382,7 @@ impl Exchange {
         let name = head.status.to_string();
         if head.status == OK {
             let is_framed = match &self.engine {
-                Engine::Stream(relay) => self.request.framing(head) == Some(relay.framing()),
+                Engine::Stream(_, framing) => self.request.framing(head) == Some(*framing),
                 Engine::None | Engine::Body(_) => true,
             };
             if head.is_encoded() {
@@ -388,7 +392,7 @@ impl Exchange {
                 let found = head.content_type.unwrap_or("no type");
                 let found = format!("the upstream answered with {found}");
                 self.engine.end_call(now, rejected(found));
-            } else if let Engine::Stream(relay) = &mut self.engine {
+            } else if let Engine::Stream(relay, _) = &mut self.engine {
                 relay.handle_open(now);
                 self.phase = Phase::Streaming;
                 return true;
@@ -474,7 +478,7 @@ impl Exchange {
     fn note_failure(&mut self, now: Duration, heard_at: Duration) {
         let is_first = match &self.engine {
             Engine::Body(relay) => relay.session().is_first(),
-            Engine::None | Engine::Stream(_) => false,
+            Engine::None | Engine::Stream(..) => false,
         };
         let patience = self.options.limits.continuation.patience;
         self.is_late = is_first && now.saturating_sub(heard_at) > patience / 2;
@@ -677,7 +681,7 @@ impl Engine {
     fn end_call(&mut self, now: Duration, end: CallEnd) {
         match self {
             Self::None => {}
-            Self::Stream(relay) => relay.handle_call_end(now, end),
+            Self::Stream(relay, _) => relay.handle_call_end(now, end),
             Self::Body(relay) => relay.handle_end(now, end),
         }
     }
@@ -685,7 +689,7 @@ impl Engine {
     fn poll_output(&mut self) -> Option<Output> {
         match self {
             Self::None => None,
-            Self::Stream(relay) => relay.poll_output(),
+            Self::Stream(relay, _) => relay.poll_output(),
             Self::Body(relay) => relay.poll_output(),
         }
     }

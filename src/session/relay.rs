@@ -685,9 +685,24 @@ impl Relay {
         Some(silence.at)
     }
 
-    /// Returns the framing of the client's stream.
-    pub(crate) fn framing(&self) -> Framing {
-        self.answer.client.framing
+    /// Returns how the answer has ended for a client that has received its finish reason from the
+    /// upstream.
+    pub(crate) fn outcome_so_far(&self) -> Option<Outcome> {
+        let RelayedAnswer {
+            client,
+            call,
+            slots,
+            ..
+        } = &self.answer;
+        let finish = match &call.ends.last {
+            Some(CallEnd::Finished(finish)) => Some(finish.clone()),
+            _ => None,
+        };
+        let tally = slots.session().tally().clone();
+        client
+            .ends
+            .finish
+            .then_some(Outcome::PassedThrough { finish, tally })
     }
 
     /// Returns the next output; `None` until there is more input.

@@ -55,6 +55,27 @@ fn exchanges_are_as_their_files_say() {
     println!("covered: {} files", cases.len());
 }
 
+#[test]
+fn a_client_that_leaves_with_the_last_event_has_its_answer() {
+    let cases = read_files("tests/wire-cases", &FACTS, &BLOCKS);
+    let case = cases.iter().find(|case| case.name == "chat-stream-healthy");
+    let case = case.unwrap();
+    let body = case.block("upstream").unwrap().replace("----\n", "");
+    let mut exchange = exchange(case);
+    let head = ResponseHead::of(200, "text/event-stream");
+    assert!(exchange.handle_response(Duration::ZERO, &head));
+    let (text, end) = body.split_at(body.find("\"finish_reason\":\"stop\"").unwrap());
+    exchange.handle_bytes(Duration::ZERO, Bytes::copy_from_slice(text.as_bytes()));
+    assert_eq!(exchange.outcome().reason(), Some(StopReason::Abandoned));
+    exchange.handle_bytes(Duration::ZERO, Bytes::copy_from_slice(end.as_bytes()));
+    assert_eq!(exchange.outcome().status().as_str(), "passed");
+    let finish = exchange
+        .outcome()
+        .finish()
+        .map(|finish| finish.as_str().to_owned());
+    assert_eq!(finish.as_deref(), Some("stop"));
+}
+
 /// The patterns would be worth nothing if they fitted everything.
 #[test]
 fn a_pattern_can_fail() {

@@ -112,7 +112,7 @@ class Calls {
         flush: (controller) => controller.enqueue('data: [DONE]\n\n'),
       }),
     )
-    return new Response(events.pipeThrough(new TextEncoderStream()), { headers: { 'content-type': 'text/event-stream' } })
+    return new Response(events.pipeThrough(new TextEncoderStream()), { headers: { 'content-type': TYPES.doStream } })
   }
 
   generate = async (request) => {
@@ -154,14 +154,22 @@ class Calls {
     return wordOf(this.finishReason) === word ? this.finishReason : { unified: REASONS[word] ?? 'other', raw: undefined }
   }
 
-  /** Makes a call. A refusal of a further one is a response, so that the exchange reads its status. */
+  /**
+   * Makes a call. A refusal of a further one is a response, so that the exchange reads its status, and so is a body that was
+   * lost after its head.
+   */
   async #call({ body, signal }, method) {
-    if (this.first === undefined) return this.#do()
+    const isFirst = this.first === undefined
     try {
-      return await this.#model[method](this.#further(JSON.parse(body), signal))
+      return await (isFirst ? this.#do() : this.#model[method](this.#further(JSON.parse(body), signal)))
     } catch (error) {
-      if (typeof error?.statusCode !== 'number') throw error
-      return new Response(error.responseBody ?? error.message, { status: error.statusCode, headers: error.responseHeaders })
+      const { statusCode, responseBody, responseHeaders } = error ?? {}
+      if (statusCode === 200 && responseBody === undefined) {
+        const lost = new ReadableStream({ start: (controller) => controller.error(error) })
+        return new Response(lost, { headers: { 'content-type': TYPES[method] } })
+      }
+      if (isFirst || typeof statusCode !== 'number') throw error
+      return new Response(responseBody ?? error.message, { status: statusCode, headers: responseHeaders })
     }
   }
 
@@ -186,7 +194,7 @@ class Calls {
   *#events(part, tools, isFirst) {
     if (part.type === 'text-delta') yield chunk({ content: part.delta })
     else if (part.type === 'reasoning-delta' && !isFirst) yield chunk({ reasoning_content: part.delta })
-    else if (part.type === 'tool-input-start' && isFirst && !part.providerExecuted) {
+    else if (part.type === 'tool-input-start' && isFirst && isOwnInput(part)) {
       yield this.#opaque(part)
       const index = tools.size
       tools.set(part.id, index)
@@ -212,6 +220,11 @@ class Calls {
     this.finishReason = finishReason
   }
 }
+
+const TYPES = { doStream: 'text/event-stream', doGenerate: 'application/json' }
+
+/** Whether the input of a call is JSON that this program gets: the provider's own calls and raw text pass. */
+const isOwnInput = (part) => !part.providerExecuted && part.inputEncoding !== 'text'
 
 const isOwnCall = (part) => part.type === 'tool-call' && !part.providerExecuted
 
@@ -302,7 +315,9 @@ class Open {
       else if (this.#isNew(part)) {
         yield* this.#release()
         if (part.type === 'text-start') this.#text = part.id
-        if (part.type === 'tool-input-start') this.#tools.push({ id: part.id, name: part.toolName, input: '' })
+        if (part.type === 'tool-input-start' && isOwnInput(part)) {
+          this.#tools.push({ id: part.id, name: part.toolName, input: '' })
+        }
         yield part
       }
       return

@@ -54,6 +54,8 @@ class Answer {
   async open() {
     try {
       const response = await this.#send(this.#request)
+      // The client has left after the head, but before `fetch` returned.
+      this.#request.signal?.throwIfAborted()
       this.#head(response)
       return response
     } catch (error) {

@@ -52,7 +52,7 @@ export function restitch(options?: Options): WholeFetch
  */
 export function restitchMiddleware(options?: Omit<Options, 'fetch'>): AIMiddleware
 
-/** A middleware of the AI SDK, for language models of its specification 3. */
+/** A middleware of the AI SDK, for language models of its specifications 3 and 4. */
 export interface AIMiddleware {
   readonly specificationVersion: 'v3'
   wrapGenerate(options: any): Promise<any>

@@ -167,3 +167,125 @@ test('a refusal of a further call is read by its status', async (context) => {
   assert.equal(events.at(-1).status, 'incomplete')
   assert.equal(made.server.requests.length, 2)
 })
+
+/** Returns the AI SDK and a wrapped model without HTTP, which answers each call with the next parts, or fails with an error. */
+async function local(context, answers, options) {
+  const ai = await optional(context, 'ai')
+  const mocks = await optional(context, 'ai/test')
+  const zod = await optional(context, 'zod')
+  if (!ai || !mocks || !zod) return undefined
+  const calls = []
+  const next = (params) => {
+    calls.push(params)
+    const parts = answers.shift()
+    if (parts instanceof Error) throw parts
+    return parts
+  }
+  const model = new (mocks.MockLanguageModelV4 ?? mocks.MockLanguageModelV3)({
+    doStream: async (params) => ({ stream: mocks.convertArrayToReadableStream(next(params)) }),
+    doGenerate: async (params) => {
+      const parts = next(params)
+      const content = parts.filter(({ type }) => type === 'tool-call')
+      const text = parts.map(({ type, delta }) => (type === 'text-delta' ? delta : '')).join('')
+      if (text) content.push({ type: 'text', text })
+      return { content, warnings: [], ...parts.at(-1) }
+    },
+  })
+  const schema = zod.z.object({ titles: zod.z.array(zod.z.string()) })
+  return { ai, calls, schema, model: ai.wrapLanguageModel({ model, middleware: restitchMiddleware(options) }) }
+}
+
+const usageOf = { inputTokens: { total: 5 }, outputTokens: { total: 7 } }
+const partsOf = (begin, deltas, end, finish) => [
+  { type: 'stream-start', warnings: [] },
+  begin,
+  ...deltas,
+  ...(finish ? end : []),
+  finish
+    ? { type: 'finish', finishReason: { unified: finish, raw: finish }, usage: usageOf }
+    : { type: 'error', error: new Error('the model has crashed') },
+]
+
+const textParts = (whole, finish) => {
+  const deltas = sevens(whole).map((delta) => ({ type: 'text-delta', id: 't', delta }))
+  return partsOf({ type: 'text-start', id: 't' }, deltas, [{ type: 'text-end', id: 't' }], finish)
+}
+
+const toolParts = (whole, finish) => {
+  const deltas = sevens(whole).map((delta) => ({ type: 'tool-input-delta', id: 'c', delta }))
+  const call = { type: 'tool-call', toolCallId: 'c', toolName: 'save', input: whole }
+  const end = [{ type: 'tool-input-end', id: 'c' }, call]
+  return partsOf({ type: 'tool-input-start', id: 'c', toolName: 'save' }, deltas, end, finish)
+}
+
+const refusal = () => Object.assign(new Error('no'), { statusCode: 400 })
+
+for (const finish of ['length', undefined]) {
+  const after = finish ?? 'an error'
+  test(`a model without HTTP streams whole text after ${after}`, async (context) => {
+    const made = await local(context, [textParts(CUT, finish), textParts(TEXT, 'stop')])
+    if (!made) return
+    const result = made.ai.streamText({ model: made.model, prompt: PROMPT })
+    assert.equal(await result.text, TEXT)
+    assert.equal(await result.finishReason, 'stop')
+    assert.equal(made.calls.length, 2)
+    // The rest is asked for in the conversation of the first call.
+    assert.deepEqual(made.calls[1].prompt.map(({ role }) => role), ['user', 'assistant', 'user'])
+  })
+
+  test(`a model without HTTP streams a whole tool call after ${after}`, async (context) => {
+    const made = await local(context, [toolParts(CUT, finish), textParts(TEXT, 'stop')])
+    if (!made) return
+    const saved = []
+    const save = made.ai.tool({ inputSchema: made.schema, execute: (input) => saved.push(input) })
+    await made.ai.streamText({ model: made.model, prompt: PROMPT, tools: { save } }).consumeStream()
+    assert.deepEqual(saved, [VALUE])
+  })
+}
+
+test('a model without HTTP generates whole text, objects and tool calls', async (context) => {
+  const [cut, rest] = [textParts(CUT, 'length'), textParts(TEXT, 'stop')]
+  const made = await local(context, [cut, rest, cut, rest, toolParts(CUT, 'length'), rest])
+  if (!made) return
+  const ask = { model: made.model, prompt: PROMPT }
+  assert.equal((await made.ai.generateText(ask)).text, TEXT)
+  assert.deepEqual((await made.ai.generateObject({ ...ask, schema: made.schema })).object, VALUE)
+  const save = made.ai.tool({ inputSchema: made.schema })
+  const { toolCalls, finishReason } = await made.ai.generateText({ ...ask, tools: { save } })
+  assert.deepEqual([toolCalls.map(({ input }) => input), finishReason], [[VALUE], 'tool-calls'])
+})
+
+test('a model without HTTP is given up', async (context) => {
+  const options = { maxContinuations: 1 }
+  const made = await local(context, [textParts(CUT, 'length'), refusal(), toolParts(CUT, 'length'), refusal()], options)
+  if (!made) return
+  const result = made.ai.streamText({ model: made.model, prompt: PROMPT })
+  assert.deepEqual([await result.text, await result.finishReason], [CUT, 'length'])
+  const saved = []
+  const save = made.ai.tool({ inputSchema: made.schema, execute: (input) => saved.push(input) })
+  const given = made.ai.streamText({ model: made.model, prompt: PROMPT, tools: { save }, onError() {} })
+  await given.consumeStream()
+  assert.deepEqual([saved, await given.finishReason], [[], 'length'])
+})
+
+test('calls of the provider and raw input pass beside a call that is made whole', async (context) => {
+  const passing = (id, more) => [
+    { type: 'tool-input-start', id, toolName: id, ...more },
+    { type: 'tool-input-delta', id, delta: `of ${id}` },
+    { type: 'tool-input-end', id },
+    { type: 'tool-call', toolCallId: id, toolName: id, input: JSON.stringify(`of ${id}`), ...more },
+  ]
+  const [start, ...call] = toolParts(CUT, 'length')
+  const first = [start, ...passing('search', { providerExecuted: true }), ...passing('patch', { inputEncoding: 'text' }), ...call]
+  const made = await local(context, [first, textParts(TEXT, 'stop')])
+  if (!made) return
+  const { stream } = await made.model.doStream({ prompt: [{ role: 'user', content: [{ type: 'text', text: PROMPT }] }] })
+  const inputs = {}
+  const calls = {}
+  for await (const { type, id, delta, toolCallId, input } of stream) {
+    if (type === 'tool-input-delta') inputs[id] = (inputs[id] ?? '') + delta
+    if (type === 'tool-call') calls[toolCallId] = input
+  }
+  assert.deepEqual(inputs, { search: 'of search', patch: 'of patch', c: TEXT })
+  assert.deepEqual(calls, { search: '"of search"', patch: '"of patch"', c: TEXT })
+})

@@ -109,6 +109,16 @@ test('openai retries before the first byte as without the package', async (conte
   assert.deepEqual(counts, ['0', '1', '1'])
 })
 
+test('openai reports a whole stream, which it leaves with the last event', async (context) => {
+  const server = await serve(context, chatStream(TEXT, 'stop'))
+  const events = []
+  const client = await openai(context, server, { onEvent: (event) => events.push(event) })
+  if (!client) return
+  await collected(await client.chat.completions.create({ model: 'm', messages: MESSAGES, stream: true }))
+  await until(() => events.length === 1)
+  assert.deepEqual([events[0].event, events[0].status], ['done', 'passed'])
+})
+
 test('openai closes the upstream of a stream that it leaves', async (context) => {
   const server = await serve(context, reply(chatStream(CUT).pieces, { end: 'silent' }))
   const events = []

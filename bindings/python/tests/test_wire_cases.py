@@ -149,8 +149,8 @@ def test_a_client_that_leaves_after_any_event_ends_the_answer(case, serve):
             wire_cases.assert_fits("report", case.texts("report"), [json.dumps(report)])
             assert made == len(case.calls())
         assert len(server.requests) == made, "nothing is asked for after the client has left"
-    # Only the client that leaves after the last event can have a whole answer.
-    assert abandoned > 0 or len(case.calls()) == 1
+    # A client can have a whole answer before its last event only if all events are of one call: they may arrive together.
+    assert abandoned > 0 or len([text for text in case.texts("upstream") if text]) == 1
 
 
 def test_a_pattern_can_fail():
