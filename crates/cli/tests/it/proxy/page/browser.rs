@@ -225,6 +225,38 @@ async fn a_hostile_end_stays_text() {
     browser.end().await;
 }
 
+/// A proxy without tokens has no empty column for them.
+#[tokio::test]
+async fn names_of_tokens_have_a_column() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    const TOKEN: &str = "t0ken-of-the-team-a";
+    for (has_token, display) in [(false, "none"), (true, "table-cell")] {
+        let raw = super::cut_and_joined().await;
+        let proxy = super::in_front_of(&raw, Limits::default(), |proxy| match has_token {
+            true => proxy.token("team-a", TOKEN),
+            false => proxy,
+        })
+        .await;
+        let line = format!("host: h\r\nx-restitch-token: {TOKEN}");
+        exchange(proxy.addr(), &post(ASK).replace("host: h", &line)).await;
+        browser
+            .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
+            .await;
+        browser.wait("document.querySelector('#rows a')").await;
+        for cell in ["th.token", "td.token"] {
+            let shown =
+                format!("return getComputedStyle(document.querySelector('{cell}')).display");
+            assert_eq!(browser.run(&shown).await, display, "{cell}");
+        }
+        let name = "return document.querySelector('#rows td.token').textContent";
+        let expected = if has_token { "team-a" } else { "" };
+        assert_eq!(browser.run(name).await, expected);
+    }
+    browser.end().await;
+}
+
 /// Nothing of the page is wider than a phone, in both colors.
 #[tokio::test]
 async fn the_page_fits_a_phone() {
