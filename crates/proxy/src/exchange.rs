@@ -178,10 +178,13 @@ impl Exchange {
             .clone()
             .map(|metrics| Measured::new(metrics, request, host, self.parent.as_ref()));
         let mut state = self.state();
-        let answer = self
-            .answers
-            .as_ref()
-            .map(|answers| answers.begin(&self.line.id, state.token.clone(), self.record.clone()));
+        let answer = self.answers.as_ref().map(|answers| {
+            let asked = (state.token.clone(), state.route.clone());
+            answers.begin(&self.line.id, asked, self.record.clone())
+        });
+        if let (Some(answer), Some(upstream)) = (&answer, &state.upstream) {
+            answer.note_upstream(upstream);
+        }
         (state.measured, state.answer) = (measured, answer);
     }
 
@@ -272,6 +275,9 @@ impl Exchange {
         let mut state = self.state();
         if state.answered.last().is_none_or(|last| last != host) {
             state.answered.push(host.to_owned());
+            let answer = state.answer.clone();
+            drop(state);
+            answer.iter().for_each(|answer| answer.note_upstream(host));
         }
     }
 

@@ -13,10 +13,11 @@ use super::stop::{Stop, Stopped};
 use super::text::{Changes, Cursor, News, Texts};
 use crate::exchange::SharedRecord;
 use crate::metrics::cause_name;
+use crate::route_config::RouteConfig;
 use crate::steps;
 use restitch::internal::record::{AnswerRecord, CallKind, Change};
 use restitch::internal::relay::Output;
-use restitch::session::{Outcome, StopReason};
+use restitch::session::{Outcome, Status, StopReason};
 
 /// A running or finished answer.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub(in super::super) struct Names {
     pub(super) request_id: String,
     /// The name of its client's token. `None`: the proxy needs none.
     pub(super) token: Option<Arc<str>>,
+    pub(super) route: Option<Arc<RouteConfig>>,
 }
 
 /// The phase of an answer.
@@ -74,6 +76,8 @@ struct PageState {
     /// Changes so far.
     changes: u64,
     phase: Phase,
+    /// The host that has answered last, or the route's own.
+    upstream: Option<String>,
     /// The steps of the loop, each with its time.
     steps: Vec<Value>,
     /// The number of steps that were not kept.
@@ -143,6 +147,11 @@ impl ListedAnswer {
         );
     }
 
+    /// Notes the host of its upstream.
+    pub(in super::super) fn note_upstream(&self, host: &str) {
+        self.changed().upstream = Some(host.to_owned());
+    }
+
     /// Returns the number of the newest call that was made.
     fn newest_call(&self) -> u32 {
         self.record.lock().made().saturating_sub(1)
@@ -158,7 +167,12 @@ impl ListedAnswer {
         let at = self.began.elapsed();
         let mut state = self.changed();
         match change {
-            Some(Change::Cut { .. }) => state.phase = Phase::Pending,
+            Some(Change::Cut { is_new, .. }) => {
+                state.phase = Phase::Pending;
+                if is_new {
+                    self.count_cut();
+                }
+            }
             Some(Change::Joined(_)) => state.phase = Phase::Running,
             _ => {}
         }
@@ -178,6 +192,22 @@ impl ListedAnswer {
                 .into_iter()
                 .for_each(|mut texts| texts.joined(number, seam.seam.offset));
         }
+    }
+
+    /// Counts its newest cut in the history of the list.
+    fn count_cut(&self) {
+        let record = self.record.lock();
+        let cause = record.causes.last().copied().flatten();
+        let model = record.request.as_ref().map(|request| &*request.model);
+        if let Some(answers) = self.answers.upgrade() {
+            answers.count_cut(model.unwrap_or_default(), cause_name(cause));
+        }
+    }
+
+    /// Returns whether it has ended badly for its client.
+    pub(super) fn has_failed(&self) -> bool {
+        let (state, record) = (self.state(), self.record.lock());
+        has_failed(&state, &record)
     }
 
     /// Adds changes of its texts.
@@ -316,6 +346,9 @@ impl ListedAnswer {
             "id": self.names.id,
             "request_id": self.names.request_id,
             "token": self.names.token.as_deref(),
+            "route": self.names.route.as_ref().map(|route| &route.name),
+            "upstream": state.upstream,
+            "has_failed": has_failed(state, record),
             "wire": request.map(|request| request.dialect.as_str()),
             "model": request.map(|request| &request.model),
             "stream": request.map(|request| request.is_stream),
@@ -353,6 +386,16 @@ impl ListedAnswer {
     fn state(&self) -> MutexGuard<'_, PageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether an answer has ended badly for its client.
+fn has_failed(state: &PageState, record: &AnswerRecord) -> bool {
+    let status = record.outcome.as_ref().map(Outcome::status);
+    state.ended.is_some_and(|end| {
+        end.how == "broken"
+            || end.status.is_some_and(|status| status.as_u16() >= 400)
+            || matches!(status, Some(Status::Failed | Status::Incomplete))
+    })
 }
 
 impl Drop for ListedAnswer {

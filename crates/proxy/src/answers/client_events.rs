@@ -459,7 +459,7 @@ mod tests {
         let rest = format!("{}data: [DONE]\n\n", text("[\"one\", \"two\"]"));
         for size in [1, 7, 100, 5000] {
             let answers = Arc::new(AnswerList::new(1, &ServerLimits::default()));
-            let page = answers.begin("id", None, SharedRecord::default());
+            let page = answers.begin("id", (None, None), SharedRecord::default());
             let mut pipeline = Pipeline::new(Arc::clone(&page));
             BYTES_FRAMED.set(0);
             for (call, end) in [(&cut, TransportEnd::Dropped), (&rest, TransportEnd::Closed)] {

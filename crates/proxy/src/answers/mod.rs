@@ -5,6 +5,7 @@
 
 mod answer;
 mod client_events;
+mod cuts;
 mod observed_stream;
 mod stop;
 mod text;
@@ -16,12 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use answer::Names;
 pub(super) use answer::{End, ListedAnswer};
 pub(super) use client_events::ClientChunk;
+use cuts::CutHistory;
 pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
 pub(super) use text::{Added, Changes, Cursor};
 
+use serde_json::Value;
+use tokio::time::Instant;
+
 use super::exchange::SharedRecord;
 use super::upstream::random_name;
+use crate::route_config::RouteConfig;
 use restitch::ServerLimits;
 
 /// The listed answers of a proxy. Its threads share them.
@@ -33,6 +39,9 @@ pub(super) struct AnswerList {
     known: Mutex<Known>,
     /// Bytes of text that all answers keep together.
     kept: AtomicUsize,
+    cuts: Mutex<CutHistory>,
+    /// Moment zero of the history of cuts.
+    began: Instant,
 }
 
 /// The most bytes of text that are kept.
@@ -49,8 +58,10 @@ struct Known {
     /// The names of all answers in the lists below.
     names: HashSet<String>,
     running: BTreeMap<u64, Arc<ListedAnswer>>,
-    /// The oldest one first.
+    /// Those that have not failed, the oldest one first.
     ended: VecDeque<Arc<ListedAnswer>>,
+    /// Those that have failed, so that others don't displace them. The oldest one first.
+    failed: VecDeque<Arc<ListedAnswer>>,
     /// The answers that keep their text, the oldest one first.
     with_text: VecDeque<Weak<ListedAnswer>>,
 }
@@ -67,6 +78,8 @@ impl AnswerList {
             most,
             known: Mutex::default(),
             kept: AtomicUsize::new(0),
+            cuts: Mutex::default(),
+            began: Instant::now(),
         }
     }
 
@@ -79,7 +92,7 @@ impl AnswerList {
     pub(super) fn begin(
         self: &Arc<Self>,
         request_id: &str,
-        token: Option<Arc<str>>,
+        (token, route): (Option<Arc<str>>, Option<Arc<RouteConfig>>),
         record: SharedRecord,
     ) -> Arc<ListedAnswer> {
         let mut known = self.known();
@@ -96,6 +109,7 @@ impl AnswerList {
             id,
             request_id: request_id.to_owned(),
             token,
+            route,
         };
         let answer = Arc::new(ListedAnswer::new(number, names, record, self));
         known.running.insert(number, Arc::clone(&answer));
@@ -110,16 +124,18 @@ impl AnswerList {
 
     /// Moves an answer to those that have ended.
     fn end(&self, answer: &ListedAnswer) {
+        let has_failed = answer.has_failed();
         let mut known = self.known();
         let Some(answer) = known.running.remove(&answer.number) else {
             return;
         };
-        known.ended.push_back(answer);
-        let oldest = if known.ended.len() > MOST_ENDED.max(self.keeps) {
-            known.ended.pop_front()
-        } else {
-            None
+        let (list, most) = match has_failed {
+            true => (&mut known.failed, MOST_FAILED),
+            false => (&mut known.ended, MOST_ENDED),
         };
+        list.push_back(answer);
+        let is_full = list.len() > most.max(self.keeps);
+        let oldest = if is_full { list.pop_front() } else { None };
         if let Some(oldest) = &oldest {
             known.names.remove(&oldest.names.id);
         }
@@ -132,10 +148,8 @@ impl AnswerList {
     pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
         let known = self.known();
         let has_id = |answer: &&Arc<ListedAnswer>| answer.names.id == id;
-        let ended = known.ended.iter().rev().find(has_id);
-        ended
-            .or_else(|| known.running.values().rev().find(has_id))
-            .cloned()
+        let ended = known.ended.iter().chain(&known.failed);
+        ended.chain(known.running.values()).find(has_id).cloned()
     }
 
     /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
@@ -143,11 +157,27 @@ impl AnswerList {
     pub(super) fn list(&self) -> (Vec<Arc<ListedAnswer>>, usize) {
         let known = self.known();
         let running = known.running.values().rev().take(MOST_LISTED);
-        let mut list: Vec<_> = running.chain(known.ended.iter()).cloned().collect();
+        let ended = known.ended.iter().chain(&known.failed);
+        let mut list: Vec<_> = running.chain(ended).cloned().collect();
         let count = known.running.len();
         drop(known);
         list.sort_unstable_by_key(|answer| std::cmp::Reverse(answer.number));
         (list, count)
+    }
+
+    /// Returns the cuts of the last hour.
+    pub(super) fn cuts(&self) -> Value {
+        self.history().json(self.began.elapsed())
+    }
+
+    /// Counts a cut of an answer.
+    fn count_cut(&self, model: &str, cause: &'static str) {
+        self.history().count(self.began.elapsed(), model, cause);
+    }
+
+    /// A panic elsewhere leaves the history valid, since each change to it is one call.
+    fn history(&self) -> MutexGuard<'_, CutHistory> {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.
@@ -194,9 +224,12 @@ fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
     }
 }
 
-/// The number of finished answers in the list, unless more keep their text: some minutes of a busy
-/// proxy.
+/// The number of finished answers in the list that have not failed, unless more keep their text:
+/// some minutes of a busy proxy.
 const MOST_ENDED: usize = 200;
+/// The number of failed answers in the list, unless more keep their text: the operator looks at
+/// them later.
+const MOST_FAILED: usize = 100;
 /// The most running answers in the list: more than people read.
 const MOST_LISTED: usize = 500;
 
@@ -204,11 +237,41 @@ const MOST_LISTED: usize = 500;
 mod tests {
     use super::*;
 
+    fn end(status: u16) -> End {
+        End {
+            status: http::StatusCode::from_u16(status).ok(),
+            how: "whole",
+            bytes: 3,
+            duration: std::time::Duration::ZERO,
+        }
+    }
+
+    /// An operator looks at a failure after many other answers.
+    #[test]
+    fn failed_answers_are_kept_apart() {
+        let answers = Arc::new(AnswerList::new(0, &ServerLimits::default()));
+        let end_one = |id: &str, status| {
+            let answer = answers.begin(id, (None, None), SharedRecord::default());
+            answer.end(end(status));
+        };
+        (0..150).for_each(|n| end_one(&format!("failed-{n}"), 502));
+        (0..500).for_each(|n| end_one(&format!("whole-{n}"), 200));
+        let count = |of: &str| {
+            let (list, _) = answers.list();
+            list.iter()
+                .filter(|answer| answer.names.id.starts_with(of))
+                .count()
+        };
+        assert_eq!((count("failed"), count("whole")), (MOST_FAILED, MOST_ENDED));
+        assert!(answers.find("failed-149").is_some() && answers.find("failed-0").is_none());
+        assert_eq!(answers.known().names.len(), MOST_FAILED + MOST_ENDED);
+    }
+
     #[test]
     fn bytes_are_counted_as_long_as_they_are_kept() {
         let answers = Arc::new(AnswerList::new(2, &ServerLimits::default()));
         let begin = || {
-            let answer = answers.begin("id", None, SharedRecord::default());
+            let answer = answers.begin("id", (None, None), SharedRecord::default());
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
             answer
         };
@@ -226,13 +289,7 @@ mod tests {
             )
         );
         for answer in [first, second, third] {
-            let (status, how, bytes, duration) = (None, "whole", 3, std::time::Duration::ZERO);
-            answer.end(End {
-                status,
-                how,
-                bytes,
-                duration,
-            });
+            answer.end(end(200));
         }
         assert_eq!((kept(), answers.list().1), (6, 0));
         // Drops the last references, which releases the texts' bytes.

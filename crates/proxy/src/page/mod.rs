@@ -89,7 +89,12 @@ impl Page {
         let answers: Vec<_> = answers.iter().map(|answer| answer.summary()).collect();
         json(
             StatusCode::OK,
-            &json!({"keeps_text": self.answers.keeps(), "running": running, "answers": answers}),
+            &json!({
+                "keeps_text": self.answers.keeps(),
+                "running": running,
+                "answers": answers,
+                "cuts": self.answers.cuts(),
+            }),
         )
     }
 

@@ -6,10 +6,16 @@ const byId = (id) => document.getElementById(id);
 // Characters of a text that stay on the page: more makes a browser slow, and the whole text has an address of its own.
 const MOST_SHOWN = 200000;
 const LIST_EVERY = 1000;
+const MOST_MODELS = 5;
+// Causes with a color of their own in the chart; the others share the first color.
+const CAUSES = ["length", "drop", "eof", "idle", "in_band", "premature_stop"];
+const colorOf = (cause) => "cause" + (1 + CAUSES.indexOf(cause));
+const canHover = matchMedia("(hover: hover)");
 
 let answers = [];
 let running = 0;
 let filter = "all";
+let sought = "";
 let opened = null;
 
 function make(name, className, text) {
@@ -42,14 +48,10 @@ function ago(ms) {
   return Math.round(ms / 3600000) + " h ago";
 }
 
-const isFailed = (answer) =>
-  answer.phase === "ended" &&
-  (answer.outcome === "failed" || answer.outcome === "incomplete" || answer.end === "broken" || answer.status >= 400);
-
 // The word for a state, and the class that colors it.
 function state(answer) {
   if (answer.phase !== "ended") return [answer.is_stopped ? "stopping" : answer.phase, answer.phase];
-  if (isFailed(answer)) return [answer.status >= 400 ? "refused " + answer.status : answer.outcome || answer.end, "failed"];
+  if (answer.has_failed) return [answer.status >= 400 ? "refused " + answer.status : answer.outcome || answer.end, "failed"];
   if (answer.end === "left") return ["client left", "ended"];
   return [answer.outcome || "passed unread", "ended"];
 }
@@ -62,8 +64,9 @@ function cuts(answer) {
 }
 
 const shows = (answer) =>
-  filter === "all" ||
-  (filter === "failed" ? isFailed(answer) : filter === "running" ? ["running", "waiting"].includes(answer.phase) : answer.phase === filter);
+  (answer.id.includes(sought) || answer.request_id.includes(sought)) &&
+  (filter === "all" ||
+  (filter === "failed" ? answer.has_failed : filter === "running" ? ["running", "waiting"].includes(answer.phase) : answer.phase === filter));
 
 // The list
 
@@ -76,6 +79,7 @@ async function readList() {
     running = list.running;
     drawList();
     drawTime();
+    drawCuts(list.cuts);
   } catch (error) {
     byId("counts").textContent = "The proxy does not answer.";
   }
@@ -83,7 +87,7 @@ async function readList() {
 
 function drawList() {
   const of = (phase) => answers.filter((answer) => answer.phase === phase).length;
-  const failed = answers.filter(isFailed).length;
+  const failed = answers.filter((answer) => answer.has_failed).length;
   byId("counts").textContent =
     running + " under way" + (of("pending") ? ", " + of("pending") + " pending" : "") + " · " + failed + " failed of the last " + of("ended");
   const rows = byId("rows");
@@ -91,16 +95,24 @@ function drawList() {
   // A proxy without tokens needs no column for them.
   byId("list").classList.toggle("tokens", answers.some((answer) => answer.token));
   const shown = answers.filter(shows);
+  // Rows don't move under the pointer: new ones wait until it has left, and those that are gone stay.
+  const isHeld = canHover.matches && rows.matches(":hover");
   let before = rows.firstChild;
+  let waiting = 0;
   for (const answer of shown) {
     let row = known.get(answer.id);
     known.delete(answer.id);
+    if (isHeld && !row) waiting += 1;
+    if (isHeld && !row) continue;
     if (!row) row = newRow(answer);
     drawRow(row, answer);
+    if (isHeld) continue;
     if (row === before) before = before.nextSibling;
     else rows.insertBefore(row, before);
   }
-  for (const row of known.values()) row.remove();
+  if (!isHeld) for (const row of known.values()) row.remove();
+  byId("new").hidden = waiting === 0;
+  byId("new").textContent = waiting + (waiting === 1 ? " new answer" : " new answers") + " when the pointer leaves the list.";
   byId("empty").hidden = shown.length > 0;
   byId("empty").textContent = answers.length ? "No such answers." : "No answers yet.";
   const unlisted = running - (answers.length - of("ended"));
@@ -111,7 +123,7 @@ function drawList() {
 function newRow(answer) {
   const row = make("tr");
   row.dataset.id = answer.id;
-  for (const name of ["state", "model", "wire", "token", "count n", "cuts", "time n", "began n"]) row.append(make("td", name));
+  for (const name of ["state", "model", "wire", "token", "route", "upstream", "id", "count n", "cuts", "time n", "began n"]) row.append(make("td", name));
   const link = make("a");
   link.href = "#" + encodeURIComponent(answer.id);
   link.append(make("span", "dot"), make("span"));
@@ -127,7 +139,7 @@ function drawRow(row, answer) {
   row.className = className;
   if (opened && opened.id === answer.id) row.setAttribute("aria-current", "true");
   else row.removeAttribute("aria-current");
-  const [, model, wire, token, calls, cut, duration, began] = row.children;
+  const [, model, wire, token, route, upstream, id, calls, cut, duration, began] = row.children;
   const set = (element, text) => {
     if (element.textContent !== text) element.textContent = text;
   };
@@ -136,10 +148,53 @@ function drawRow(row, answer) {
   set(model, visible(answer.model) || "–");
   set(wire, answer.wire);
   set(token, answer.token || "");
+  set(route, answer.route || "");
+  set(upstream, answer.upstream || "–");
+  set(id, answer.request_id);
+  id.title = answer.request_id;
   set(calls, String(answer.calls));
   set(cut, cuts(answer));
   set(duration, time(answer.duration_ms));
   set(began, ago(answer.age_ms));
+}
+
+// Draws the cuts of the last hour: a row for each model, whose columns of five minutes are divided by the causes.
+function drawCuts(cuts) {
+  const models = new Map();
+  for (const { model, cause, counts } of cuts) models.set(model, [...(models.get(model) || []), { cause, counts }]);
+  const sum = (counts) => counts.reduce((all, count) => all + count, 0);
+  const total = (causes) => sum(causes.map(({ counts }) => sum(counts)));
+  const shown = [...models].sort((one, other) => total(other[1]) - total(one[1])).slice(0, MOST_MODELS);
+  const columns = (causes) => causes[0].counts.map((_, at) => sum(causes.map(({ counts }) => counts[at])));
+  const highest = Math.max(1, ...shown.flatMap(([, causes]) => columns(causes)));
+  byId("cuts").hidden = shown.length === 0;
+  byId("cutrows").replaceChildren(
+    ...shown.map(([model, causes]) => {
+      const row = make("div", "cutrow");
+      const words = causes.map(({ cause, counts }) => cause + " ×" + sum(counts)).join(", ");
+      const chart = make("div", "chart");
+      chart.setAttribute("role", "img");
+      chart.setAttribute("aria-label", "for each five minutes, the oldest first: " + columns(causes).join(", "));
+      for (const at of causes[0].counts.keys()) {
+        const column = make("span", "column");
+        for (const { cause, counts } of causes) {
+          const bar = make("span", "bar " + colorOf(cause));
+          bar.style.height = (100 * counts[at]) / highest + "%";
+          column.append(bar);
+        }
+        chart.append(column);
+      }
+      row.append(make("b", "", visible(model) || "–"), chart, make("span", "quiet", words));
+      return row;
+    }),
+  );
+  byId("causes").replaceChildren(
+    ...[...new Set(cuts.map(({ cause }) => cause))].map((cause) => {
+      const key = make("span", "key");
+      key.append(make("span", "bar " + colorOf(cause)), cause);
+      return key;
+    }),
+  );
 }
 
 // One answer
@@ -334,6 +389,8 @@ function drawFacts(answer, facts) {
     ["Body", facts.bytes === null ? "–" : facts.bytes.toLocaleString("en") + " bytes"],
   ];
   if (facts.token) rows.push(["Token", facts.token]);
+  if (facts.route) rows.push(["Route", facts.route]);
+  if (facts.upstream) rows.push(["Upstream", facts.upstream]);
   if (facts.request_id !== facts.id) rows.push(["Request id", facts.request_id]);
   if (report.limit) rows.push(["Limit", report.limit.name]);
   byId("facts").replaceChildren(
@@ -497,6 +554,13 @@ document.querySelector(".filters").addEventListener("click", (event) => {
   }
   drawList();
 });
+
+byId("search").addEventListener("input", (event) => {
+  sought = event.target.value.trim();
+  drawList();
+});
+
+byId("rows").addEventListener("mouseleave", drawList);
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;

@@ -505,7 +505,7 @@ fn python() -> Result<(PathBuf, PathBuf), String> {
 }
 
 /// Returns a folder with the packages of JavaScript.
-fn javascript() -> Result<PathBuf, String> {
+pub(super) fn javascript() -> Result<PathBuf, String> {
     installed("javascript", &["package.json", "package-lock.json"])
 }
 
@@ -546,7 +546,7 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
 }
 
 /// Says that a test is skipped, because its clients are missing.
-fn skip(ecosystem: &str, reason: &str) {
+pub(super) fn skip(ecosystem: &str, reason: &str) {
     skipped(&format!(
         "the clients of {ecosystem}: {reason}; scripts/test-tools installs them"
     ));

@@ -257,6 +257,103 @@ async fn names_of_tokens_have_a_column() {
     browser.end().await;
 }
 
+/// A person who aims at a row must not hit another one.
+#[tokio::test]
+async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop"))); 3]).await;
+    let proxy = proxy(&raw, 0, Limits::default()).await;
+    let ask = async |id: &str| exchange(proxy.addr(), &asked_as(id, ASK)).await;
+    let ids = "return [...document.querySelectorAll('#rows .id')].map((cell) => cell.textContent)";
+    ask("first").await;
+    browser
+        .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
+        .await;
+    browser.wait("document.querySelector('#rows a')").await;
+    browser.point_at("#rows tr").await;
+    ask("second").await;
+    browser
+        .wait("document.getElementById('new').innerText.startsWith('1 new answer ')")
+        .await;
+    assert_eq!(browser.run(ids).await, serde_json::json!(["first"]));
+    browser.point_at("h1").await;
+    browser
+        .wait("document.querySelectorAll('#rows tr').length === 2")
+        .await;
+    assert_eq!(
+        browser.run(ids).await,
+        serde_json::json!(["second", "first"])
+    );
+    assert_eq!(
+        browser
+            .run("return document.getElementById('new').hidden")
+            .await,
+        true
+    );
+    browser
+        .run("document.getElementById('search').focus()")
+        .await;
+    browser.press(&["i", "r"]).await;
+    browser
+        .wait("document.querySelectorAll('#rows tr').length === 1")
+        .await;
+    assert_eq!(browser.run(ids).await, serde_json::json!(["first"]));
+    assert_eq!(browser.complaints().await, [""; 0]);
+    browser.end().await;
+}
+
+/// Cuts of the last hour are drawn for each model.
+#[tokio::test]
+async fn axe_finds_nothing_wrong() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let axe = match super::super::sdks::javascript() {
+        Ok(folder) => folder.join("node_modules/axe-core/axe.min.js"),
+        Err(reason) => return super::super::sdks::skip("JavaScript", &reason),
+    };
+    let axe = std::fs::read_to_string(axe).unwrap();
+    let raw = super::cut_and_joined().await;
+    let proxy = proxy(&raw, 1, Limits::default()).await;
+    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+    for (scheme, width) in [
+        ("light", 1400),
+        ("dark", 1400),
+        ("light", 400),
+        ("dark", 400),
+    ] {
+        browser.resize(width, 800).await;
+        browser.prefer(scheme).await;
+        browser
+            .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
+            .await;
+        browser
+            .wait("document.querySelector('#rows a') && !document.getElementById('cuts').hidden")
+            .await;
+        let bars = "return document.querySelectorAll('.chart .cause1').length";
+        assert_eq!(browser.run(bars).await, 12);
+        browser.run(&axe).await;
+        for part in ["the list", "the answer"] {
+            let wrong = browser
+                .run(
+                    "return axe.run().then(({ violations }) =>
+                        violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))",
+                )
+                .await;
+            assert_eq!(wrong, serde_json::json!([]), "{scheme}, {width}: {part}");
+            browser
+                .run("document.querySelector('#rows a').click()")
+                .await;
+            browser
+                .wait("document.querySelector('pre')?.textContent.includes('é')")
+                .await;
+        }
+    }
+    browser.end().await;
+}
+
 /// Nothing of the page is wider than a phone, in both colors.
 #[tokio::test]
 async fn the_page_fits_a_phone() {

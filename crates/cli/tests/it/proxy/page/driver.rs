@@ -179,6 +179,19 @@ impl Browser {
         .await;
     }
 
+    /// Moves the pointer to the middle of an element.
+    pub(in super::super) async fn point_at(&self, selector: &str) {
+        let place = format!(
+            "const box = document.querySelector('{selector}').getBoundingClientRect();
+             return [Math.round(box.x + box.width / 2), Math.round(box.y + box.height / 2)]"
+        );
+        let place = self.run(&place).await;
+        let action = json!({"type": "pointerMove", "duration": 0, "x": place[0], "y": place[1]});
+        let mouse = json!({"type": "pointer", "id": "mouse", "actions": [action]});
+        self.act("POST", "/actions", json!({"actions": [mouse]}))
+            .await;
+    }
+
     /// Returns the browser's complaints: refused requests, errors of scripts.
     pub(in super::super) async fn complaints(&self) -> Vec<String> {
         let log = self
