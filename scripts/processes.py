@@ -65,6 +65,8 @@ class Servers:
             process.stop()
 
     def start(self, command, pattern, env=None):
+        if not shutil.which(command[0]):
+            raise SystemExit(f"there is no {command[0]}")
         self.started.append(Process([str(word) for word in command], pattern, env))
         return self.started[-1]
 
