@@ -1,6 +1,7 @@
 """Partial JSON: values, complete parts and repairs."""
 
 import copy
+import importlib.metadata
 import json
 import pickle
 import subprocess
@@ -173,7 +174,8 @@ def test_a_state_can_be_kept_by_a_copy():
 
 
 def test_the_import_needs_no_other_package():
-    code = "import sys, restitch; assert not {'httpx', 'httpx2', 'anthropic', 'anyio'} & set(sys.modules)"
+    code = "import sys, restitch; assert not {'httpx', 'httpx2', 'anthropic', 'litellm', 'anyio'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+    assert not importlib.metadata.requires("restitch-llm")
     with pytest.raises(AttributeError):
         restitch.nothing
