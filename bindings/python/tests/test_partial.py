@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -143,16 +144,36 @@ def test_mistakes_are_repaired():
         restitch.repair("{}", level="all")
 
 
-def test_threads_read_at_the_same_time():
-    """A thread that reads a large text does not stop the others."""
+@pytest.mark.parametrize(
+    "read", [restitch.loads, restitch.complete, restitch.repair, lambda text: restitch.LiveValue().feed(text)]
+)
+def test_a_thread_runs_while_another_one_reads_a_large_text(read):
     text = json.dumps([{"id": number, "text": "x" * 50} for number in range(20_000)])
-    values = []
-    threads = [threading.Thread(target=lambda: values.append(restitch.loads(text))) for _ in range(4)]
-    for thread in threads:
+    progress, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            progress[0] += 1
+            # Releases the interpreter's lock.
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=count)
+    try:
+        # A thread keeps the lock until it releases it itself, so the other one runs only if the reading does.
+        sys.setswitchinterval(1000)
         thread.start()
-    for thread in threads:
+        # The system may let the other thread wait for longer than a reading takes.
+        for _ in range(50):
+            before = progress[0]
+            read(text)
+            if progress[0] > before:
+                break
+        assert progress[0] > before
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
         thread.join()
-    assert all(value == json.loads(text) for value in values)
 
 
 def test_a_live_value_can_be_fed_by_threads():
