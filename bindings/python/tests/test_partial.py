@@ -194,9 +194,31 @@ def test_a_state_can_be_kept_by_a_copy():
     assert (kept, live.value) == ([1], [1, 2])
 
 
-def test_the_import_needs_no_other_package():
-    code = "import sys, restitch; assert not {'httpx', 'httpx2', 'anthropic', 'litellm', 'anyio'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_an_open_string_is_extended_in_place():
+    live = restitch.LiveValue()
+    live.feed('{"a": "')
+    same, last = 0, None
+    for _ in range(20_000):
+        now = id(live.feed("text")["a"])
+        same, last = same + (now == last), now
+    # A larger string may need another place, but not for each delta.
+    assert same > 10_000
+    assert live.value == {"a": "text" * 20_000}
+
+
+@pytest.mark.parametrize("start", ['{"a": ', "["])
+def test_a_string_that_is_kept_does_not_change(start):
+    live = restitch.LiveValue()
+    place = "a" if start[0] == "{" else 0
+    kept = live.feed(start + '"one')[place]
+    assert live.feed(" two \u20ac")[place] == "one two \u20ac"
+    assert kept == "one"
+
+
+def test_the_import_loads_no_other_module():
+    code = "import sys, importlib; names = set(sys.modules); import restitch; print(*set(sys.modules) - names)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {name.partition(".")[0] for name in done.stdout.split()} == {"restitch"}
     assert not importlib.metadata.requires("restitch-llm")
     with pytest.raises(AttributeError):
         restitch.nothing
