@@ -55,7 +55,7 @@ class Restitch(CustomLogger):
         answer.reads(first)
         whole = await read_whole_async(_httpx, first, answer, _Router(api, data, answer))
         if whole.status_code != 200:
-            raise APIError(whole.status_code, whole.text, llm_provider="", model=str(data.get("model")))
+            raise _failed(whole.text)
         # LiteLLM keeps its own response then.
         return None if whole.content == first.body else api.response(whole.json(), response)
 
@@ -87,8 +87,14 @@ class _Chat:
     @staticmethod
     def items(part: bytes, sent: dict[bytes, Any]) -> list[Any]:
         """Returns the items of whole events. An event that is unchanged is the item that was sent."""
-        events = [event + b"\n\n" for event in part.split(b"\n\n") if event.startswith(b"data: {")]
-        return [sent.pop(event, None) or ModelResponseStream(**json.loads(event[6:])) for event in events]
+        items = []
+        for event in part.split(b"\n\n"):
+            if event.startswith(b"data: {"):
+                data = json.loads(event[6:])
+                if "error" in data:
+                    raise _failed(json.dumps(data["error"]))
+                items.append(sent.pop(event + b"\n\n", None) or ModelResponseStream(**data))
+        return items
 
     @staticmethod
     def body(response: Any) -> bytes:
@@ -209,6 +215,11 @@ class _Streamed(_Response):
     async def aclose(self) -> None:
         if hasattr(self._response, "aclose"):
             await self._response.aclose()
+
+
+def _failed(message: str) -> APIError:
+    """Returns the error of an answer that is given up, if the settings ask for one."""
+    return APIError(502, message, llm_provider="restitch", model="")
 
 
 def _of_error(error: Exception) -> _Response:
