@@ -3,6 +3,7 @@
 use std::mem;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use restitch::json::{Event, Kind, ParserView, Scalar, Sink};
 
@@ -62,8 +63,9 @@ enum Container {
 
 #[derive(Debug, Default)]
 struct OpenString {
-    text: String,
-    /// Its received part is in the value.
+    /// The part that is not in the value.
+    rest: String,
+    /// The part before it is in the value.
     is_shown: bool,
 }
 
@@ -110,9 +112,9 @@ impl Tree {
                 Change::StringBegin => self.string = Some(OpenString::default()),
                 Change::Fragment(text) => {
                     if let Some(string) = &mut self.string {
-                        match string.text.is_empty() {
-                            true => string.text = text,
-                            false => string.text.push_str(&text),
+                        match string.rest.is_empty() {
+                            true => string.rest = text,
+                            false => string.rest.push_str(&text),
                         }
                     }
                 }
@@ -128,24 +130,38 @@ impl Tree {
                 Change::Null => self.put(py, py.None().bind(py))?,
             }
         }
-        if shows_open && let Some(mut string) = mem::take(&mut self.string) {
+        if shows_open && let Some(string) = mem::take(&mut self.string) {
             self.put_string(py, &string)?;
-            string.is_shown = true;
-            self.string = Some(string);
+            self.string = Some(OpenString {
+                rest: String::new(),
+                is_shown: true,
+            });
         }
         Ok(())
     }
 
-    /// Puts a string where its value is due, or in place of its part that is shown.
+    /// Puts a string where its value is due, or appends it to its part that is shown.
     fn put_string(&mut self, py: Python<'_>, string: &OpenString) -> PyResult<()> {
-        let value = PyString::new(py, &string.text);
-        match self.open.last() {
-            Some(Container::Array(array)) if string.is_shown => {
-                let array = array.bind(py);
-                array.set_item(array.len().saturating_sub(1), value)
-            }
-            _ => self.put(py, value.as_any()),
+        static GROW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        if !string.is_shown {
+            return self.put(py, PyString::new(py, &string.rest).as_any());
         }
+        if string.rest.is_empty() {
+            return Ok(());
+        }
+        let grow = GROW.import(py, "restitch._grow", "grow")?;
+        match self.open.last() {
+            Some(Container::Array(array)) => {
+                let last = array.bind(py).len().saturating_sub(1);
+                grow.call1((array, last, &string.rest))?;
+            }
+            Some(Container::Object(object, key)) => {
+                grow.call1((object, key, &string.rest))?;
+            }
+            // Only a text that is read at once has a string as its root.
+            None => {}
+        }
+        Ok(())
     }
 
     /// Puts a value where one is due.

@@ -1,8 +1,8 @@
 """Partial values against other packages: `python race.py [KIB]`.
 
-Each reads the same document in deltas of four bytes, and has the value after each of them. Packages that read the text
-from its beginning each time need time by the square of its size. Then each reads the first half of a document of 1 MiB
-once.
+Each reads the same document in deltas of four bytes, and has the value after each of them, then a document that is one
+string, 16 times as large. Packages that read the text from its beginning each time need time by the square of its size.
+Then each reads the first half of a document of 1 MiB once.
 """
 
 import importlib
@@ -69,18 +69,8 @@ def peers():
 
 def main():
     kib = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    text = document(kib)
-    deltas = [text[at : at + SIZE] for at in range(0, len(text), SIZE)]
-    print(f"{len(text)} bytes in {len(deltas)} deltas")
-    for name, load in peers():
-        try:
-            run = load()
-        except ImportError as error:
-            print(f"{name}: skipped: {error}")
-            continue
-        value, done, seconds = timed(run, deltas, MOST)
-        end = f"right: {value == json.loads(text)}" if done == len(deltas) else f"stopped after {done} deltas"
-        print(f"{name}: {seconds:.3f} s, {seconds / done * 1e6:.1f} us a delta, {end}")
+    stream(document(kib))
+    stream(json.dumps({"text": "The river rose slowly. " * (kib * 16 * 1024 // 23)}))
 
     text = document(1024)
     half = text[: len(text) // 2]
@@ -93,6 +83,21 @@ def main():
         started = time.perf_counter()
         run([half])
         print(f"{name}: {time.perf_counter() - started:.3f} s")
+
+
+def stream(text):
+    """Prints the times of reading a text in deltas."""
+    deltas = [text[at : at + SIZE] for at in range(0, len(text), SIZE)]
+    print(f"{len(text)} bytes in {len(deltas)} deltas")
+    for name, load in peers():
+        try:
+            run = load()
+        except ImportError as error:
+            print(f"{name}: skipped: {error}")
+            continue
+        value, done, seconds = timed(run, deltas, MOST)
+        end = f"right: {value == json.loads(text)}" if done == len(deltas) else f"stopped after {done} deltas"
+        print(f"{name}: {seconds:.3f} s, {seconds / done * 1e6:.1f} us a delta, {end}")
 
 
 def timed(run, deltas, most):

@@ -1,11 +1,13 @@
 """Partial JSON: values, complete parts and repairs."""
 
 import copy
+import importlib.metadata
 import json
 import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -142,16 +144,36 @@ def test_mistakes_are_repaired():
         restitch.repair("{}", level="all")
 
 
-def test_threads_read_at_the_same_time():
-    """A thread that reads a large text does not stop the others."""
+@pytest.mark.parametrize(
+    "read", [restitch.loads, restitch.complete, restitch.repair, lambda text: restitch.LiveValue().feed(text)]
+)
+def test_a_thread_runs_while_another_one_reads_a_large_text(read):
     text = json.dumps([{"id": number, "text": "x" * 50} for number in range(20_000)])
-    values = []
-    threads = [threading.Thread(target=lambda: values.append(restitch.loads(text))) for _ in range(4)]
-    for thread in threads:
+    progress, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            progress[0] += 1
+            # Releases the interpreter's lock.
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=count)
+    try:
+        # A thread keeps the lock until it releases it itself, so the other one runs only if the reading does.
+        sys.setswitchinterval(1000)
         thread.start()
-    for thread in threads:
+        # The system may let the other thread wait for longer than a reading takes.
+        for _ in range(50):
+            before = progress[0]
+            read(text)
+            if progress[0] > before:
+                break
+        assert progress[0] > before
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
         thread.join()
-    assert all(value == json.loads(text) for value in values)
 
 
 def test_a_live_value_can_be_fed_by_threads():
@@ -172,8 +194,31 @@ def test_a_state_can_be_kept_by_a_copy():
     assert (kept, live.value) == ([1], [1, 2])
 
 
-def test_the_import_needs_no_other_package():
-    code = "import sys, restitch; assert not {'httpx', 'httpx2', 'anthropic', 'anyio'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_an_open_string_is_extended_in_place():
+    live = restitch.LiveValue()
+    live.feed('{"a": "')
+    same, last = 0, None
+    for _ in range(20_000):
+        now = id(live.feed("text")["a"])
+        same, last = same + (now == last), now
+    # A larger string may need another place, but not for each delta.
+    assert same > 10_000
+    assert live.value == {"a": "text" * 20_000}
+
+
+@pytest.mark.parametrize("start", ['{"a": ', "["])
+def test_a_string_that_is_kept_does_not_change(start):
+    live = restitch.LiveValue()
+    place = "a" if start[0] == "{" else 0
+    kept = live.feed(start + '"one')[place]
+    assert live.feed(" two \u20ac")[place] == "one two \u20ac"
+    assert kept == "one"
+
+
+def test_the_import_loads_no_other_module():
+    code = "import sys, importlib; names = set(sys.modules); import restitch; print(*set(sys.modules) - names)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {name.partition(".")[0] for name in done.stdout.split()} == {"restitch"}
+    assert not importlib.metadata.requires("restitch-llm")
     with pytest.raises(AttributeError):
         restitch.nothing

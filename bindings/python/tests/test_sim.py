@@ -2,13 +2,10 @@
 
 import importlib
 import json
-import os
-import re
-import subprocess
 
 import pytest
+import sim
 
-PROGRAM = os.environ.get("RESTITCH_PROGRAM")
 # The first answer is cut after 200 bytes. The first call for the rest is refused in words, the second one repeats the
 # anchor, adds 150 bytes and ends with a premature `stop`, and the third one writes the rest in a fence.
 PROMPT = "Notes on tides, as JSON [[script: answer@200!length | refusal anchor@150!stop fence]]"
@@ -17,15 +14,8 @@ MESSAGES = [{"role": "user", "content": PROMPT}]
 
 @pytest.fixture(scope="module")
 def url():
-    if not PROGRAM:
-        pytest.skip("RESTITCH_PROGRAM does not name the program `restitch`")
-    command = [PROGRAM, "sim", "--listen", "127.0.0.1:0"]
-    sim = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        yield re.search(r"http://[0-9.]+:[0-9]+", sim.stderr.readline())[0]
-    finally:
-        sim.terminate()
-        sim.wait()
+    with sim.running() as url:
+        yield url
 
 
 @pytest.fixture

@@ -86,6 +86,18 @@ def test_an_error_of_the_first_call_passes(serve, status):
     )
 
 
+def test_an_sdk_should_not_retry_a_body_that_failed(serve):
+    message = {"role": "assistant", "content": "[1, 2"}
+    body = {"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+    server = serve(
+        Reply(content_type="application/json", pieces=[json.dumps(body).encode()]),
+        Reply(400, "application/json", [b'{"error":{"message":"no"}}']),
+    )
+    with whole.Client(on_give_up="error", max_continuations=1) as client:
+        response = client.post(server.url + PATH, json=request(stream=False))
+    assert (response.status_code, response.headers["x-should-retry"]) == (502, "false")
+
+
 def test_a_compressed_answer_passes_unread(serve):
     import gzip
 

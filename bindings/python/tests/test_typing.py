@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import restitch
 
 USE = """
 from typing import Any, assert_type
@@ -22,6 +25,7 @@ two: httpx2.AsyncClient = restitch.httpx2.AsyncClient(on_give_up="close")
 three: httpx.BaseTransport = restitch.httpx.Transport(httpx.HTTPTransport(), repair="syntax")
 four: httpx.AsyncBaseTransport = restitch.httpx.AsyncTransport(prose="anchor")
 restitch.anthropic.Restitch(max_continuations=2)
+restitch.litellm.Restitch(max_continuations=2)
 try:
     restitch.loads("x")
 except restitch.JSONError as error:
@@ -30,9 +34,16 @@ except restitch.JSONError as error:
 """
 
 
+# Typed code has no stubs: these are classes that a function makes, and a module whose package is not installed.
+NOT_COMPARED = r"""
+restitch\._transport\..*
+restitch\.litellm
+"""
+
 # An SDK's types would take most of the time.
 CONFIG = """[mypy]
-[mypy-anthropic.*]
+cache_dir = {}
+[mypy-anthropic.*,litellm.*]
 follow_imports = skip
 ignore_missing_imports = True
 """
@@ -49,5 +60,20 @@ def test_a_strict_check_accepts_the_use(tmp_path):
         pytest.importorskip(package)
     use, config = tmp_path / "use.py", tmp_path / "mypy.ini"
     use.write_text(USE)
-    config.write_text(CONFIG)
-    run("mypy", "--strict", "--config-file", str(config), "--cache-dir", str(tmp_path), str(use))
+    config.write_text(CONFIG.format(tmp_path))
+    run("mypy", "--strict", "--config-file", str(config), str(use))
+
+
+def test_the_stubs_fit_the_installed_package(tmp_path):
+    for package in ("anthropic", "httpx", "httpx2"):
+        pytest.importorskip(package)
+    config, allowed = tmp_path / "mypy.ini", tmp_path / "allowed"
+    config.write_text(CONFIG.format(tmp_path))
+    allowed.write_text(NOT_COMPARED)
+    run("mypy.stubtest", "--mypy-config-file", str(config), "--allowlist", str(allowed), "restitch")
+
+
+def test_the_stubs_of_the_twins_are_equal():
+    folder = Path(restitch.__file__).parent
+    httpx, httpx2 = ((folder / f"{name}.pyi").read_text() for name in ("httpx", "httpx2"))
+    assert httpx2.replace("httpx2", "httpx") == httpx

@@ -5,7 +5,8 @@
 {'titles': ['One', 'Tw']}
 
 `restitch.httpx2.Client` and `restitch.httpx.Client` are HTTP clients for the SDKs of OpenAI, Anthropic
-and Google. `restitch.anthropic.Restitch` is a middleware for Anthropic's.
+and Google. `restitch.anthropic.Restitch` is a middleware for Anthropic's, and `restitch.litellm.Restitch`
+a callback for LiteLLM's proxy.
 """
 
 from ._errors import JSONError
@@ -14,7 +15,7 @@ from ._restitch import LiveValue, Repaired, complete, loads, repair
 __all__ = ["JSONError", "LiveValue", "Repaired", "complete", "loads", "repair"]
 
 # Each needs a package that not every user has.
-_ON_DEMAND = frozenset({"anthropic", "httpx", "httpx2"})
+_ON_DEMAND = frozenset({"anthropic", "httpx", "httpx2", "litellm"})
 
 
 def __getattr__(name: str) -> object:

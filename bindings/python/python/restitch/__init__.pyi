@@ -1,6 +1,7 @@
 from . import anthropic as anthropic
 from . import httpx as httpx
 from . import httpx2 as httpx2
+from . import litellm as litellm
 from ._errors import JSONError as JSONError
 from ._restitch import LiveValue as LiveValue
 from ._restitch import Repaired as Repaired

@@ -1,4 +1,7 @@
+import builtins
 from typing import Any, Literal, final
+
+__all__ = ["Exchange", "LiveValue", "Repaired", "complete", "loads", "repair"]
 
 @final
 class LiveValue:
@@ -58,7 +61,7 @@ class Exchange:
         content_encoding: str | None,
         retry_after: float | None,
     ) -> bool: ...
-    def bytes(self, now: float, data: bytes) -> None: ...
+    def bytes(self, now: float, data: builtins.bytes) -> None: ...
     def end(self, now: float, dropped: bool) -> None: ...
     def call_failed(self, now: float, reason: str, unavailable: bool) -> None: ...
     def silent_at(self) -> float | None: ...
@@ -66,9 +69,9 @@ class Exchange:
     def poll(
         self,
     ) -> tuple[
-        bytes,
+        builtins.bytes,
         list[dict[str, Any]],
-        tuple[str, str, bytes, float] | None,
+        tuple[str, str, builtins.bytes, float] | None,
         tuple[dict[str, Any], bool, int] | None,
     ]: ...
     def abandoned(self) -> dict[str, Any]: ...
