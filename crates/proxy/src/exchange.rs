@@ -1,10 +1,12 @@
 //! One request and its answer in the log: every line has the request's id, and the last line sums
 //! up.
 
+mod client;
 mod line;
 mod path;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{HeaderMap, HeaderName};
@@ -16,13 +18,14 @@ use tracing::field::{Empty, display};
 pub(super) use line::{AccessLine, KeptLine, log_unread};
 
 use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
+use super::gate::Peer;
 use super::measured::Measured;
 use super::metrics::Metrics;
 use super::otlp::Parent;
-use super::refusal::OwnError;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
+use crate::address::TrustedProxy;
 use crate::route_config::RouteConfig;
 use restitch::internal::record::{AnswerRecord, CallKind, Change, RequestInfo};
 use restitch::internal::relay::Output;
@@ -53,6 +56,8 @@ struct RequestLine {
     method: String,
     /// The path without its query, which may hold a key, and without ids of kept answers.
     path: String,
+    /// `None`: a client of a Unix socket, or of another process.
+    client: Option<IpAddr>,
 }
 
 /// The state of the answer so far.
@@ -66,6 +71,8 @@ struct AnswerState {
     answered: Vec<String>,
     status: Option<StatusCode>,
     upstream_status: Option<StatusCode>,
+    /// The ids that upstreams have given its calls.
+    upstream_requests: Vec<String>,
     /// The measurements of the request. `None`: nothing is measured, or the path belongs to no API.
     measured: Option<Measured>,
     /// The answer's entry on the page. `None`: there is no page, or the path belongs to no API.
@@ -92,10 +99,10 @@ impl Exchange {
     /// Context](https://www.w3.org/TR/trace-context/)) names the trace.
     pub(super) fn begin<B>(request: &Request<B>, shared: &Shared) -> Self {
         let headers = request.headers();
-        let id = text(headers, "x-request-id")
-            .filter(|id| is_plain(id))
-            .map_or_else(random_name, str::to_owned);
-        let span = tracing::info_span!("request", id = %id, trace = Empty);
+        let id = request_id(headers);
+        // A takeover begins within the request of a reader, which has an id of its own.
+        let span =
+            tracing::info_span!(parent: None, "request", id = %id, trace = Empty, answer = Empty);
         if let Some(trace) = text(headers, "traceparent").and_then(trace_id) {
             span.record("trace", display(trace));
         }
@@ -104,6 +111,7 @@ impl Exchange {
                 id,
                 method: shortened(request.method().as_str()),
                 path: shortened(&path::without_ids(request.uri().path())),
+                client: None,
             },
             span,
             began: Instant::now(),
@@ -119,18 +127,32 @@ impl Exchange {
         }
     }
 
+    /// Names the client: `peer`, or the client of a trusted proxy.
+    pub(super) fn of_client(
+        mut self,
+        peer: Peer,
+        headers: &HeaderMap,
+        trusted: &[TrustedProxy],
+    ) -> Self {
+        self.line.client = client::address_of(peer, headers, trusted);
+        self
+    }
+
     /// Returns the span of all lines about this request.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Adds the id to the proxy's own errors, so that a person can find the error that an SDK shows
-    /// in the log. An upstream's response keeps its own id.
-    pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
-        if response.extensions().get::<OwnError>().is_some()
-            && let Ok(id) = HeaderValue::try_from(&self.line.id)
-        {
-            response.headers_mut().insert("x-request-id", id);
+    /// Gives a response the id of its request, so that a person can find the id that an SDK shows in
+    /// the log. The upstream's own id moves to [`UPSTREAM_REQUEST`].
+    pub(super) fn name_response<B>(&self, mut response: Response<B>) -> Response<B> {
+        let Ok(id) = HeaderValue::try_from(&self.line.id) else {
+            return response;
+        };
+        let headers = response.headers_mut();
+        let of_upstream = headers.insert(REQUEST_ID, id.clone());
+        if let Some(of_upstream) = of_upstream.filter(|of_upstream| *of_upstream != id) {
+            headers.insert(UPSTREAM_REQUEST, of_upstream);
         }
         response
     }
@@ -155,9 +177,16 @@ impl Exchange {
         }
     }
 
-    /// Notes the API of the request, the upstream's host, the requested model, and whether the
-    /// request asks for a stream.
-    pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
+    /// Notes the route and the API of a request, the requested model, and whether the request asks
+    /// for a stream.
+    pub(super) fn note_request(
+        &self,
+        route: &Route,
+        dialect: Dialect,
+        model: &str,
+        is_stream: bool,
+    ) {
+        self.note_route(route);
         let request = RequestInfo {
             dialect,
             // The page itself marks characters that can't be seen.
@@ -165,10 +194,11 @@ impl Exchange {
             is_stream,
         };
         self.record().request = Some(request.clone());
+        let of = (route.config.name.as_str(), route.client.upstream());
         let measured = self
             .metrics
             .clone()
-            .map(|metrics| Measured::new(metrics, request, host, self.parent.as_ref()));
+            .map(|metrics| Measured::new(metrics, request, of, self.parent.as_ref()));
         let answer = self
             .answers
             .as_ref()
@@ -281,6 +311,21 @@ impl Exchange {
         }
     }
 
+    /// Notes the id that an upstream has given a call.
+    pub(super) fn note_upstream_request(&self, headers: &HeaderMap) {
+        let ids = UPSTREAM_IDS.into_iter();
+        // Some upstreams send the id back that the proxy has sent.
+        let mut ids = ids
+            .filter_map(|name| text(headers, name))
+            .filter(|id| is_plain(id) && *id != self.line.id);
+        if let Some(id) = ids.next() {
+            let known = &mut self.state().upstream_requests;
+            if known.len() < MOST_IDS {
+                known.push(id.to_owned());
+            }
+        }
+    }
+
     /// Notes the status of the first call's response. `None`: no response came.
     pub(super) fn note_upstream(&self, status: Option<StatusCode>) {
         self.state().upstream_status = status;
@@ -323,8 +368,15 @@ impl fmt::Debug for Exchange {
     }
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
-    headers.get(HeaderName::from_static(name))?.to_str().ok()
+/// Returns the id of a request: its `x-request-id` if that is short and plain, else a random one.
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    text(headers, REQUEST_ID.as_str())
+        .filter(|id| is_plain(id))
+        .map_or_else(random_name, str::to_owned)
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// Returns whether a log may contain a client's id: a short one without characters that could forge
@@ -352,7 +404,7 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 
 /// Returns the first characters of a text that a client has chosen. Escapes invisible characters
 /// and those that some readers take for line ends, since JSON would leave them unescaped.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     let mut short = String::with_capacity(text.len().min(LONGEST_NAME));
     for c in text.chars().take(LONGEST_NAME) {
         match c {
@@ -363,6 +415,19 @@ fn shortened(text: &str) -> String {
     short
 }
 
+/// The header with the id of a request.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The response header with the upstream's own `x-request-id`.
+const UPSTREAM_REQUEST: HeaderName = HeaderName::from_static("x-restitch-upstream-request-id");
+/// The headers in which upstreams name a request: OpenAI and most others, Anthropic, Bedrock, Azure.
+const UPSTREAM_IDS: [&str; 4] = [
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "apim-request-id",
+];
+/// The most ids of upstreams in a line: an answer with more calls is rare.
+const MOST_IDS: usize = 8;
 // A client chooses its id, and every line of its request repeats it.
 /// The most bytes of a client's id that the log takes.
 const LONGEST_ID: usize = 128;

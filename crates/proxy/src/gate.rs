@@ -52,6 +52,11 @@ impl Gate {
         })
     }
 
+    /// Returns the number of open connections.
+    pub(super) fn open(&self) -> usize {
+        self.lock().all
+    }
+
     fn lock(&self) -> MutexGuard<'_, OpenPermits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,6 +67,13 @@ impl Gate {
 pub(super) struct Permit {
     gate: Gate,
     client: Peer,
+}
+
+impl Permit {
+    /// Returns the client of the connection.
+    pub(super) fn client(&self) -> Peer {
+        self.client
+    }
 }
 
 impl Drop for Permit {

@@ -25,7 +25,7 @@ use super::metrics::Metrics;
 use super::refusal::Refusal;
 use super::reload::{Current, Reloader};
 use super::resume;
-use super::tls::ServerTls;
+use super::tls::{REASONS, ServerTls};
 use super::worker::Worker;
 use crate::address::{ListenAddress, SocketMode};
 
@@ -163,6 +163,10 @@ async fn start(
             proxy.limits.server.max_metric_models,
             proxy.shared.otlp.as_ref(),
         );
+        metrics.begin_routes(proxy.routes.all());
+        if tls.is_some() {
+            metrics.begin_handshakes(&REASONS);
+        }
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
     // After the metrics, which get the times of expiry.
@@ -195,8 +199,10 @@ async fn start(
         tls.clone(),
         std::iter::once(current.clone()).chain(threads.iter().cloned()),
     );
+    let gate = Gate::default();
     if let Some(listener) = bound {
-        admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
+        let state = (current.clone(), gate.clone());
+        admin.spawn(listener.serve(state, reloader.clone(), stopped.clone()));
     }
     let (release, released) = watch::channel(());
     let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
@@ -206,7 +212,7 @@ async fn start(
         .map(start)
         .collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
-        gate: Gate::default(),
+        gate,
         workers,
         release,
         refused: JoinSet::new(),
@@ -330,7 +336,7 @@ impl Acceptor {
     /// Gives a connection to the thread with the fewest connections.
     fn serve(&mut self, accepted: Accepted, permit: Permit) {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
-            None => self.connections.add(accepted, permit),
+            None => self.connections.add(accepted, permit.client(), permit),
             Some(worker) => worker.serve(accepted, permit),
         }
     }

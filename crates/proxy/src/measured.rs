@@ -9,12 +9,11 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation,
-    TokenUse, Usage, cause_name, provider_name,
+    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, OfAnswer,
+    Operation, TokenUse, Usage, cause_name, provider_name, slot_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
 use restitch::internal::record::{AnswerRecord, CallKind, CallRecord, Change, RequestInfo};
-use restitch::internal::wire::SlotKind;
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Status};
 use restitch_http::Upstream;
@@ -23,11 +22,12 @@ use restitch_http::Upstream;
 pub(super) struct Measured {
     metrics: Arc<Metrics>,
     request: RequestInfo,
-    /// The provider of the current call.
-    provider: Arc<str>,
-    /// The provider whose answer the client gets: the first one, until another one begins to
-    /// answer.
-    answering: Arc<str>,
+    /// The labels of the answer.
+    answer: OfAnswer,
+    /// The source of the current call.
+    current: Source,
+    /// The source whose answer the client gets: the first one, until another one begins to answer.
+    answering: Source,
     /// The model's name in the request.
     name: Arc<str>,
     /// The label of that model.
@@ -38,6 +38,24 @@ pub(super) struct Measured {
     call: Option<MeasuredCall>,
     /// Set if spans are pushed.
     span: Option<AnswerSpan>,
+}
+
+/// An upstream as a label.
+#[derive(Clone)]
+struct Source {
+    /// The provider's name in the conventions.
+    provider: Arc<str>,
+    /// The host, with the port if the configuration names one.
+    upstream: Arc<str>,
+}
+
+impl Source {
+    fn of(upstream: &Upstream) -> Self {
+        Self {
+            provider: Arc::from(provider_name(upstream.host())),
+            upstream: Arc::from(upstream.authority()),
+        }
+    }
 }
 
 /// How an answer ended for the client.
@@ -60,6 +78,7 @@ struct MeasuredCall {
     at: usize,
     /// The operation, with the API and the model's name of the upstream.
     operation: Operation,
+    upstream: Arc<str>,
     /// The model's name, which becomes its label once the upstream has answered.
     name: Arc<str>,
     began: Instant,
@@ -67,22 +86,28 @@ struct MeasuredCall {
 }
 
 impl Measured {
-    /// `host`: the upstream's. `parent`: the span of the client, if spans are pushed.
+    /// `route`, `upstream`: those of the request. `parent`: the span of the client, if spans are
+    /// pushed.
     pub(super) fn new(
         metrics: Arc<Metrics>,
         request: RequestInfo,
-        host: &str,
+        (route, upstream): (&str, &Upstream),
         parent: Option<&Parent>,
     ) -> Self {
-        let provider = Arc::from(provider_name(host));
+        let source = Source::of(upstream);
+        let answer = OfAnswer {
+            route: Arc::from(route),
+        };
         let name = metrics.models.named(&request.model);
         let model = metrics.models.label(&name);
+        metrics.begin_wire(&answer, request.dialect.as_str());
         metrics.answers.running.inc();
         let mut measured = Self {
             metrics,
             request,
-            answering: Arc::clone(&provider),
-            provider,
+            answer,
+            answering: source.clone(),
+            current: source,
             name,
             answering_model: Arc::clone(&model),
             model,
@@ -106,12 +131,13 @@ impl Measured {
         let Some((at, call)) = record.calls.iter().enumerate().next_back() else {
             return;
         };
-        if *self.provider != *provider_name(upstream.host()) {
-            self.provider = Arc::from(provider_name(upstream.host()));
+        if *self.current.upstream != *upstream.authority() {
+            self.current = Source::of(upstream);
         }
         let name = self.metrics.models.named(model);
         let operation = Operation {
-            gen_ai_provider_name: Arc::clone(&self.provider),
+            answer: self.answer.clone(),
+            gen_ai_provider_name: Arc::clone(&self.current.provider),
             gen_ai_operation_name: operation_name(dialect),
             gen_ai_request_model: self.metrics.models.label(&name),
         };
@@ -127,6 +153,7 @@ impl Measured {
         self.call = Some(MeasuredCall {
             at,
             operation,
+            upstream: Arc::clone(&self.current.upstream),
             name,
             began: Instant::now(),
             span,
@@ -141,14 +168,14 @@ impl Measured {
     /// Notes that the open call was answered with 200.
     pub(super) fn note_answer(&mut self, record: &AnswerRecord) {
         let Some(call) = &mut self.call else { return };
-        let model = self.metrics.admit(&call.name);
+        let model = self.metrics.admit(&self.answer, &call.upstream, &call.name);
         call.operation.gen_ai_request_model = Arc::clone(&model);
         if record
             .calls
             .get(call.at)
             .is_some_and(|call| !call.kind.is_for_rest())
         {
-            (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
+            (self.answering, self.answering_model) = (self.current.clone(), model);
         }
         // A client chooses the requested name, so it is a label only if an upstream has answered to
         // it: a fallback may have another name for the model.
@@ -169,13 +196,14 @@ impl Measured {
         match change {
             Change::Cut { call, is_new } => {
                 if is_new {
-                    self.metrics.seams.cuts.add(
-                        &Cut {
-                            model: self.model_of(call),
-                            cause: cause_name(record.causes.last().copied().flatten()),
-                        },
-                        1,
-                    );
+                    let (upstream, model) = self.asked_for(call);
+                    let labels = Cut {
+                        answer: self.answer.clone(),
+                        upstream: Arc::clone(upstream),
+                        model: Arc::clone(model),
+                        cause: cause_name(record.causes.last().copied().flatten()),
+                    };
+                    self.metrics.seams.cuts.add(&labels, 1);
                 }
                 let cut = record.calls.get(call).and_then(|call| call.cut.as_ref());
                 let span = self.open_call(call).and_then(|call| call.span.as_mut());
@@ -189,9 +217,12 @@ impl Measured {
                 };
                 let kind = seam.seam.alignment.as_str();
                 let seams = &self.metrics.seams;
-                seams.joined.add(&Joined { kind }, 1);
-                seams.gap.observe(seam.elapsed.as_secs_f64());
-                seams.pending.observe(seam.seam.pending as f64);
+                let answer = self.answer.clone();
+                seams.gap.observe(&self.answer, seam.elapsed.as_secs_f64());
+                seams
+                    .pending
+                    .observe(&self.answer, seam.seam.pending as f64);
+                seams.joined.add(&Joined { answer, kind }, 1);
                 let span = self.open_call(call).and_then(|call| call.span.as_mut());
                 span.into_iter().for_each(|span| span.note_seam(seam));
             }
@@ -226,6 +257,7 @@ impl Measured {
         ] {
             if seams > 0 {
                 let labels = Flagged {
+                    answer: self.answer.clone(),
                     model: Arc::clone(&self.model),
                     flag,
                 };
@@ -234,6 +266,7 @@ impl Measured {
         }
         if let Some(stop) = outcome.reason() {
             let labels = GivenUp {
+                answer: self.answer.clone(),
                 model: Arc::clone(&self.model),
                 stop: stop.as_str(),
             };
@@ -258,6 +291,7 @@ impl Measured {
             }
         }
         let labels = TokenUse {
+            answer: self.answer.clone(),
             r#use: if record.kind.keeps_tokens() {
                 "kept"
             } else {
@@ -291,6 +325,8 @@ impl Measured {
             .observe(&labels, call.began.elapsed().as_secs_f64());
         if ended.kind != CallKind::First {
             let labels = FurtherCall {
+                answer: self.answer.clone(),
+                upstream: call.upstream,
                 rung: ended.kind.as_str(),
                 outcome: outcome_of(ended),
             };
@@ -331,25 +367,22 @@ impl Measured {
                 answers.per_token.observe(&labels.operation, per_token);
             }
         }
-        let slot = match end.record.slot {
-            Some(SlotKind::Text) => "text",
-            Some(SlotKind::Arguments) => "arguments",
-            None => "unread",
-        };
         let labels = EndedAnswer {
+            answer: self.answer.clone(),
             wire: self.request.dialect.as_str(),
-            slot,
+            slot: end.record.slot.map_or("unread", slot_name),
             status: end.name(),
         };
         answers.ended.add(&labels, 1);
     }
 
-    /// Returns the label of the model of a call: the open one, or else the one that began the
-    /// answer.
-    fn model_of(&self, call: usize) -> Arc<str> {
-        let open = self.call.as_ref().filter(|open| open.at == call);
-        let of_call = open.map(|call| &call.operation.gen_ai_request_model);
-        Arc::clone(of_call.unwrap_or(&self.answering_model))
+    /// Returns the labels of the upstream and of the model of a call: the open one, or else the one
+    /// that began the answer.
+    fn asked_for(&self, call: usize) -> (&Arc<str>, &Arc<str>) {
+        match self.call.as_ref().filter(|open| open.at == call) {
+            Some(open) => (&open.upstream, &open.operation.gen_ai_request_model),
+            None => (&self.answering.upstream, &self.answering_model),
+        }
     }
 
     /// Returns the request's operation with the requested model's name: spans, unlike labels, may
@@ -363,7 +396,8 @@ impl Measured {
 
     fn operation(&self) -> Operation {
         Operation {
-            gen_ai_provider_name: Arc::clone(&self.answering),
+            answer: self.answer.clone(),
+            gen_ai_provider_name: Arc::clone(&self.answering.provider),
             gen_ai_operation_name: operation_name(self.request.dialect),
             gen_ai_request_model: Arc::clone(&self.model),
         }

@@ -102,7 +102,7 @@ impl Route {
     }
 
     /// Returns the clients of all its upstreams.
-    fn clients(&self) -> impl Iterator<Item = &Client> {
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
         let fallbacks = self.fallbacks.iter();
         once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
     }
@@ -145,8 +145,14 @@ pub(super) struct Routes {
 impl Routes {
     /// Returns the clients of all upstreams.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
-        let routes = once(&self.base).chain(&self.configured);
-        routes.flat_map(|route| route.clients())
+        self.all().flat_map(Route::clients)
+    }
+
+    /// Returns all routes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Route> {
+        once(&self.base)
+            .chain(&self.configured)
+            .map(|route| &**route)
     }
 
     /// Gives all routes connections of their own. Routes to one upstream share theirs.

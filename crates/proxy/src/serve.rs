@@ -289,6 +289,7 @@ async fn pass(
     match upstream::send(&route.client, head, body, route.head_limit).await {
         Ok(response) => {
             exchange.note_upstream(Some(response.status()));
+            exchange.note_upstream_request(response.headers());
             conversation::passed(response, &route.limits.transport)
         }
         Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {

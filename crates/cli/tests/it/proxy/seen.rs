@@ -549,7 +549,9 @@ fn the_pages_name_the_fields_of_all_lines() {
                 let fields = arguments(line)
                     .into_iter()
                     .filter(|part| !part.starts_with(['"']) && !part.is_empty());
-                for part in fields.filter(|part| !part.starts_with("target:")) {
+                let is_field =
+                    |part: &&str| !part.starts_with("target:") && *part != "parent: None";
+                for part in fields.filter(is_field) {
                     let field = part
                         .split('=')
                         .next()
