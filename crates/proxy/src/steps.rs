@@ -30,9 +30,6 @@ fn log_event(event: &SessionEvent, caller: &Caller) {
     let (route, upstreams) = (caller.route.config.name.as_str(), &caller.upstreams);
     match event {
         SessionEvent::Joined { seam, elapsed, .. } => tracing::debug!(
-            route,
-            upstream = upstreams.address(),
-            model = caller.shown_model(),
             offset = seam.offset,
             alignment = seam.alignment.as_str(),
             overlap = seam.overlap,
@@ -41,6 +38,9 @@ fn log_event(event: &SessionEvent, caller: &Caller) {
             ambiguous = seam.ambiguous,
             early_end = seam.early_end,
             elapsed_ms = elapsed.as_millis() as u64,
+            route,
+            upstream = upstreams.address(),
+            model = caller.shown_model(),
             "joined"
         ),
         SessionEvent::Cut {
@@ -49,12 +49,12 @@ fn log_event(event: &SessionEvent, caller: &Caller) {
             let limit = end.limit().map(tracing::field::display);
             tracing::debug!(
                 call,
-                route,
-                upstream = upstreams.address(),
-                model = caller.shown_model(),
                 cause = end.cause().map(CutCause::as_str),
                 limit,
                 offset,
+                route,
+                upstream = upstreams.address(),
+                model = caller.shown_model(),
                 "cut"
             );
         }
@@ -102,11 +102,11 @@ fn warn_of_failure(call: u32, reason: &FailureReason, caller: &Caller) {
     };
     tracing::warn!(
         call,
+        cause,
+        reason,
         route,
         upstream = upstreams.address(),
         model = caller.shown_model(),
-        cause,
-        reason,
         "a call failed"
     );
 }

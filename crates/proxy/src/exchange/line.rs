@@ -327,9 +327,9 @@ impl Drop for AccessLine {
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
+            client = client.map(tracing::field::display),
             %method,
             path = path.as_str(),
-            client = client.map(tracing::field::display),
             route = state.route.as_ref().map(|route| route.name.as_str()),
             upstream,
             wire = line.wire.map(tracing::field::display),

@@ -1,6 +1,6 @@
 //! The admin listener: the metrics after an answer, and the proxy's readiness.
 
-mod exposition;
+pub(super) mod exposition;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -272,7 +272,7 @@ async fn a_continued_answer_is_measured() {
         };
         assert_eq!((calls("ok"), calls("failed")), (ok, failed));
         assert_eq!(seen.sum("restitch_seams_total", &[]), ok);
-        let errors = seen.values(
+        let errors = seen.counted(
             "gen_ai_client_operation_duration_seconds_count",
             "error_type",
         );
@@ -556,7 +556,7 @@ async fn models_have_labels_up_to_a_limit() {
             "gen_ai_request_model",
         ),
     ] {
-        assert_eq!(seen.values(metric, label), [hostile, "b", "other"]);
+        assert_eq!(seen.counted(metric, label), [hostile, "b", "other"]);
         let count = |model: &str| seen.sum(metric, &[(label, model)]);
         assert_eq!(
             [hostile, "b", "other"].map(count),
@@ -603,7 +603,7 @@ async fn an_answer_has_the_provider_that_answers() {
         let proxy = in_front_of(&main, with).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         let seen = metrics(&proxy, 1).await;
-        let providers = seen.values(
+        let providers = seen.counted(
             "gen_ai_server_request_duration_seconds_count",
             "gen_ai_provider_name",
         );
@@ -808,7 +808,10 @@ async fn the_cuts_of_a_model_begin_with_none() {
         "premature_stop",
         "other",
     ] {
-        let line = format!("restitch_cuts_total{{model=\"m\",cause=\"{cause}\"}} 0\n");
+        let upstream = raw.addr;
+        let line = format!(
+            "restitch_cuts_total{{route=\"default\",upstream=\"{upstream}\",model=\"m\",cause=\"{cause}\"}} 0\n"
+        );
         assert!(text.contains(&line), "{line}: {text}");
     }
 }
@@ -855,10 +858,10 @@ async fn calls_are_those_of_the_model_that_is_asked() {
         );
         let seen = metrics(&proxy, 1).await;
         let model = "gen_ai_request_model";
-        let calls = seen.values("gen_ai_client_operation_duration_seconds_count", model);
+        let calls = seen.counted("gen_ai_client_operation_duration_seconds_count", model);
         assert!(calls.contains(&"other"), "{name}: {seen:?}");
         assert_eq!(
-            seen.values("gen_ai_server_request_duration_seconds_count", model),
+            seen.counted("gen_ai_server_request_duration_seconds_count", model),
             ["m"],
             "{name}"
         );
@@ -873,7 +876,7 @@ async fn calls_are_those_of_the_model_that_is_asked() {
             vec![fallback.addr]
         };
         assert_eq!(
-            seen.values("restitch_requests_total", "upstream"),
+            seen.counted("restitch_requests_total", "upstream"),
             [answered[0].to_string()],
             "{name}"
         );
@@ -925,7 +928,7 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
     );
     // The upstream has not answered for the name that the client has chosen.
     assert_eq!(
-        seen.values(
+        seen.counted(
             "gen_ai_server_request_duration_seconds_count",
             "gen_ai_request_model"
         ),
@@ -1013,17 +1016,19 @@ async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut named = Vec::new();
     for row in rows.filter(|row| {
-        row.starts_with("restitch_") || row.starts_with("gen_ai_") && row.contains(" | histogram ")
+        let is_own = row.starts_with("restitch_") || row.starts_with("process_");
+        is_own || row.starts_with("gen_ai_") && row.contains(" | histogram ")
     }) {
         let cells: Vec<_> = row.split(" | ").collect();
-        let name = cells[0].trim_end_matches('`');
-        named.push(name.to_owned());
-        let family = name.strip_suffix("_total").unwrap_or(name);
-        assert_eq!(
-            seen.types.get(family).map(String::as_str),
-            Some(cells[1].trim()),
-            "{name}"
-        );
+        for name in cells[0].split(", ").map(|name| name.trim_matches('`')) {
+            named.push(name.to_owned());
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            assert_eq!(
+                seen.types.get(family).map(String::as_str),
+                Some(cells[1].trim()),
+                "{name}"
+            );
+        }
     }
     named.sort_unstable();
     assert_eq!(named, metrics);

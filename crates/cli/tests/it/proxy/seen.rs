@@ -116,14 +116,14 @@ async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
         told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""),
         "{told}"
     );
-    // The proxy does not change the upstream's text.
+    // The upstream's own errors have the id, too.
     let passed = exchange(
         proxy.addr(),
         "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
     )
     .await;
     assert!(
-        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_none(),
+        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_some(),
         "{passed}"
     );
 }
