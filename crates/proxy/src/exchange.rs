@@ -194,11 +194,10 @@ impl Exchange {
             is_stream,
         };
         self.record().request = Some(request.clone());
-        let of = (route.config.name.as_str(), route.client.upstream());
         let measured = self
             .metrics
             .clone()
-            .map(|metrics| Measured::new(metrics, request, of, self.parent.as_ref()));
+            .map(|metrics| Measured::new(metrics, request, route, self.parent.as_ref()));
         let answer = self
             .answers
             .as_ref()

@@ -38,11 +38,11 @@ impl Gate {
         let mut open = self.lock();
         // The total is checked first, so that a full proxy adds no entry to the map.
         if open.all >= limits.max_connections {
-            return Err("max_connections");
+            return Err(OF_ALL);
         }
         let of_client = open.by_client.entry(client).or_default();
         if *of_client >= limits.max_connections_per_client {
-            return Err("max_connections_per_client");
+            return Err(OF_CLIENT);
         }
         *of_client += 1;
         open.all += 1;
@@ -61,6 +61,11 @@ impl Gate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The limits on connections.
+pub(super) const LIMITS: [&str; 2] = [OF_ALL, OF_CLIENT];
+const OF_ALL: &str = "max_connections";
+const OF_CLIENT: &str = "max_connections_per_client";
 
 /// A connection that is counted until this is dropped.
 #[derive(Debug)]

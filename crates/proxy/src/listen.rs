@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
 use super::Proxy;
 use super::admin::Admin;
@@ -19,7 +19,7 @@ use super::answers::AnswerList;
 use super::certificates;
 use super::connections::Connections;
 use super::content;
-use super::gate::{Gate, Peer, Permit};
+use super::gate::{Gate, LIMITS, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
 use super::refusal::Refusal;
@@ -164,6 +164,7 @@ async fn start(
             proxy.shared.otlp.as_ref(),
         );
         metrics.begin_routes(proxy.routes.all());
+        metrics.begin_refused(&LIMITS);
         if tls.is_some() {
             metrics.begin_handshakes(&REASONS);
         }
@@ -216,6 +217,7 @@ async fn start(
         workers,
         release,
         refused: JoinSet::new(),
+        closed: ClosedConnections::default(),
         is_plain: tls.is_none(),
         connections: Connections::new(current.clone(), tls),
         current,
@@ -252,6 +254,7 @@ struct Acceptor {
     connections: Connections,
     /// The tasks that send a refusal to clients over the connection limit.
     refused: JoinSet<()>,
+    closed: ClosedConnections,
     /// The admin listener's task, which ends with the last answer.
     _admin: JoinSet<()>,
     /// The task that removes expired answers.
@@ -319,15 +322,17 @@ impl Acceptor {
     fn accept(&mut self, accepted: Accepted, client: Peer) {
         match self.gate.enter(client, &self.current.get().limits.server) {
             Ok(permit) => self.serve(accepted, permit),
-            // A TLS client gets no refusal, since a handshake would cost more than the refusal
-            // itself.
             Err(limit) => {
+                let metrics = self.current.get().shared.metrics.clone();
+                if let Some(metrics) = &metrics {
+                    metrics.requests.count_refused(limit);
+                }
+                // A TLS client gets no refusal, since a handshake would cost more than the refusal
+                // itself.
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(
-                        accepted,
-                        limit,
-                        self.current.get().shared.metrics.clone(),
-                    ));
+                    self.refused.spawn(refuse(accepted, limit, metrics));
+                } else {
+                    self.closed.note(limit);
                 }
             }
         }
@@ -338,6 +343,28 @@ impl Acceptor {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
             None => self.connections.add(accepted, permit.client(), permit),
             Some(worker) => worker.serve(accepted, permit),
+        }
+    }
+}
+
+/// The connections that were closed without an answer.
+#[derive(Debug, Default)]
+struct ClosedConnections {
+    /// Since the last line.
+    count: u64,
+    logged_at: Option<Instant>,
+}
+
+impl ClosedConnections {
+    /// Notes a connection, and logs a line unless the last one is recent: many clients may come at
+    /// once.
+    fn note(&mut self, reason: &'static str) {
+        self.count += 1;
+        let is_due = |at: Instant| at.elapsed() >= BETWEEN_LINES;
+        if self.logged_at.is_none_or(is_due) {
+            let count = std::mem::take(&mut self.count);
+            tracing::warn!(reason, count, "closed connections without an answer");
+            self.logged_at = Some(Instant::now());
         }
     }
 }
@@ -390,6 +417,8 @@ pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The most clients that get a refusal at the same time. The proxy closes further connections
 /// without a word.
 const MOST_REFUSED: usize = 16;
+/// The shortest time between two lines about closed connections.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
 // A client over the limit must not keep its connection by reading slowly.
 /// The longest time for sending a refusal.
 const REFUSAL: Duration = Duration::from_secs(1);

@@ -9,10 +9,11 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, OfAnswer,
-    Operation, TokenUse, Usage, cause_name, provider_name, slot_name,
+    AnswerError, CallError, Cut, ERROR, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined,
+    Metrics, OTHER, OfAnswer, Operation, TokenUse, Usage, cause_name, provider_name, slot_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
+use super::route::Route;
 use restitch::internal::record::{AnswerRecord, CallKind, CallRecord, Change, RequestInfo};
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Status};
@@ -86,21 +87,22 @@ struct MeasuredCall {
 }
 
 impl Measured {
-    /// `route`, `upstream`: those of the request. `parent`: the span of the client, if spans are
-    /// pushed.
+    /// `parent`: the span of the client, if spans are pushed.
     pub(super) fn new(
         metrics: Arc<Metrics>,
         request: RequestInfo,
-        (route, upstream): (&str, &Upstream),
+        route: &Route,
         parent: Option<&Parent>,
     ) -> Self {
-        let source = Source::of(upstream);
+        let source = Source::of(route.client.upstream());
         let answer = OfAnswer {
-            route: Arc::from(route),
+            route: Arc::from(route.config.name.as_str()),
         };
         let name = metrics.models.named(&request.model);
         let model = metrics.models.label(&name);
-        metrics.begin_wire(&answer, request.dialect.as_str());
+        if route.is_first(request.dialect) {
+            metrics.begin_wire(&answer, request.dialect.as_str());
+        }
         metrics.answers.running.inc();
         let mut measured = Self {
             metrics,
@@ -311,18 +313,27 @@ impl Measured {
         let Some(ended) = record.calls.get(call.at) else {
             return;
         };
+        let (calls, error_type) = (&self.metrics.calls, error_type(ended));
         call.span
             .take()
             .into_iter()
-            .for_each(|span| span.end(status_of(ended), &error_type(ended)));
+            .for_each(|span| span.end(status_of(ended), &error_type));
         let labels = Ended {
-            operation: call.operation.clone(),
-            error_type: error_type(ended),
+            operation: call.operation,
+            error_type: error_label(&error_type),
         };
-        self.metrics
-            .calls
+        calls
             .duration
             .observe(&labels, call.began.elapsed().as_secs_f64());
+        if !error_type.is_empty() {
+            let labels = CallError {
+                answer: self.answer.clone(),
+                upstream: Arc::clone(&call.upstream),
+                model: labels.operation.gen_ai_request_model,
+                error_type,
+            };
+            calls.errors.add(&labels, 1);
+        }
         if ended.kind != CallKind::First {
             let labels = FurtherCall {
                 answer: self.answer.clone(),
@@ -330,7 +341,7 @@ impl Measured {
                 rung: ended.kind.as_str(),
                 outcome: outcome_of(ended),
             };
-            self.metrics.calls.further.add(&labels, 1);
+            calls.further.add(&labels, 1);
         }
     }
 
@@ -347,8 +358,16 @@ impl Measured {
             .for_each(|span| span.end(end.record, end.name(), end.status, &error_type));
         let labels = Ended {
             operation: self.operation(),
-            error_type,
+            error_type: error_label(&error_type),
         };
+        if !is_healthy {
+            let labels = AnswerError {
+                answer: self.answer.clone(),
+                model: Arc::clone(&self.model),
+                error_type,
+            };
+            answers.errors.add(&labels, 1);
+        }
         answers
             .duration
             .observe(&labels, end.duration.as_secs_f64());
@@ -428,6 +447,11 @@ fn error_type(call: &CallRecord) -> Cow<'static, str> {
     status_of(call)
         .and_then(refusal)
         .unwrap_or(Cow::Borrowed(call.error.unwrap_or_default()))
+}
+
+/// Returns the label of an error in a histogram.
+fn error_label(error: &str) -> &'static str {
+    if error.is_empty() { "" } else { ERROR }
 }
 
 /// Returns the outcome of a further call.

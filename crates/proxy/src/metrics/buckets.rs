@@ -1,13 +1,13 @@
 //! The boundaries of the histograms.
 //!
 //! Those of `gen_ai_…` are some of the conventions' boundaries: all of them would make `/metrics`
-//! twice as long, since each model and each error has a histogram of its own.
+//! half as long again, since each route, provider and model has histograms of its own.
 
 /// Seconds of an upstream call, and of the gap at a cut. Most calls with text take 2 to 20 seconds.
-pub(super) const CALL: [f64; 6] = [0.64, 2.56, 5.12, 10.24, 20.48, 81.92];
+pub(super) const CALL: [f64; 8] = [0.16, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 81.92];
 
 /// Seconds of an answer.
-pub(super) const ANSWER: [f64; 6] = CALL;
+pub(super) const ANSWER: [f64; 8] = CALL;
 
 /// Seconds to the first bytes of a call's stream.
 pub(super) const FIRST_CHUNK: [f64; 6] = [0.16, 0.32, 0.64, 1.28, 2.56, 10.24];

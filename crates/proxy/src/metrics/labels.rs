@@ -113,6 +113,18 @@ impl Labels for OfCertificate {
     }
 }
 
+/// The limit over which a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct RefusedConnection {
+    pub(super) reason: &'static str,
+}
+
+impl Labels for RefusedConnection {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("reason", self.reason);
+    }
+}
+
 /// Why a handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct FailedHandshake {
@@ -144,21 +156,61 @@ impl Labels for Operation {
     }
 }
 
-/// How a call or an answer ended. Empty: without an error.
+/// Whether a call or an answer ended with an error: empty, or [`ERROR`]. Each error of each model
+/// would need a histogram of its own; [`CallError`] and [`AnswerError`] name the errors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Ended {
     #[prometheus(flatten)]
     pub(in super::super) operation: Operation,
-    pub(in super::super) error_type: Cow<'static, str>,
+    pub(in super::super) error_type: &'static str,
 }
+
+/// The value that the conventions have for errors without a name.
+pub(in super::super) const ERROR: &str = "_OTHER";
 
 impl Labels for Ended {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
         self.operation.each(on);
         // The conventions omit this attribute if there is no error.
         if !self.error_type.is_empty() {
-            on("error.type", &self.error_type);
+            on("error.type", self.error_type);
         }
+    }
+}
+
+/// A call that ended with an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct CallError {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) upstream: Arc<str>,
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) error_type: Cow<'static, str>,
+}
+
+impl Labels for CallError {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("upstream", &self.upstream);
+        on("model", &self.model);
+        on("error.type", &self.error_type);
+    }
+}
+
+/// An answer that ended with an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct AnswerError {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) error_type: Cow<'static, str>,
+}
+
+impl Labels for AnswerError {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("model", &self.model);
+        on("error.type", &self.error_type);
     }
 }
 

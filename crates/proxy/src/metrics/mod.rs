@@ -20,10 +20,13 @@ use std::time::{Duration, SystemTime};
 use buckets::{ANSWER, CALL, FIRST_CHUNK, FIRST_TOKEN, PENDING, PER_TOKEN, STORE, TOKENS};
 use http::StatusCode;
 pub(super) use labels::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, OfAnswer, Operation, Resume,
-    TokenUse, Usage,
+    AnswerError, CallError, Cut, ERROR, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined,
+    OfAnswer, Operation, Resume, TokenUse, Usage,
 };
-use labels::{FailedHandshake, FallbackCall, NotKept, OfCertificate, OfStore, OfUpstream, Routed};
+use labels::{
+    FailedHandshake, FallbackCall, NotKept, OfCertificate, OfStore, OfUpstream, RefusedConnection,
+    Routed,
+};
 pub(super) use models::{Models, provider_name};
 pub(super) use process::ProcessState;
 use prometheus_client::encoding::text;
@@ -138,6 +141,7 @@ pub(super) struct CallMetrics {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_chunk: Histograms<Operation>,
     pub(super) usage: Histograms<Usage>,
+    pub(super) errors: Counters<CallError>,
     pub(super) further: Counters<FurtherCall>,
     pub(super) tokens: Counters<TokenUse>,
 }
@@ -156,6 +160,7 @@ impl CallMetrics {
             usage: sinks.histograms(names::CLIENT_TOKEN_USAGE, &TOKENS, || {
                 Histogram::new(TOKENS)
             }),
+            errors: sinks.counters(names::CALL_ERRORS),
             further: sinks.counters(names::CALLS),
             tokens: sinks.counters(names::TOKENS),
         }
@@ -169,6 +174,7 @@ pub(super) struct AnswerMetrics {
     pub(super) first_token: Histograms<Operation>,
     pub(super) per_token: Histograms<Operation>,
     pub(super) ended: Counters<EndedAnswer>,
+    pub(super) errors: Counters<AnswerError>,
     pub(super) given_up: Counters<GivenUp>,
     pub(super) running: Level,
 }
@@ -186,6 +192,7 @@ impl AnswerMetrics {
                 Histogram::new(PER_TOKEN)
             }),
             ended: sinks.counters(names::ANSWERS),
+            errors: sinks.counters(names::ANSWER_ERRORS),
             given_up: sinks.counters(names::GIVEN_UP),
             running: sinks.level(names::RUNNING),
         }
@@ -247,6 +254,11 @@ impl KeptMetrics {
         self.store_errors.add(&NoLabels {}, u64::from(!is_up));
     }
 
+    /// Shows the time of operations before the first one.
+    fn begin_store_time(&self) {
+        self.store_duration.begin(&NoLabels {});
+    }
+
     /// Notes the time of an operation of the store.
     pub(super) fn note_store_time(&self, time: Duration) {
         self.store_duration
@@ -275,6 +287,7 @@ impl TlsMetrics {
 #[derive(Debug)]
 pub(super) struct RequestMetrics {
     routed: Counters<Routed>,
+    connections_refused: Counters<RefusedConnection>,
     fallbacks: Counters<FallbackCall>,
     up: Numbers<OfUpstream>,
 }
@@ -283,6 +296,7 @@ impl RequestMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             routed: sinks.counters(names::REQUESTS),
+            connections_refused: sinks.counters(names::CONNECTIONS_REFUSED),
             fallbacks: sinks.counters(names::FALLBACKS),
             up: sinks.numbers(names::UPSTREAM_UP),
         }
@@ -296,6 +310,12 @@ impl RequestMetrics {
             },
             is_up,
         );
+    }
+
+    /// Counts a connection that was refused over a limit.
+    pub(super) fn count_refused(&self, reason: &'static str) {
+        self.connections_refused
+            .add(&RefusedConnection { reason }, 1);
     }
 
     /// Counts a switch to a fallback.

@@ -22,6 +22,16 @@ pub(super) const CLIENT_TOKEN_USAGE: Name = Name::new(
     Scale::Of("{token}"),
     "Tokens of an upstream call, as its usage tells them",
 );
+pub(super) const CALL_ERRORS: Name = Name::new(
+    "restitch.call.errors",
+    Scale::Of("{call}"),
+    "Upstream calls that ended with an error",
+);
+pub(super) const ANSWER_ERRORS: Name = Name::new(
+    "restitch.answer.errors",
+    Scale::Of("{answer}"),
+    "Answers to requests of an API that ended with an error",
+);
 pub(super) const CALLS: Name = Name::new(
     "restitch.calls",
     Scale::Of("{call}"),
@@ -136,6 +146,11 @@ pub(super) const CONNECTION_LIMIT: Name = Name::new(
     "restitch.connections.limit",
     Scale::Of("{connection}"),
     "The most open connections of clients",
+);
+pub(super) const CONNECTIONS_REFUSED: Name = Name::new(
+    "restitch.connections.refused",
+    Scale::Of("{connection}"),
+    "Connections of clients over a limit",
 );
 pub(super) const RELOADED: Name = Name::new(
     "restitch.config.last.reload.successful",

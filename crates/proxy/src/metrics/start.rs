@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::labels::{
     Cut, EndedAnswer, FailedHandshake, FallbackCall, FurtherCall, Joined, NotKept, OfAnswer,
-    Resume, Routed, TokenUse,
+    RefusedConnection, Resume, Routed, TokenUse,
 };
 use super::{Metrics, OTHER};
 use crate::fallback::Part;
@@ -19,6 +19,14 @@ use restitch::session::{CutCause, Rung, Status};
 use restitch::splice::Alignment;
 
 impl Metrics {
+    /// Shows the connections refused over each of these limits.
+    pub(in super::super) fn begin_refused(&self, limits: &[&'static str]) {
+        for reason in limits {
+            let series = RefusedConnection { reason };
+            self.requests.connections_refused.begin(&series);
+        }
+    }
+
     /// Shows the series of a configuration's routes.
     pub(in super::super) fn begin_routes<'a>(&self, routes: impl Iterator<Item = &'a Route>) {
         for route in routes {
@@ -80,9 +88,6 @@ impl Metrics {
             status,
         };
         let ended = &self.answers.ended;
-        if ended.has(&series("unread", "unread")) {
-            return;
-        }
         for status in STATUSES_OF_ANSWERS.map(Status::as_str) {
             for slot in [SlotKind::Text, SlotKind::Arguments].map(slot_name) {
                 ended.begin(&series(slot, status));
@@ -122,6 +127,7 @@ impl Metrics {
             kept.not_kept.begin(&NotKept { reason });
         }
         kept.note_store(store, true);
+        kept.begin_store_time();
     }
 
     /// Shows the failed handshakes of a proxy with a certificate.

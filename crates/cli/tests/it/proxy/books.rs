@@ -203,6 +203,7 @@ fn agree(log: &[Value], seen: &Exposition) {
         ends.len() as f64,
         all("gen_ai_server_request_duration_seconds_count")
     );
+    assert!(seen.calls("429") > 0.0 && seen.answers("left") > 0.0);
     assert_eq!(sum("cuts"), all("restitch_cuts_total"));
     for cause in ["length", "drop", "eof", "in_band", "idle"] {
         let causes = ends.iter().filter_map(|line| line["causes"].as_str());
@@ -314,10 +315,7 @@ async fn the_metrics_of_a_day_have_at_most_60_kb() {
         let (text, _) = body_of(&exchange(admin, request).await);
         let seen = Exposition::read(&text);
         if seen.sum("restitch_answers_total", &[]) == 34.0 {
-            let errors = seen.counted(
-                "gen_ai_client_operation_duration_seconds_count",
-                "error_type",
-            );
+            let errors = seen.counted("restitch_call_errors_total", "error_type");
             assert!(errors.len() >= 6, "{errors:?}");
             assert!(text.len() <= 60_000, "{} bytes\n{text}", text.len());
             return;

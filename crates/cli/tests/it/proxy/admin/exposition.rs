@@ -153,6 +153,25 @@ impl Exposition {
             .sum()
     }
 
+    /// Returns the number of calls that ended with an error, or, if it is empty, without one.
+    pub(in crate::proxy) fn calls(&self, error: &str) -> f64 {
+        let healthy = "gen_ai_client_operation_duration_seconds_count";
+        self.ended(healthy, "restitch_call_errors_total", error)
+    }
+
+    /// Returns the number of answers that ended with an error, or, if it is empty, without one.
+    pub(in crate::proxy) fn answers(&self, error: &str) -> f64 {
+        let healthy = "gen_ai_server_request_duration_seconds_count";
+        self.ended(healthy, "restitch_answer_errors_total", error)
+    }
+
+    fn ended(&self, healthy: &str, errors: &str, error: &str) -> f64 {
+        let all_errors = self.sum(healthy, &[("error_type", "_OTHER")]);
+        assert_eq!(self.sum(errors, &[]), all_errors, "{errors}");
+        let name = if error.is_empty() { healthy } else { errors };
+        self.sum(name, &[("error_type", error)])
+    }
+
     /// Returns the values of a label, over all samples of this name.
     pub(in crate::proxy) fn values(&self, name: &str, label: &str) -> Vec<&str> {
         let of_name = self.samples.keys().filter(|(own, _)| own == name);
