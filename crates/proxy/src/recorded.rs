@@ -17,14 +17,6 @@ pub(super) trait Labels {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str));
 }
 
-/// The labels of a metric without labels.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct NoLabels {}
-
-impl Labels for NoLabels {
-    fn each(&self, _: &mut dyn FnMut(&'static str, &str)) {}
-}
-
 /// A set of labels that Prometheus takes.
 pub(super) trait LabelSet:
     Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static
@@ -127,6 +119,13 @@ impl Sinks<'_> {
         Numbers { family }
     }
 
+    /// Registers a number for Prometheus, which is not pushed.
+    pub(super) fn number(&mut self, name: Name) -> Number {
+        let gauge = Gauge::default();
+        self.register(name, gauge.clone());
+        Number(gauge)
+    }
+
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
@@ -198,6 +197,16 @@ impl<L: LabelSet> Numbers<L> {
     /// Removes the number of a set of labels.
     pub(super) fn remove(&self, labels: &L) {
         self.family.remove(labels);
+    }
+}
+
+/// A number without labels.
+#[derive(Debug)]
+pub(super) struct Number(Gauge);
+
+impl Number {
+    pub(super) fn set(&self, number: impl Into<i64>) {
+        self.0.set(number.into());
     }
 }
 

@@ -41,8 +41,8 @@ pub struct ProxyConfig {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// The proxies in front of this one, whose `x-forwarded-for` names the client in the log:
-    /// networks, addresses, or `unix` for all clients of a Unix socket. With commas between.
+    /// Networks of proxies whose `x-forwarded-for` names the client in the log, or `unix`. With
+    /// commas between. `unix`: all clients of a Unix socket.
     #[arg(
         long,
         value_name = "NETWORKS",

@@ -35,7 +35,7 @@ use prometheus_client::registry::Registry;
 pub(super) use start::slot_name;
 
 use super::otlp::Otlp;
-use super::recorded::{Counters, Histograms, Level, NoLabels, Numbers, Sinks};
+use super::recorded::{Counters, Histograms, Level, Numbers, Sinks};
 use process::ProcessMetrics;
 use restitch::session::CutCause;
 use restitch_http::{Expiry, Role};
@@ -227,8 +227,8 @@ pub(super) struct KeptMetrics {
     pub(super) resumes: Counters<Resume>,
     not_kept: Counters<NotKept>,
     store_up: Numbers<OfStore>,
-    store_errors: Counters<NoLabels>,
-    store_duration: Histograms<NoLabels>,
+    store_errors: Counters<OfStore>,
+    store_duration: Histograms<OfStore>,
 }
 
 impl KeptMetrics {
@@ -251,18 +251,18 @@ impl KeptMetrics {
     /// Notes whether the store has carried out an operation.
     pub(super) fn note_store(&self, store: &'static str, is_up: bool) {
         self.store_up.set(&OfStore { store }, is_up);
-        self.store_errors.add(&NoLabels {}, u64::from(!is_up));
+        self.store_errors.add(&OfStore { store }, u64::from(!is_up));
     }
 
     /// Shows the time of operations before the first one.
-    fn begin_store_time(&self) {
-        self.store_duration.begin(&NoLabels {});
+    fn begin_store_time(&self, store: &'static str) {
+        self.store_duration.begin(&OfStore { store });
     }
 
     /// Notes the time of an operation of the store.
-    pub(super) fn note_store_time(&self, time: Duration) {
+    pub(super) fn note_store_time(&self, store: &'static str, time: Duration) {
         self.store_duration
-            .observe(&NoLabels {}, time.as_secs_f64());
+            .observe(&OfStore { store }, time.as_secs_f64());
     }
 }
 

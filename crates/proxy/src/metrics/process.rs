@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::labels::{OfBuild, OfUpstream};
 use super::names;
-use crate::recorded::{NoLabels, Numbers, Sinks};
+use crate::recorded::{Number, Numbers, Sinks};
 
 /// The state of the proxy at the time of a scrape.
 #[derive(Debug)]
@@ -20,13 +20,14 @@ pub(in super::super) struct ProcessState {
 /// The metrics of the process.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
-    memory: Numbers<NoLabels>,
-    open_files: Numbers<NoLabels>,
-    connections: Numbers<NoLabels>,
-    connection_limit: Numbers<NoLabels>,
-    reloaded: Numbers<NoLabels>,
-    reloaded_at: Numbers<NoLabels>,
-    draining: Numbers<NoLabels>,
+    /// `None`: the system does not tell.
+    memory: Option<Number>,
+    open_files: Option<Number>,
+    connections: Number,
+    connection_limit: Number,
+    reloaded: Number,
+    reloaded_at: Number,
+    draining: Number,
     breakers: Numbers<OfUpstream>,
 }
 
@@ -35,15 +36,15 @@ impl ProcessMetrics {
     pub(super) fn new(sinks: &mut Sinks<'_>) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         sinks.numbers(names::BUILD).set(&OfBuild { version }, true);
-        sinks.numbers(names::START).set(&NoLabels {}, now());
+        sinks.number(names::START).set(now());
         let metrics = Self {
-            memory: sinks.numbers(names::MEMORY),
-            open_files: sinks.numbers(names::OPEN_FILES),
-            connections: sinks.numbers(names::CONNECTIONS),
-            connection_limit: sinks.numbers(names::CONNECTION_LIMIT),
-            reloaded: sinks.numbers(names::RELOADED),
-            reloaded_at: sinks.numbers(names::RELOADED_AT),
-            draining: sinks.numbers(names::DRAINING),
+            memory: resident_memory().map(|_| sinks.number(names::MEMORY)),
+            open_files: open_files().map(|_| sinks.number(names::OPEN_FILES)),
+            connections: sinks.number(names::CONNECTIONS),
+            connection_limit: sinks.number(names::CONNECTION_LIMIT),
+            reloaded: sinks.number(names::RELOADED),
+            reloaded_at: sinks.number(names::RELOADED_AT),
+            draining: sinks.number(names::DRAINING),
             breakers: sinks.numbers(names::BREAKER_OPEN),
         };
         metrics.note_reload(true);
@@ -52,24 +53,24 @@ impl ProcessMetrics {
 
     /// Notes whether the configuration was read.
     pub(super) fn note_reload(&self, is_valid: bool) {
-        self.reloaded.set(&NoLabels {}, is_valid);
+        self.reloaded.set(is_valid);
         if is_valid {
-            self.reloaded_at.set(&NoLabels {}, now());
+            self.reloaded_at.set(now());
         }
     }
 
     /// Takes over the state of this moment.
     pub(super) fn show(&self, state: &ProcessState) {
         let figures = [
-            (&self.memory, resident_memory()),
-            (&self.open_files, open_files()),
-            (&self.connections, Some(state.connections)),
-            (&self.connection_limit, Some(state.max_connections)),
-            (&self.draining, Some(usize::from(state.is_draining))),
+            (self.memory.as_ref(), resident_memory()),
+            (self.open_files.as_ref(), open_files()),
+            (Some(&self.connections), Some(state.connections)),
+            (Some(&self.connection_limit), Some(state.max_connections)),
+            (Some(&self.draining), Some(usize::from(state.is_draining))),
         ];
         for (metric, figure) in figures {
-            if let Some(figure) = figure {
-                metric.set(&NoLabels {}, i64::try_from(figure).unwrap_or(i64::MAX));
+            if let (Some(metric), Some(figure)) = (metric, figure) {
+                metric.set(i64::try_from(figure).unwrap_or(i64::MAX));
             }
         }
         for (upstream, is_open) in &state.breakers {

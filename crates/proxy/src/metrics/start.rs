@@ -127,7 +127,7 @@ impl Metrics {
             kept.not_kept.begin(&NotKept { reason });
         }
         kept.note_store(store, true);
-        kept.begin_store_time();
+        kept.begin_store_time(store);
     }
 
     /// Shows the failed handshakes of a proxy with a certificate.

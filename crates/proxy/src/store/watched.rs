@@ -34,7 +34,9 @@ impl Watched {
         Box::pin(async move {
             let began = Instant::now();
             let done = operation.await;
-            self.metrics.kept.note_store_time(began.elapsed());
+            self.metrics
+                .kept
+                .note_store_time(self.kind, began.elapsed());
             self.note(&done);
             done
         })

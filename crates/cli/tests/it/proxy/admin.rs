@@ -238,6 +238,87 @@ async fn a_healthy_answer_is_measured() {
     assert_eq!(seen.sum("gen_ai_client_token_usage_count", &[]), 4.0);
 }
 
+/// The figures about the process are those of the moment.
+#[tokio::test]
+async fn the_process_is_measured() {
+    let raw = Raw::new(vec![]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(Limits::default())).await;
+    let _open = connect(proxy.addr()).await;
+    for _ in 0..1000 {
+        let seen = metrics(&proxy, 0).await;
+        if seen.sum("restitch_connections", &[]) == 1.0 {
+            let limit = Limits::default().server.max_connections as f64;
+            assert_eq!(seen.sum("restitch_connections_limit", &[]), limit);
+            assert_eq!(seen.sum("restitch_draining", &[]), 0.0);
+            let upstream = raw.addr.to_string();
+            assert_eq!(seen.values("restitch_breaker_open", "upstream"), [upstream]);
+            let version = [("version", env!("CARGO_PKG_VERSION"))];
+            assert_eq!(seen.sum("restitch_build_info", &version), 1.0);
+            assert!(seen.sum("process_start_time_seconds", &[]) > 1e9);
+            if cfg!(target_os = "linux") {
+                assert!(seen.sum("process_resident_memory_bytes", &[]) > 1e6);
+                assert!(seen.sum("process_open_fds", &[]) > 3.0);
+            }
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the connection is not counted");
+}
+
+/// A connection over the limit is counted, whether or not it gets an answer.
+#[tokio::test]
+async fn refused_connections_are_counted() {
+    let raw = Raw::new(vec![]).await;
+    let mut limits = Limits::default();
+    limits.server.max_connections = 1;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let first = [("reason", "max_connections")];
+    let refused = "restitch_connections_refused_total";
+    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 0.0);
+    let _open = connect(proxy.addr()).await;
+    let answer = exchange(proxy.addr(), "").await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 1.0);
+}
+
+/// The store is looked at also while no answer is kept.
+#[tokio::test]
+async fn a_store_is_measured() {
+    let raw = Raw::new(vec![]).await;
+    let folder = crate::cli::folder("measured-store", &[]);
+    let file = format!("file:{}", folder.to_str().unwrap());
+    #[cfg(feature = "redis")]
+    let gone = format!("redis://{}", nobody().await);
+    for (kind, address, is_up) in [
+        ("memory", "memory".to_owned(), 1.0),
+        ("file", file, 1.0),
+        #[cfg(feature = "redis")]
+        ("redis", gone, 0.0),
+    ] {
+        let mut limits = Limits::default();
+        limits.keep.max_keep_time = Duration::from_secs(1);
+        let proxy = in_front_of(&raw, |proxy| proxy.limits(limits).store(address)).await;
+        let mut seen = metrics(&proxy, 0).await;
+        for _ in 0..1000 {
+            let errors = seen.sum("restitch_store_errors_total", &[]);
+            let operations = seen.sum("restitch_store_duration_seconds_count", &[]);
+            let is_due = kind == "memory" || operations > 0.0;
+            if is_due && seen.sum("restitch_store_up", &[("store", kind)]) == is_up {
+                assert_eq!(errors > 0.0, is_up == 0.0, "{kind}");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            seen = metrics(&proxy, 0).await;
+        }
+        assert_eq!(
+            seen.sum("restitch_store_up", &[("store", kind)]),
+            is_up,
+            "{kind}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_continued_answer_is_measured() {
     for is_stream in [true, false] {
@@ -328,7 +409,7 @@ async fn each_way_of_a_further_call_is_measured() {
             "{way}: {seen:?}"
         );
         assert_eq!(seen.sum("restitch_calls_total", &[]), 1.0, "{way}");
-        let calls = |error: &str| seen.sum("restitch_call_errors_total", &[("error_type", error)]);
+        let calls = |error: &str| seen.calls(error);
         assert_eq!((calls(error), calls("")), (1.0, 1.0), "{way}: {seen:?}");
     }
 }
@@ -436,9 +517,9 @@ async fn an_answer_that_is_given_up_is_measured() {
         ),
         3.0
     );
-    let calls = |error: &str| seen.sum("restitch_call_errors_total", &[("error_type", error)]);
+    let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
-    let answers = |error: &str| seen.sum("restitch_answer_errors_total", &[("error_type", error)]);
+    let answers = |error: &str| seen.answers(error);
     assert_eq!(
         (answers("incomplete"), answers("broken"), answers("")),
         (0.0, 1.0, 0.0)
@@ -651,7 +732,7 @@ async fn each_call_of_several_choices_has_its_own_error() {
     .await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
     let seen = metrics(&proxy, 1).await;
-    let calls = |error: &str| seen.sum("restitch_call_errors_total", &[("error_type", error)]);
+    let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
     assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
     let page = get(&proxy, "GET", "/answers/two?view=report").await;
@@ -724,9 +805,7 @@ async fn calls_under_what_is_not_continued_have_their_errors() {
     let raw = Raw::new(vec![prose, vec![Piece::Hold]]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     exchange(proxy.addr(), &post(ASK)).await;
-    let calls = |seen: &Exposition, error: &str| {
-        seen.sum("restitch_call_errors_total", &[("error_type", error)])
-    };
+    let calls = |seen: &Exposition, error: &str| seen.calls(error);
     let seen = metrics(&proxy, 1).await;
     assert_eq!(
         (calls(&seen, "drop"), calls(&seen, "")),

@@ -182,7 +182,7 @@ fn agree(log: &[Value], seen: &Exposition) {
         let (route, status) = (text("route"), line["status"].to_string());
         let is_same = |other: &&Value| {
             other["route"].as_str().unwrap_or_default() == route
-                && other["status"].to_string() == status
+                && other["status"] == line["status"]
         };
         let labels = [("route", route.as_str()), ("status", status.as_str())];
         assert_eq!(
