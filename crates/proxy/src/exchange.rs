@@ -103,7 +103,7 @@ impl Exchange {
         // A takeover begins within the request of a reader, which has an id of its own.
         let span =
             tracing::info_span!(parent: None, "request", id = %id, trace = Empty, answer = Empty);
-        if let Some(trace) = text(headers, "traceparent").and_then(trace_id) {
+        if let Some(trace) = text(headers, &TRACE).and_then(trace_id) {
             span.record("trace", display(trace));
         }
         Self {
@@ -312,15 +312,15 @@ impl Exchange {
 
     /// Notes the id that an upstream has given a call.
     pub(super) fn note_upstream_request(&self, headers: &HeaderMap) {
-        let ids = UPSTREAM_IDS.into_iter();
-        // Some upstreams send the id back that the proxy has sent.
-        let mut ids = ids
-            .filter_map(|name| text(headers, name))
-            .filter(|id| is_plain(id) && *id != self.line.id);
-        if let Some(id) = ids.next() {
-            let known = &mut self.state().upstream_requests;
-            if known.len() < MOST_IDS {
-                known.push(id.to_owned());
+        for name in UPSTREAM_IDS {
+            // Some upstreams send the id back that the proxy has sent.
+            let id = text(headers, &name).filter(|id| is_plain(id) && *id != self.line.id);
+            if let Some(id) = id {
+                let known = &mut self.state().upstream_requests;
+                if known.len() < MOST_IDS {
+                    known.push(id.to_owned());
+                }
+                return;
             }
         }
     }
@@ -369,12 +369,12 @@ impl fmt::Debug for Exchange {
 
 /// Returns the id of a request: its `x-request-id` if that is short and plain, else a random one.
 pub(super) fn request_id(headers: &HeaderMap) -> String {
-    text(headers, REQUEST_ID.as_str())
+    text(headers, &REQUEST_ID)
         .filter(|id| is_plain(id))
         .map_or_else(random_name, str::to_owned)
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -419,12 +419,14 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The response header with the upstream's own `x-request-id`.
 const UPSTREAM_REQUEST: HeaderName = HeaderName::from_static("x-restitch-upstream-request-id");
 /// The headers in which upstreams name a request: OpenAI and most others, Anthropic, Bedrock, Azure.
-const UPSTREAM_IDS: [&str; 4] = [
-    "x-request-id",
-    "request-id",
-    "x-amzn-requestid",
-    "apim-request-id",
+const UPSTREAM_IDS: [HeaderName; 4] = [
+    REQUEST_ID,
+    HeaderName::from_static("request-id"),
+    HeaderName::from_static("x-amzn-requestid"),
+    HeaderName::from_static("apim-request-id"),
 ];
+/// The header with the trace of a request.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
 /// The most ids of upstreams in a line: an answer with more calls is rare.
 const MOST_IDS: usize = 8;
 // A client chooses its id, and every line of its request repeats it.
