@@ -2,10 +2,11 @@
 //! sockets.
 
 use std::fmt;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use ipnet::IpNet;
 
 /// An address to listen on. [`FromStr`] reads what [`Display`](fmt::Display) writes.
 ///
@@ -90,6 +91,62 @@ impl fmt::Display for ListenAddress {
         }
     }
 }
+
+/// A proxy in front of this one whose `x-forwarded-for` is believed. [`FromStr`] reads what
+/// [`Display`](fmt::Display) writes.
+///
+/// ```
+/// use restitch_proxy::address::TrustedProxy;
+///
+/// let proxy: TrustedProxy = "10.0.0.0/8".parse()?;
+/// assert!(proxy.covers(Some([10, 1, 2, 3].into())) && !proxy.covers(None));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustedProxy {
+    /// All addresses of a network: `10.0.0.0/8`, or a single address.
+    Network(IpNet),
+    /// All clients of a Unix socket: `unix`.
+    Unix,
+}
+
+impl TrustedProxy {
+    /// Returns whether a client is such a proxy. `None`: the client of a Unix socket.
+    pub fn covers(&self, client: Option<IpAddr>) -> bool {
+        match (self, client) {
+            (Self::Network(network), Some(client)) => network.contains(&client),
+            (Self::Unix, None) => true,
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for TrustedProxy {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        if written == UNIX {
+            return Ok(Self::Unix);
+        }
+        let network = written.parse().ok();
+        let network = network.or_else(|| written.parse::<IpAddr>().ok().map(IpNet::from));
+        network.map(Self::Network).ok_or_else(|| {
+            format!("`{written}` is not a network: write `10.0.0.0/8`, `fd00::/8`, `192.0.2.1` or `unix`")
+        })
+    }
+}
+
+impl fmt::Display for TrustedProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => network.fmt(f),
+            Self::Unix => f.write_str(UNIX),
+        }
+    }
+}
+
+/// The name of all clients of a Unix socket.
+const UNIX: &str = "unix";
 
 /// Who may connect to a Unix socket: the permissions of its file, in octal. Default: `0600`, its
 /// owner.

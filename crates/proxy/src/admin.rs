@@ -1,7 +1,7 @@
 //! The listener for the operator and their tools: the page, metrics, and whether the proxy is
 //! ready. It checks no token, so its address should be reachable for the operator alone.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -20,7 +20,10 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Proxy;
+use super::exchange::{REQUEST_ID, request_id};
+use super::gate::Gate;
 use super::listen::ACCEPT_RETRY;
+use super::metrics::ProcessState;
 use super::page::{Guard, IsFollowed, Page};
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
@@ -47,12 +50,13 @@ impl Admin {
     }
 
     /// Serves until its task is dropped.
-    pub(super) async fn serve(self, current: Current, reloader: Reloader) {
+    pub(super) async fn serve(self, (current, gate): (Current, Gate), reloader: Reloader) {
         let page = current.get().shared.answers.clone().map(Page::new);
         let bound = self.addr;
         let state = Arc::new(AdminState {
             bound,
             current,
+            gate,
             page,
             reloader,
             reached: Mutex::default(),
@@ -122,6 +126,8 @@ struct AdminState {
     /// The address of the listener.
     bound: SocketAddr,
     current: Current,
+    /// The connections of clients.
+    gate: Gate,
     page: Option<Page>,
     reloader: Reloader,
     /// The time and the result of the last connections to the upstreams.
@@ -144,7 +150,10 @@ async fn connection(stream: TcpStream, state: Arc<AdminState>, has_head: Arc<Ato
         has_head.store(true, Ordering::Relaxed);
         let (state, follows) = (Arc::clone(&state), Arc::clone(&follows));
         async move {
-            let response = state.respond(&request).await;
+            let mut response = state.respond(&request).await;
+            if let Ok(id) = HeaderValue::try_from(request_id(request.headers())) {
+                response.headers_mut().insert(REQUEST_ID, id);
+            }
             follows.store(
                 response.extensions().get::<IsFollowed>().is_some(),
                 Ordering::Relaxed,
@@ -196,7 +205,7 @@ impl AdminState {
         }
         match path {
             METRICS => match guard.admit(request) {
-                Ok(()) => metrics(&proxy, request.headers()),
+                Ok(()) => metrics(&proxy, &self.process(&proxy), request.headers()),
                 Err(refusal) => refusal.response(None),
             },
             // This answer names the upstreams, so a page of another site must not read it.
@@ -243,8 +252,7 @@ impl AdminState {
     /// to a fallback or get the upstream's own error, and removing a replica because of its
     /// upstream helps no client. `upstreams`: lines about the upstreams.
     fn readiness(&self, upstreams: Option<String>) -> Response<Body> {
-        let is_stopping = self.current.get().shared.stopping.load(Ordering::Relaxed);
-        let (status, line) = match is_stopping {
+        let (status, line) = match self.is_draining() {
             true => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "draining: the proxy was told to stop\n",
@@ -252,6 +260,28 @@ impl AdminState {
             false => (StatusCode::OK, "ready\n"),
         };
         plain(status, [line, &upstreams.unwrap_or_default()].concat())
+    }
+
+    fn is_draining(&self) -> bool {
+        self.current.get().shared.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Returns the state of the process for the metrics.
+    fn process(&self, proxy: &Proxy) -> ProcessState {
+        let upstreams: BTreeSet<_> = proxy
+            .routes
+            .clients()
+            .map(|client| client.upstream().authority())
+            .collect();
+        let breakers = upstreams.into_iter();
+        ProcessState {
+            connections: self.gate.open(),
+            max_connections: proxy.limits.server.max_connections,
+            is_draining: self.is_draining(),
+            breakers: breakers
+                .map(|upstream| (upstream.to_owned(), proxy.shared.is_failing(upstream)))
+                .collect(),
+        }
     }
 
     /// Returns a line for each upstream. Concurrent requests share one attempt.
@@ -277,7 +307,7 @@ fn is_verbose(query: Option<&str>) -> bool {
     })
 }
 
-fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
+fn metrics(proxy: &Proxy, state: &ProcessState, headers: &HeaderMap) -> Response<Body> {
     let accept = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
@@ -288,7 +318,7 @@ fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
         .shared
         .metrics
         .as_ref()
-        .map_or_else(|| Ok(String::new()), |metrics| metrics.text())
+        .map_or_else(|| Ok(String::new()), |metrics| metrics.text(state))
     {
         Ok(text) if is_old => with_type(StatusCode::OK, PROMETHEUS_TEXT, prometheus_text(&text)),
         Ok(text) => with_type(StatusCode::OK, OPEN_METRICS, text),

@@ -97,6 +97,13 @@ impl Breaker {
         is_due
     }
 
+    /// Returns whether most calls of a model fail now. `is_of`: chooses the models.
+    pub(super) fn is_open(&self, now: Duration, is_of: impl Fn(&str) -> bool) -> bool {
+        let (number, min_calls) = (self.part(now), self.min_calls);
+        let mut models = self.models.iter().filter(|(model, _)| is_of(model));
+        models.any(|(_, window)| window.calls(number).most_fail(min_calls))
+    }
+
     /// Returns the number of the part that contains a moment.
     fn part(&self, now: Duration) -> u128 {
         now.as_nanos() * u128::from(PARTS) / self.window.as_nanos().max(1)
@@ -165,6 +172,8 @@ mod tests {
         );
         assert!(!breaker.admits("m", SECOND) && !breaker.admits("m", SECOND + SECOND / 2));
         assert!(breaker.admits("n", SECOND), "another model");
+        let is_open = |model, now| breaker.is_open(now, |other| other == model);
+        assert!(is_open("m", SECOND) && !is_open("n", SECOND) && !is_open("m", 11 * SECOND));
         assert!(breaker.admits("m", 2 * SECOND) && !breaker.admits("m", 2 * SECOND));
         assert!(
             breaker.admits("m", 11 * SECOND) && breaker.admits("m", 11 * SECOND),

@@ -15,7 +15,7 @@ use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redacted};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, shortened};
 use super::fallback::Part;
 use super::kept::KeptStream;
 use super::route::Route;
@@ -54,10 +54,9 @@ impl Caller {
         mut request: ClientRequest,
         exchange: Arc<Exchange>,
     ) -> Self {
-        exchange.note_route(&route);
         exchange.note_request(
+            &route,
             request.dialect,
-            route.client.upstream().host(),
             &request.parsed.model,
             request.parsed.stream,
         );
@@ -102,6 +101,11 @@ impl Caller {
     /// Returns the model's name at the current upstream.
     pub(super) fn model(&self) -> &str {
         self.request.model_at(self.upstreams.fallback())
+    }
+
+    /// Returns that name for the log.
+    pub(super) fn shown_model(&self) -> String {
+        shortened(self.model())
     }
 
     /// Returns the API of the current upstream.
@@ -280,6 +284,7 @@ impl Caller {
         self.exchange
             .note_head(response.as_ref().map(Response::status));
         if let Ok(response) = &response {
+            self.exchange.note_upstream_request(response.headers());
             let capabilities = &self.proxy.policy.capabilities;
             let server = response.headers().get(SERVER);
             let server = server

@@ -19,6 +19,7 @@ use tracing::Instrument;
 
 use super::body::FlushThenCloseBody;
 use super::exchange::{AccessLine, Exchange};
+use super::gate::Peer;
 use super::listener::{Accepted, Transport};
 use super::reload::Current;
 use super::serve::{HEALTH, respond};
@@ -50,7 +51,7 @@ impl Connections {
     }
 
     /// Serves a connection. `permit` is dropped when it ends.
-    pub(super) fn add(&mut self, accepted: Accepted, permit: impl Send + 'static) {
+    pub(super) fn add(&mut self, accepted: Accepted, client: Peer, permit: impl Send + 'static) {
         let transport = match accepted.register() {
             Ok(transport) => transport,
             Err(error) => return tracing::warn!(%error, "lost a connection"),
@@ -59,7 +60,7 @@ impl Connections {
         let Some(tls) = self.tls.clone() else {
             self.tasks.spawn(async move {
                 let _permit = permit;
-                serve(current, transport, watcher).await;
+                serve(current, (transport, client), watcher).await;
             });
             return;
         };
@@ -74,7 +75,7 @@ impl Connections {
                 _ = draining.changed() => return,
             };
             match encrypted {
-                Ok(transport) => serve(current, transport, watcher).await,
+                Ok(transport) => serve(current, (transport, client), watcher).await,
                 Err(error) => note_failure(&error, current.get().shared.metrics.as_deref()),
             }
         });
@@ -113,7 +114,7 @@ impl Connections {
 const TELLING: Duration = Duration::from_secs(1);
 
 /// Answers the requests of one connection.
-async fn serve(current: Current, transport: Transport, watcher: Watcher) {
+async fn serve(current: Current, (transport, client): (Transport, Peer), watcher: Watcher) {
     let proxy = current.get();
     let limits = &proxy.limits;
     let (cut, activity) = (Cut::default(), Activity::default());
@@ -142,7 +143,9 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
     let service = service_fn(move |request| {
         // The configuration of this moment: a reload may have replaced the one of the last request.
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
-        let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
+        let trusted = &proxy.config.proxy.trusted_proxies;
+        let exchange = Exchange::begin(&request, &proxy.shared);
+        let exchange = Arc::new(exchange.of_client(client, request.headers(), trusted));
         let stopping = Arc::clone(&proxy.shared.stopping);
         // Probes come every few seconds, and would fill the log.
         let mut line =
@@ -158,7 +161,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
                 Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
-            let mut response = exchange.name_own_error(response);
+            let mut response = exchange.name_response(response);
             // A client with a pool must not send its next request when this connection is closed.
             if stopping.load(Ordering::Relaxed) {
                 let headers = response.headers_mut();

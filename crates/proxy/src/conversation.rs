@@ -99,7 +99,7 @@ impl Conversation {
     /// Reports an output of the session to the log, the metrics and the page, and notes whether the
     /// upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
-        let change = self.caller.proxy.observed(output, &self.caller.exchange);
+        let change = self.caller.proxy.observed(output, &self.caller);
         let Some(at) = change.and_then(Change::call) else {
             return;
         };

@@ -1,10 +1,12 @@
 //! One request and its answer in the log: every line has the request's id, and the last line sums
 //! up.
 
+mod client;
 mod line;
 mod path;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{HeaderMap, HeaderName};
@@ -17,13 +19,14 @@ pub(super) use line::{AccessLine, KeptLine, log_unread};
 
 use super::access::ClientToken;
 use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
+use super::gate::Peer;
 use super::measured::Measured;
 use super::metrics::Metrics;
 use super::otlp::Parent;
-use super::refusal::OwnError;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
+use crate::address::TrustedProxy;
 use crate::route_config::RouteConfig;
 use restitch::internal::record::{AnswerRecord, CallKind, Change, RequestInfo};
 use restitch::internal::relay::Output;
@@ -54,6 +57,8 @@ struct RequestLine {
     method: String,
     /// The path without its query, which may hold a key, and without ids of kept answers.
     path: String,
+    /// `None`: a client of a Unix socket, or of another process.
+    client: Option<IpAddr>,
 }
 
 /// The state of the answer so far.
@@ -69,6 +74,8 @@ struct AnswerState {
     answered: Vec<String>,
     status: Option<StatusCode>,
     upstream_status: Option<StatusCode>,
+    /// The ids that upstreams have given its calls.
+    upstream_requests: Vec<String>,
     /// The measurements of the request. `None`: nothing is measured, or the path belongs to no API.
     measured: Option<Measured>,
     /// The answer's entry on the page. `None`: there is no page, or the path belongs to no API.
@@ -95,11 +102,11 @@ impl Exchange {
     /// Context](https://www.w3.org/TR/trace-context/)) names the trace.
     pub(super) fn begin<B>(request: &Request<B>, shared: &Shared) -> Self {
         let headers = request.headers();
-        let id = text(headers, "x-request-id")
-            .filter(|id| is_plain(id))
-            .map_or_else(random_name, str::to_owned);
-        let span = tracing::info_span!("request", id = %id, trace = Empty);
-        if let Some(trace) = text(headers, "traceparent").and_then(trace_id) {
+        let id = request_id(headers);
+        // A takeover begins within the request of a reader, which has an id of its own.
+        let span =
+            tracing::info_span!(parent: None, "request", id = %id, trace = Empty, answer = Empty);
+        if let Some(trace) = text(headers, &TRACE).and_then(trace_id) {
             span.record("trace", display(trace));
         }
         Self {
@@ -107,6 +114,7 @@ impl Exchange {
                 id,
                 method: shortened(request.method().as_str()),
                 path: shortened(&path::without_ids(request.uri().path())),
+                client: None,
             },
             span,
             began: Instant::now(),
@@ -122,18 +130,32 @@ impl Exchange {
         }
     }
 
+    /// Names the client: `peer`, or the client of a trusted proxy.
+    pub(super) fn of_client(
+        mut self,
+        peer: Peer,
+        headers: &HeaderMap,
+        trusted: &[TrustedProxy],
+    ) -> Self {
+        self.line.client = client::address_of(peer, headers, trusted);
+        self
+    }
+
     /// Returns the span of all lines about this request.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Adds the id to the proxy's own errors, so that a person can find the error that an SDK shows
-    /// in the log. An upstream's response keeps its own id.
-    pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
-        if response.extensions().get::<OwnError>().is_some()
-            && let Ok(id) = HeaderValue::try_from(&self.line.id)
-        {
-            response.headers_mut().insert("x-request-id", id);
+    /// Gives a response the id of its request, so that a person can find the id that an SDK shows in
+    /// the log. The upstream's own id moves to [`UPSTREAM_REQUEST`].
+    pub(super) fn name_response<B>(&self, mut response: Response<B>) -> Response<B> {
+        let Ok(id) = HeaderValue::try_from(&self.line.id) else {
+            return response;
+        };
+        let headers = response.headers_mut();
+        let of_upstream = headers.insert(REQUEST_ID, id.clone());
+        if let Some(of_upstream) = of_upstream.filter(|of_upstream| *of_upstream != id) {
+            headers.insert(UPSTREAM_REQUEST, of_upstream);
         }
         response
     }
@@ -163,9 +185,16 @@ impl Exchange {
         }
     }
 
-    /// Notes the API of the request, the upstream's host, the requested model, and whether the
-    /// request asks for a stream.
-    pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
+    /// Notes the route and the API of a request, the requested model, and whether the request asks
+    /// for a stream.
+    pub(super) fn note_request(
+        &self,
+        route: &Route,
+        dialect: Dialect,
+        model: &str,
+        is_stream: bool,
+    ) {
+        self.note_route(route);
         let request = RequestInfo {
             dialect,
             // The page itself marks characters that can't be seen.
@@ -176,7 +205,7 @@ impl Exchange {
         let measured = self
             .metrics
             .clone()
-            .map(|metrics| Measured::new(metrics, request, host, self.parent.as_ref()));
+            .map(|metrics| Measured::new(metrics, request, route, self.parent.as_ref()));
         let mut state = self.state();
         let answer = self.answers.as_ref().map(|answers| {
             let asked = (state.token.clone(), state.route.clone());
@@ -295,6 +324,21 @@ impl Exchange {
         }
     }
 
+    /// Notes the id that an upstream has given a call.
+    pub(super) fn note_upstream_request(&self, headers: &HeaderMap) {
+        for name in UPSTREAM_IDS {
+            // Some upstreams send the id back that the proxy has sent.
+            let id = text(headers, &name).filter(|id| is_plain(id) && *id != self.line.id);
+            if let Some(id) = id {
+                let known = &mut self.state().upstream_requests;
+                if known.len() < MOST_IDS {
+                    known.push(id.to_owned());
+                }
+                return;
+            }
+        }
+    }
+
     /// Notes the status of the first call's response. `None`: no response came.
     pub(super) fn note_upstream(&self, status: Option<StatusCode>) {
         self.state().upstream_status = status;
@@ -337,8 +381,15 @@ impl fmt::Debug for Exchange {
     }
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
-    headers.get(HeaderName::from_static(name))?.to_str().ok()
+/// Returns the id of a request: its `x-request-id` if that is short and plain, else a random one.
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    text(headers, &REQUEST_ID)
+        .filter(|id| is_plain(id))
+        .map_or_else(random_name, str::to_owned)
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// Returns whether a log may contain a client's id: a short one without characters that could forge
@@ -366,7 +417,7 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 
 /// Returns the first characters of a text that a client has chosen. Escapes invisible characters
 /// and those that some readers take for line ends, since JSON would leave them unescaped.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     let mut short = String::with_capacity(text.len().min(LONGEST_NAME));
     for c in text.chars().take(LONGEST_NAME) {
         match c {
@@ -377,6 +428,21 @@ fn shortened(text: &str) -> String {
     short
 }
 
+/// The header with the id of a request.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The response header with the upstream's own `x-request-id`.
+const UPSTREAM_REQUEST: HeaderName = HeaderName::from_static("x-restitch-upstream-request-id");
+/// The headers in which upstreams name a request: OpenAI and most others, Anthropic, Bedrock, Azure.
+const UPSTREAM_IDS: [HeaderName; 4] = [
+    REQUEST_ID,
+    HeaderName::from_static("request-id"),
+    HeaderName::from_static("x-amzn-requestid"),
+    HeaderName::from_static("apim-request-id"),
+];
+/// The header with the trace of a request.
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+/// The most ids of upstreams in a line: an answer with more calls is rare.
+const MOST_IDS: usize = 8;
 // A client chooses its id, and every line of its request repeats it.
 /// The most bytes of a client's id that the log takes.
 const LONGEST_ID: usize = 128;

@@ -40,14 +40,14 @@ impl Gate {
         let mut open = self.lock();
         // The total is checked first, so that a full proxy adds no entry to the map.
         if open.all >= limits.max_connections {
-            return Err("max_connections");
+            return Err(OF_ALL);
         }
         let of_client = open.by_client.entry(client).or_default();
         // Behind a gateway all clients have one address. A token shows that they are the operator's.
         let unset = (!needs_token).then_some(WITHOUT_TOKEN);
         let most = limits.max_connections_per_client.or(unset);
         if most.is_some_and(|most| *of_client >= most) {
-            return Err("max_connections_per_client");
+            return Err(OF_CLIENT);
         }
         *of_client += 1;
         open.all += 1;
@@ -57,10 +57,20 @@ impl Gate {
         })
     }
 
+    /// Returns the number of open connections.
+    pub(super) fn open(&self) -> usize {
+        self.lock().all
+    }
+
     fn lock(&self) -> MutexGuard<'_, OpenPermits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The limits on connections.
+pub(super) const LIMITS: [&str; 2] = [OF_ALL, OF_CLIENT];
+const OF_ALL: &str = "max_connections";
+const OF_CLIENT: &str = "max_connections_per_client";
 
 // One client can't take all of `max_connections`.
 /// The most connections of one client where requests need no token and no limit is set.
@@ -71,6 +81,13 @@ const WITHOUT_TOKEN: usize = 256;
 pub(super) struct Permit {
     gate: Gate,
     client: Peer,
+}
+
+impl Permit {
+    /// Returns the client of the connection.
+    pub(super) fn client(&self) -> Peer {
+        self.client
+    }
 }
 
 impl Drop for Permit {

@@ -67,7 +67,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use conversation::{is_stream, is_transient, retry_after};
-use exchange::Exchange;
 pub use listen::{Listen, Listening, Server};
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;
@@ -80,6 +79,7 @@ pub use tls::ServerTls;
 pub use upstream::RequestDirectives;
 
 use access::Access;
+use caller::Caller;
 use route::{Route, Routes};
 use secret::Secret;
 use setup::Setup;
@@ -300,7 +300,8 @@ impl Proxy {
 
     /// Reports an output to the log, the record of the answer and the observer. Returns the change
     /// of the record.
-    fn observed(&self, output: &Output, exchange: &Exchange) -> Option<Change> {
+    fn observed(&self, output: &Output, caller: &Caller) -> Option<Change> {
+        let exchange = &caller.exchange;
         let _entered = exchange.span().enter();
         if exchange.is_stopped() {
             // The proxy has ended the answer, so the end must not be reported as the upstream's.
@@ -318,7 +319,7 @@ impl Proxy {
             }
         }
         let change = exchange.note_output(output);
-        steps::log(output);
+        steps::log(output, caller);
         if let Some(observer) = &self.shared.observer {
             observer(&exchange.record());
         }

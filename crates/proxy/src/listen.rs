@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::{Duration, Instant, sleep, timeout};
 
 use super::Proxy;
 use super::admin::Admin;
@@ -21,13 +21,13 @@ use super::answers::AnswerList;
 use super::certificates;
 use super::connections::Connections;
 use super::content;
-use super::gate::{Gate, Peer, Permit};
+use super::gate::{Gate, LIMITS, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
 use super::refusal::Refusal;
 use super::reload::{Current, Reloader};
 use super::resume;
-use super::tls::ServerTls;
+use super::tls::{REASONS, ServerTls};
 use super::worker::Worker;
 use crate::address::{ListenAddress, SocketMode};
 
@@ -166,6 +166,11 @@ async fn start(
             proxy.limits.server.max_metric_models,
             proxy.shared.otlp.as_ref(),
         );
+        metrics.begin_routes(proxy.routes.all());
+        metrics.begin_refused(&LIMITS);
+        if tls.is_some() {
+            metrics.begin_handshakes(&REASONS);
+        }
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
     // After the metrics, which get the times of expiry.
@@ -198,8 +203,9 @@ async fn start(
         std::iter::once(current.clone()).chain(threads.iter().cloned()),
     );
     background.spawn(reloader.clone().poll_secrets());
+    let gate = Gate::default();
     if let Some(listener) = bound {
-        background.spawn(listener.serve(current.clone(), reloader.clone()));
+        background.spawn(listener.serve((current.clone(), gate.clone()), reloader.clone()));
     }
     let (release, released) = watch::channel(());
     let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
@@ -209,10 +215,11 @@ async fn start(
         .map(start)
         .collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
-        gate: Gate::default(),
+        gate,
         workers,
         release,
         refused: JoinSet::new(),
+        closed: ClosedConnections::default(),
         is_plain: tls.is_none(),
         connections: Connections::new(current.clone(), tls),
         current,
@@ -248,6 +255,7 @@ struct Acceptor {
     connections: Connections,
     /// The tasks that send a refusal to clients over the connection limit.
     refused: JoinSet<()>,
+    closed: ClosedConnections,
     /// The tasks that end with the last answer: the admin listener, the removal of expired answers,
     /// and the reading of secrets.
     _background: JoinSet<()>,
@@ -325,12 +333,17 @@ impl Acceptor {
         let needs_token = proxy.access.needs_token();
         match self.gate.enter(client, &proxy.limits.server, needs_token) {
             Ok(permit) => self.serve(accepted, permit),
-            // A TLS client gets no refusal, since a handshake would cost more than the refusal
-            // itself.
             Err(limit) => {
+                let metrics = proxy.shared.metrics.clone();
+                if let Some(metrics) = &metrics {
+                    metrics.requests.count_refused(limit);
+                }
+                // A TLS client gets no refusal, since a handshake would cost more than the refusal
+                // itself.
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused
-                        .spawn(refuse(accepted, limit, proxy.shared.metrics.clone()));
+                    self.refused.spawn(refuse(accepted, limit, metrics));
+                } else {
+                    self.closed.note(limit);
                 }
             }
         }
@@ -339,8 +352,30 @@ impl Acceptor {
     /// Gives a connection to the thread with the fewest connections.
     fn serve(&mut self, accepted: Accepted, permit: Permit) {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
-            None => self.connections.add(accepted, permit),
+            None => self.connections.add(accepted, permit.client(), permit),
             Some(worker) => worker.serve(accepted, permit),
+        }
+    }
+}
+
+/// The connections that were closed without an answer.
+#[derive(Debug, Default)]
+struct ClosedConnections {
+    /// Since the last line.
+    count: u64,
+    logged_at: Option<Instant>,
+}
+
+impl ClosedConnections {
+    /// Notes a connection, and logs a line unless the last one is recent: many clients may come at
+    /// once.
+    fn note(&mut self, reason: &'static str) {
+        self.count += 1;
+        let is_due = |at: Instant| at.elapsed() >= BETWEEN_LINES;
+        if self.logged_at.is_none_or(is_due) {
+            let count = std::mem::take(&mut self.count);
+            tracing::warn!(reason, count, "closed connections without an answer");
+            self.logged_at = Some(Instant::now());
         }
     }
 }
@@ -393,6 +428,8 @@ pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The most clients that get a refusal at the same time. The proxy closes further connections
 /// without a word.
 const MOST_REFUSED: usize = 16;
+/// The shortest time between two lines about closed connections.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
 // A client over the limit must not keep its connection by reading slowly.
 /// The longest time for sending a refusal.
 const REFUSAL: Duration = Duration::from_secs(1);

@@ -9,12 +9,12 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation,
-    TokenUse, Usage, cause_name, provider_name,
+    AnswerError, CallError, Cut, ERROR, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined,
+    Metrics, OTHER, OfAnswer, Operation, TokenUse, Usage, cause_name, provider_name, slot_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
+use super::route::Route;
 use restitch::internal::record::{AnswerRecord, CallKind, CallRecord, Change, RequestInfo};
-use restitch::internal::wire::SlotKind;
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Status};
 use restitch_http::Upstream;
@@ -23,11 +23,12 @@ use restitch_http::Upstream;
 pub(super) struct Measured {
     metrics: Arc<Metrics>,
     request: RequestInfo,
-    /// The provider of the current call.
-    provider: Arc<str>,
-    /// The provider whose answer the client gets: the first one, until another one begins to
-    /// answer.
-    answering: Arc<str>,
+    /// The labels of the answer.
+    answer: OfAnswer,
+    /// The source of the current call.
+    current: Source,
+    /// The source whose answer the client gets: the first one, until another one begins to answer.
+    answering: Source,
     /// The model's name in the request.
     name: Arc<str>,
     /// The label of that model.
@@ -38,6 +39,24 @@ pub(super) struct Measured {
     call: Option<MeasuredCall>,
     /// Set if spans are pushed.
     span: Option<AnswerSpan>,
+}
+
+/// An upstream as a label.
+#[derive(Clone)]
+struct Source {
+    /// The provider's name in the conventions.
+    provider: Arc<str>,
+    /// The host, with the port if the configuration names one.
+    upstream: Arc<str>,
+}
+
+impl Source {
+    fn of(upstream: &Upstream) -> Self {
+        Self {
+            provider: Arc::from(provider_name(upstream.host())),
+            upstream: Arc::from(upstream.authority()),
+        }
+    }
 }
 
 /// How an answer ended for the client.
@@ -60,6 +79,7 @@ struct MeasuredCall {
     at: usize,
     /// The operation, with the API and the model's name of the upstream.
     operation: Operation,
+    upstream: Arc<str>,
     /// The model's name, which becomes its label once the upstream has answered.
     name: Arc<str>,
     began: Instant,
@@ -67,22 +87,29 @@ struct MeasuredCall {
 }
 
 impl Measured {
-    /// `host`: the upstream's. `parent`: the span of the client, if spans are pushed.
+    /// `parent`: the span of the client, if spans are pushed.
     pub(super) fn new(
         metrics: Arc<Metrics>,
         request: RequestInfo,
-        host: &str,
+        route: &Route,
         parent: Option<&Parent>,
     ) -> Self {
-        let provider = Arc::from(provider_name(host));
+        let source = Source::of(route.client.upstream());
+        let answer = OfAnswer {
+            route: Arc::from(route.config.name.as_str()),
+        };
         let name = metrics.models.named(&request.model);
         let model = metrics.models.label(&name);
+        if route.is_first(request.dialect) {
+            metrics.begin_wire(&answer, request.dialect.as_str());
+        }
         metrics.answers.running.inc();
         let mut measured = Self {
             metrics,
             request,
-            answering: Arc::clone(&provider),
-            provider,
+            answer,
+            answering: source.clone(),
+            current: source,
             name,
             answering_model: Arc::clone(&model),
             model,
@@ -106,12 +133,13 @@ impl Measured {
         let Some((at, call)) = record.calls.iter().enumerate().next_back() else {
             return;
         };
-        if *self.provider != *provider_name(upstream.host()) {
-            self.provider = Arc::from(provider_name(upstream.host()));
+        if *self.current.upstream != *upstream.authority() {
+            self.current = Source::of(upstream);
         }
         let name = self.metrics.models.named(model);
         let operation = Operation {
-            gen_ai_provider_name: Arc::clone(&self.provider),
+            answer: self.answer.clone(),
+            gen_ai_provider_name: Arc::clone(&self.current.provider),
             gen_ai_operation_name: operation_name(dialect),
             gen_ai_request_model: self.metrics.models.label(&name),
         };
@@ -127,6 +155,7 @@ impl Measured {
         self.call = Some(MeasuredCall {
             at,
             operation,
+            upstream: Arc::clone(&self.current.upstream),
             name,
             began: Instant::now(),
             span,
@@ -141,14 +170,14 @@ impl Measured {
     /// Notes that the open call was answered with 200.
     pub(super) fn note_answer(&mut self, record: &AnswerRecord) {
         let Some(call) = &mut self.call else { return };
-        let model = self.metrics.admit(&call.name);
+        let model = self.metrics.admit(&self.answer, &call.upstream, &call.name);
         call.operation.gen_ai_request_model = Arc::clone(&model);
         if record
             .calls
             .get(call.at)
             .is_some_and(|call| !call.kind.is_for_rest())
         {
-            (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
+            (self.answering, self.answering_model) = (self.current.clone(), model);
         }
         // A client chooses the requested name, so it is a label only if an upstream has answered to
         // it: a fallback may have another name for the model.
@@ -169,13 +198,14 @@ impl Measured {
         match change {
             Change::Cut { call, is_new } => {
                 if is_new {
-                    self.metrics.seams.cuts.add(
-                        &Cut {
-                            model: self.model_of(call),
-                            cause: cause_name(record.causes.last().copied().flatten()),
-                        },
-                        1,
-                    );
+                    let (upstream, model) = self.asked_for(call);
+                    let labels = Cut {
+                        answer: self.answer.clone(),
+                        upstream: Arc::clone(upstream),
+                        model: Arc::clone(model),
+                        cause: cause_name(record.causes.last().copied().flatten()),
+                    };
+                    self.metrics.seams.cuts.add(&labels, 1);
                 }
                 let cut = record.calls.get(call).and_then(|call| call.cut.as_ref());
                 let span = self.open_call(call).and_then(|call| call.span.as_mut());
@@ -189,9 +219,12 @@ impl Measured {
                 };
                 let kind = seam.seam.alignment.as_str();
                 let seams = &self.metrics.seams;
-                seams.joined.add(&Joined { kind }, 1);
-                seams.gap.observe(seam.elapsed.as_secs_f64());
-                seams.pending.observe(seam.seam.pending as f64);
+                let answer = self.answer.clone();
+                seams.gap.observe(&self.answer, seam.elapsed.as_secs_f64());
+                seams
+                    .pending
+                    .observe(&self.answer, seam.seam.pending as f64);
+                seams.joined.add(&Joined { answer, kind }, 1);
                 let span = self.open_call(call).and_then(|call| call.span.as_mut());
                 span.into_iter().for_each(|span| span.note_seam(seam));
             }
@@ -226,6 +259,7 @@ impl Measured {
         ] {
             if seams > 0 {
                 let labels = Flagged {
+                    answer: self.answer.clone(),
                     model: Arc::clone(&self.model),
                     flag,
                 };
@@ -234,6 +268,7 @@ impl Measured {
         }
         if let Some(stop) = outcome.reason() {
             let labels = GivenUp {
+                answer: self.answer.clone(),
                 model: Arc::clone(&self.model),
                 stop: stop.as_str(),
             };
@@ -258,6 +293,7 @@ impl Measured {
             }
         }
         let labels = TokenUse {
+            answer: self.answer.clone(),
             r#use: if record.kind.keeps_tokens() {
                 "kept"
             } else {
@@ -277,24 +313,35 @@ impl Measured {
         let Some(ended) = record.calls.get(call.at) else {
             return;
         };
+        let (calls, error_type) = (&self.metrics.calls, error_type(ended));
         call.span
             .take()
             .into_iter()
-            .for_each(|span| span.end(status_of(ended), &error_type(ended)));
+            .for_each(|span| span.end(status_of(ended), &error_type));
         let labels = Ended {
-            operation: call.operation.clone(),
-            error_type: error_type(ended),
+            operation: call.operation,
+            error_type: error_label(&error_type),
         };
-        self.metrics
-            .calls
+        calls
             .duration
             .observe(&labels, call.began.elapsed().as_secs_f64());
+        if !error_type.is_empty() {
+            let labels = CallError {
+                answer: self.answer.clone(),
+                upstream: Arc::clone(&call.upstream),
+                model: labels.operation.gen_ai_request_model,
+                error_type,
+            };
+            calls.errors.add(&labels, 1);
+        }
         if ended.kind != CallKind::First {
             let labels = FurtherCall {
+                answer: self.answer.clone(),
+                upstream: call.upstream,
                 rung: ended.kind.as_str(),
                 outcome: outcome_of(ended),
             };
-            self.metrics.calls.further.add(&labels, 1);
+            calls.further.add(&labels, 1);
         }
     }
 
@@ -311,8 +358,16 @@ impl Measured {
             .for_each(|span| span.end(end.record, end.name(), end.status, &error_type));
         let labels = Ended {
             operation: self.operation(),
-            error_type,
+            error_type: error_label(&error_type),
         };
+        if !is_healthy {
+            let labels = AnswerError {
+                answer: self.answer.clone(),
+                model: Arc::clone(&self.model),
+                error_type,
+            };
+            answers.errors.add(&labels, 1);
+        }
         answers
             .duration
             .observe(&labels, end.duration.as_secs_f64());
@@ -331,25 +386,22 @@ impl Measured {
                 answers.per_token.observe(&labels.operation, per_token);
             }
         }
-        let slot = match end.record.slot {
-            Some(SlotKind::Text) => "text",
-            Some(SlotKind::Arguments) => "arguments",
-            None => "unread",
-        };
         let labels = EndedAnswer {
+            answer: self.answer.clone(),
             wire: self.request.dialect.as_str(),
-            slot,
+            slot: end.record.slot.map_or("unread", slot_name),
             status: end.name(),
         };
         answers.ended.add(&labels, 1);
     }
 
-    /// Returns the label of the model of a call: the open one, or else the one that began the
-    /// answer.
-    fn model_of(&self, call: usize) -> Arc<str> {
-        let open = self.call.as_ref().filter(|open| open.at == call);
-        let of_call = open.map(|call| &call.operation.gen_ai_request_model);
-        Arc::clone(of_call.unwrap_or(&self.answering_model))
+    /// Returns the labels of the upstream and of the model of a call: the open one, or else the one
+    /// that began the answer.
+    fn asked_for(&self, call: usize) -> (&Arc<str>, &Arc<str>) {
+        match self.call.as_ref().filter(|open| open.at == call) {
+            Some(open) => (&open.upstream, &open.operation.gen_ai_request_model),
+            None => (&self.answering.upstream, &self.answering_model),
+        }
     }
 
     /// Returns the request's operation with the requested model's name: spans, unlike labels, may
@@ -363,7 +415,8 @@ impl Measured {
 
     fn operation(&self) -> Operation {
         Operation {
-            gen_ai_provider_name: Arc::clone(&self.answering),
+            answer: self.answer.clone(),
+            gen_ai_provider_name: Arc::clone(&self.answering.provider),
             gen_ai_operation_name: operation_name(self.request.dialect),
             gen_ai_request_model: Arc::clone(&self.model),
         }
@@ -394,6 +447,11 @@ fn error_type(call: &CallRecord) -> Cow<'static, str> {
     status_of(call)
         .and_then(refusal)
         .unwrap_or(Cow::Borrowed(call.error.unwrap_or_default()))
+}
+
+/// Returns the label of an error in a histogram.
+fn error_label(error: &str) -> &'static str {
+    if error.is_empty() { "" } else { ERROR }
 }
 
 /// Returns the outcome of a further call.

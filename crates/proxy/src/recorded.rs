@@ -17,10 +17,6 @@ pub(super) trait Labels {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str));
 }
 
-impl Labels for () {
-    fn each(&self, _: &mut dyn FnMut(&'static str, &str)) {}
-}
-
 /// A set of labels that Prometheus takes.
 pub(super) trait LabelSet:
     Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static
@@ -116,20 +112,18 @@ impl Sinks<'_> {
         Counters { family, pushed }
     }
 
-    pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
-        let histogram = Histogram::new(boundaries.iter().copied());
-        self.register(name, histogram.clone());
-        let pushed = self.otlp.and_then(|otlp| {
-            otlp::Histogram::new(otlp, name.name, name.unit.otlp(), name.help, boundaries)
-        });
-        One { histogram, pushed }
-    }
-
     /// Registers numbers for Prometheus, which are not pushed.
     pub(super) fn numbers<L: LabelSet>(&mut self, name: Name) -> Numbers<L> {
         let family = Family::default();
         self.register(name, family.clone());
         Numbers { family }
+    }
+
+    /// Registers a number for Prometheus, which is not pushed.
+    pub(super) fn number(&mut self, name: Name) -> Number {
+        let gauge = Gauge::default();
+        self.register(name, gauge.clone());
+        Number(gauge)
     }
 
     pub(super) fn level(&mut self, name: Name) -> Level {
@@ -150,6 +144,11 @@ pub(super) struct Histograms<L> {
 }
 
 impl<L: LabelSet> Histograms<L> {
+    /// Shows a set of labels before its first value.
+    pub(super) fn begin(&self, labels: &L) {
+        drop(self.family.get_or_create(labels));
+    }
+
     pub(super) fn observe(&self, labels: &L, value: f64) {
         self.family.get_or_create(labels).observe(value);
         self.pushed
@@ -166,27 +165,21 @@ pub(super) struct Counters<L> {
 }
 
 impl<L: LabelSet> Counters<L> {
+    /// Returns whether a set of labels is shown.
+    pub(super) fn has(&self, labels: &L) -> bool {
+        self.family.get(labels).is_some()
+    }
+
+    /// Shows a set of labels with 0. Prometheus sees no increase in a series that starts at 1.
+    pub(super) fn begin(&self, labels: &L) {
+        self.add(labels, 0);
+    }
+
     pub(super) fn add(&self, labels: &L, count: u64) {
         self.family.get_or_create(labels).inc_by(count);
         self.pushed
             .iter()
             .for_each(|pushed| pushed.add(labels, count));
-    }
-}
-
-/// A histogram without labels.
-#[derive(Debug)]
-pub(super) struct One {
-    histogram: Histogram,
-    pushed: Option<otlp::Histogram>,
-}
-
-impl One {
-    pub(super) fn observe(&self, value: f64) {
-        self.histogram.observe(value);
-        self.pushed
-            .iter()
-            .for_each(|pushed| pushed.record(&(), value));
     }
 }
 
@@ -204,6 +197,16 @@ impl<L: LabelSet> Numbers<L> {
     /// Removes the number of a set of labels.
     pub(super) fn remove(&self, labels: &L) {
         self.family.remove(labels);
+    }
+}
+
+/// A number without labels.
+#[derive(Debug)]
+pub(super) struct Number(Gauge);
+
+impl Number {
+    pub(super) fn set(&self, number: impl Into<i64>) {
+        self.0.set(number.into());
     }
 }
 

@@ -95,10 +95,30 @@ impl Reloader {
             }
             Err(error) => tracing::warn!(%error, "the configuration stays as it was"),
         }
-        if let (Ok(_), Some(thread)) = (&result, self.threads.first()) {
-            certificates::check(&thread.get(), self.tls.as_ref());
+        if let Some(proxy) = self.threads.first().map(Current::get) {
+            self.note(&proxy, &result);
         }
         result
+    }
+
+    /// Notes a reload in the metrics, and looks at the certificates of a valid one.
+    fn note(&self, proxy: &Proxy, result: &Result<Vec<&'static str>, ReloadError>) {
+        let metrics = proxy.shared.metrics.as_ref();
+        match result {
+            Ok(_) => {
+                if let Some(metrics) = metrics {
+                    metrics.begin_routes(proxy.routes.all());
+                    metrics.note_reload(true);
+                }
+                certificates::check(proxy, self.tls.as_ref());
+            }
+            Err(ReloadError::Invalid(_)) => {
+                metrics
+                    .iter()
+                    .for_each(|metrics| metrics.note_reload(false));
+            }
+            Err(ReloadError::NoFile) => {}
+        }
     }
 
     async fn load(&self) -> Result<Vec<&'static str>, ReloadError> {

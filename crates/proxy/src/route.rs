@@ -1,7 +1,7 @@
 //! The routes of requests.
 
 use std::iter::once;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -15,6 +15,7 @@ use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
 use restitch::internal::chat::Request;
 use restitch::internal::limits::{FIRST_BYTE, TimeLimit};
+use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 use restitch_http::Client;
@@ -41,6 +42,8 @@ pub(super) struct Route {
     pub(super) retries: u32,
     /// The time limit for the head of a response.
     pub(super) head_limit: TimeLimit,
+    /// The APIs whose requests have come, for the metrics.
+    seen: Arc<Mutex<Vec<Dialect>>>,
 }
 
 impl Route {
@@ -65,6 +68,7 @@ impl Route {
             repair: own.repair,
             fallbacks: Vec::new(),
             retries: 0,
+            seen: Arc::default(),
         }
     }
 
@@ -117,11 +121,23 @@ impl Route {
             repair: config.repair.unwrap_or(self.repair),
             retries: config.retries.unwrap_or(self.retries),
             config: Arc::new(config),
+            seen: Arc::default(),
         }
     }
 
+    /// Notes a request of an API. Returns whether it is the first one.
+    pub(super) fn is_first(&self, dialect: Dialect) -> bool {
+        // A panic elsewhere leaves the list valid, since each change to it is one call.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !seen.contains(&dialect);
+        if is_first {
+            seen.push(dialect);
+        }
+        is_first
+    }
+
     /// Returns the clients of all its upstreams.
-    fn clients(&self) -> impl Iterator<Item = &Client> {
+    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
         let fallbacks = self.fallbacks.iter();
         once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
     }
@@ -180,8 +196,14 @@ pub(super) struct Routes {
 impl Routes {
     /// Returns the clients of all upstreams.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
-        let routes = once(&self.base).chain(&self.configured);
-        routes.flat_map(|route| route.clients())
+        self.all().flat_map(Route::clients)
+    }
+
+    /// Returns all routes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Route> {
+        once(&self.base)
+            .chain(&self.configured)
+            .map(|route| &**route)
     }
 
     /// Returns the operator's keys for all upstreams.

@@ -301,6 +301,7 @@ async fn pass(
     match upstream::send(&route.client, head, body, route.head_limit).await {
         Ok(response) => {
             exchange.note_upstream(Some(response.status()));
+            exchange.note_upstream_request(response.headers());
             let limits = &route.limits;
             let key = route.key.as_ref().map(Secret::value);
             let key = key.filter(|_| !response.status().is_success());

@@ -207,6 +207,13 @@ impl Shared {
         let now = self.history.now();
         self.history.breaker().admits(&key(upstream, model), now)
     }
+
+    /// Returns whether most calls of a model at an upstream fail now.
+    pub(super) fn is_failing(&self, upstream: &str) -> bool {
+        let (now, prefix) = (self.history.now(), key(upstream, ""));
+        let breaker = self.history.breaker();
+        breaker.is_open(now, |key| key.starts_with(&prefix))
+    }
 }
 
 /// Returns the key of a model at an upstream: two upstreams, also at two ports of one host, may

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::metrics::OTHER;
 use restitch::internal::relay::Output;
 use restitch::provider::Finish;
@@ -17,15 +18,16 @@ use restitch::splice::{AttemptStatus, Candidate, RejectReason};
 
 /// Logs an output: failures as warnings, all other steps for debugging, since the access line has
 /// the outcome. Logs no text, no paths inside documents, and no headers of a request.
-pub(super) fn log(output: &Output) {
+pub(super) fn log(output: &Output, caller: &Caller) {
     match output {
-        Output::Event(event) => log_event(event),
+        Output::Event(event) => log_event(event, caller),
         Output::Done { outcome, .. } => log_end(outcome),
         _ => {}
     }
 }
 
-fn log_event(event: &SessionEvent) {
+fn log_event(event: &SessionEvent, caller: &Caller) {
+    let (route, upstreams) = (caller.route.config.name.as_str(), &caller.upstreams);
     match event {
         SessionEvent::Joined { seam, elapsed, .. } => tracing::debug!(
             offset = seam.offset,
@@ -36,6 +38,9 @@ fn log_event(event: &SessionEvent) {
             ambiguous = seam.ambiguous,
             early_end = seam.early_end,
             elapsed_ms = elapsed.as_millis() as u64,
+            route,
+            upstream = upstreams.address(),
+            model = caller.shown_model(),
             "joined"
         ),
         SessionEvent::Cut {
@@ -47,16 +52,19 @@ fn log_event(event: &SessionEvent) {
                 cause = end.cause().map(CutCause::as_str),
                 limit,
                 offset,
+                route,
+                upstream = upstreams.address(),
+                model = caller.shown_model(),
                 "cut"
             );
         }
-        SessionEvent::Failed { call, reason, .. } => warn_of_failure(*call, reason),
+        SessionEvent::Failed { call, reason, .. } => warn_of_failure(*call, reason, caller),
         // The reason has no words of the upstream: only its status, or how the connection was lost.
         SessionEvent::Waiting { call, reason, .. } => {
-            tracing::warn!(call, %reason, "waiting for the upstream");
+            tracing::warn!(call, route, upstream = upstreams.address(), %reason, "waiting for the upstream");
         }
         SessionEvent::Discarded { call, reason } => {
-            tracing::warn!(call, %reason, "discarded an answer");
+            tracing::warn!(call, route, upstream = upstreams.address(), %reason, "discarded an answer");
         }
         _ => {}
     }
@@ -81,23 +89,26 @@ fn log_end(outcome: &Outcome) {
 
 /// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or
 /// its key.
-fn warn_of_failure(call: u32, reason: &FailureReason) {
+fn warn_of_failure(call: u32, reason: &FailureReason, caller: &Caller) {
+    let (route, upstreams) = (caller.route.config.name.as_str(), &caller.upstreams);
     let cause = match reason {
         FailureReason::Nothing(end) => end.cause(),
         _ => None,
     };
     let cause = cause.map(CutCause::as_str);
-    match reason {
-        FailureReason::Nothing(CallEnd::Error(_)) => {
-            tracing::warn!(
-                call,
-                cause,
-                reason = "the upstream reported an error",
-                "a call failed"
-            );
-        }
-        reason => tracing::warn!(call, cause, %reason, "a call failed"),
-    }
+    let reason = match reason {
+        FailureReason::Nothing(CallEnd::Error(_)) => "the upstream reported an error".to_owned(),
+        reason => reason.to_string(),
+    };
+    tracing::warn!(
+        call,
+        cause,
+        reason,
+        route,
+        upstream = upstreams.address(),
+        model = caller.shown_model(),
+        "a call failed"
+    );
 }
 
 /// Returns whether an output leads to a further call: a cut, or the call itself.

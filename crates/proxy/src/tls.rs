@@ -137,6 +137,15 @@ fn reason_of(error: &io::Error) -> &'static str {
     }
 }
 
+/// All reasons for a failed handshake.
+pub(super) const REASONS: [&str; 6] = [
+    "refused",
+    "not_tls",
+    "incompatible",
+    LEFT,
+    HANDSHAKE_TIMEOUT,
+    OTHER,
+];
 /// The reason of a handshake whose client has left.
 const LEFT: &str = "left";
 /// The name of the time limit for a handshake.

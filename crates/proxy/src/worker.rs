@@ -92,7 +92,7 @@ async fn serve(
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
-                Some(Arrival { accepted, permit, count }) => connections.add(accepted, (permit, count)),
+                Some(Arrival { accepted, permit, count }) => connections.add(accepted, permit.client(), (permit, count)),
                 None => break,
             },
             () = connections.reap() => {}

@@ -37,6 +37,11 @@ impl<T: Default> ByModel<T> {
         Some(self.0.entry(model.to_owned()).or_default())
     }
 
+    /// Returns the models and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(model, value)| (model.as_str(), value))
+    }
+
     /// Returns how many models have a value.
     pub fn models(&self) -> usize {
         self.0.len()

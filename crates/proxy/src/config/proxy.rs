@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::schema;
 use super::value::Time;
-use crate::address::{ListenAddress, SocketMode, one_socket};
+use crate::address::{ListenAddress, SocketMode, TrustedProxy, one_socket};
 use crate::route_config::written;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
@@ -41,6 +41,17 @@ pub struct ProxyConfig {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
+    /// Networks of proxies whose `x-forwarded-for` names the client in the log, or `unix`. With
+    /// commas between. `unix`: all clients of a Unix socket.
+    #[arg(
+        long,
+        value_name = "NETWORKS",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    #[serde(with = "written::texts")]
+    #[schemars(with = "Vec<String>")]
+    pub trusted_proxies: Vec<TrustedProxy>,
     /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and
     /// readiness (`/readyz`). `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
     /// machine). None: there is no such listener.
@@ -131,6 +142,7 @@ impl Default for ProxyConfig {
             socket_mode: SocketMode::default(),
             tls_cert: None,
             tls_key: None,
+            trusted_proxies: Vec::new(),
             admin: None,
             page_answers: 0,
             upstream: None,

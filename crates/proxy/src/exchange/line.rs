@@ -271,7 +271,6 @@ impl LineState {
                 (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
             }
         };
-        let is_continued = continuations > 0;
         let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
         Self {
             wire: record.request.as_ref().map(|request| request.dialect),
@@ -282,11 +281,10 @@ impl LineState {
             outcome: record.outcome.as_ref().map(OutcomeState::of),
             cuts: (!causes.is_empty()).then_some(causes.len()),
             causes: (!causes.is_empty()).then(|| causes.join(",")),
-            continuations: is_continued.then_some(continuations),
+            continuations: (continuations > 0).then_some(continuations),
             failures: (failures > 0).then_some(failures),
-            // Without a further call, all tokens were kept.
-            tokens_kept: record.tokens(true).filter(|_| is_continued),
-            tokens_regenerated: record.tokens(false).filter(|_| is_continued),
+            tokens_kept: record.tokens(true),
+            tokens_regenerated: record.tokens(false),
         }
     }
 }
@@ -294,7 +292,13 @@ impl LineState {
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange {
-            line: RequestLine { method, path, .. },
+            line:
+                RequestLine {
+                    method,
+                    path,
+                    client,
+                    ..
+                },
             span,
             began,
             ..
@@ -318,9 +322,12 @@ impl Drop for AccessLine {
         let outcome = line.outcome.as_ref();
         let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
         let upstream = answered.as_deref().or(state.upstream.as_deref());
+        let requests = &state.upstream_requests;
+        let upstream_requests = (!requests.is_empty()).then(|| requests.join(","));
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
+            client = client.map(tracing::field::display),
             %method,
             path = path.as_str(),
             token = state.token.as_deref(),
@@ -330,6 +337,7 @@ impl Drop for AccessLine {
             model = line.model.as_deref(),
             status = state.status.map(|status| status.as_u16()),
             upstream_status = state.upstream_status.map(|status| status.as_u16()),
+            upstream_requests = upstream_requests.as_deref(),
             outcome = outcome.map(|outcome| outcome.status),
             stop = outcome.and_then(|outcome| outcome.stop),
             limit = outcome.and_then(|outcome| outcome.limit.as_deref()),

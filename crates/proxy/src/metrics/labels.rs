@@ -1,4 +1,6 @@
 //! The labels of the metrics, with the names that they have in the conventions of OpenTelemetry.
+//!
+//! A label of all metrics about answers is a field of [`OfAnswer`].
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,6 +8,18 @@ use std::sync::Arc;
 use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::recorded::Labels;
+
+/// The labels of each metric about answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfAnswer {
+    pub(in super::super) route: Arc<str>,
+}
+
+impl Labels for OfAnswer {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("route", &self.route);
+    }
+}
 
 /// A call to a fallback, for the `whole` answer or its `rest`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,6 +65,42 @@ impl Labels for Routed {
     }
 }
 
+/// The version of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfBuild {
+    pub(super) version: &'static str,
+}
+
+impl Labels for OfBuild {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("version", self.version);
+    }
+}
+
+/// The type of the store of kept answers: `memory`, `file` or `redis`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfStore {
+    pub(super) store: &'static str,
+}
+
+impl Labels for OfStore {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("store", self.store);
+    }
+}
+
+/// Why an answer is not kept: the reason in `x-restitch-keep`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct NotKept {
+    pub(super) reason: &'static str,
+}
+
+impl Labels for NotKept {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("reason", self.reason);
+    }
+}
+
 /// The role of a certificate: `server`, `client` or `ca`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct OfCertificate {
@@ -60,6 +110,18 @@ pub(in super::super) struct OfCertificate {
 impl Labels for OfCertificate {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
         on("certificate", self.certificate);
+    }
+}
+
+/// The limit over which a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct RefusedConnection {
+    pub(super) reason: &'static str,
+}
+
+impl Labels for RefusedConnection {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("reason", self.reason);
     }
 }
 
@@ -78,6 +140,8 @@ impl Labels for FailedHandshake {
 /// The operation that a request asks of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Operation {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) gen_ai_provider_name: Arc<str>,
     pub(in super::super) gen_ai_operation_name: &'static str,
     pub(in super::super) gen_ai_request_model: Arc<str>,
@@ -85,27 +149,68 @@ pub(in super::super) struct Operation {
 
 impl Labels for Operation {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("gen_ai.provider.name", &self.gen_ai_provider_name);
         on("gen_ai.operation.name", self.gen_ai_operation_name);
         on("gen_ai.request.model", &self.gen_ai_request_model);
     }
 }
 
-/// How a call or an answer ended. Empty: without an error.
+/// Whether a call or an answer ended with an error: empty, or [`ERROR`]. Each error of each model
+/// would need a histogram of its own; [`CallError`] and [`AnswerError`] name the errors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Ended {
     #[prometheus(flatten)]
     pub(in super::super) operation: Operation,
-    pub(in super::super) error_type: Cow<'static, str>,
+    pub(in super::super) error_type: &'static str,
 }
+
+/// The value that the conventions have for errors without a name.
+pub(in super::super) const ERROR: &str = "_OTHER";
 
 impl Labels for Ended {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
         self.operation.each(on);
         // The conventions omit this attribute if there is no error.
         if !self.error_type.is_empty() {
-            on("error.type", &self.error_type);
+            on("error.type", self.error_type);
         }
+    }
+}
+
+/// A call that ended with an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct CallError {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) upstream: Arc<str>,
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) error_type: Cow<'static, str>,
+}
+
+impl Labels for CallError {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("upstream", &self.upstream);
+        on("model", &self.model);
+        on("error.type", &self.error_type);
+    }
+}
+
+/// An answer that ended with an error.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct AnswerError {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) error_type: Cow<'static, str>,
+}
+
+impl Labels for AnswerError {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("model", &self.model);
+        on("error.type", &self.error_type);
     }
 }
 
@@ -127,12 +232,17 @@ impl Labels for Usage {
 /// The strategy and the outcome of a further call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct FurtherCall {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) upstream: Arc<str>,
     pub(in super::super) rung: &'static str,
     pub(in super::super) outcome: &'static str,
 }
 
 impl Labels for FurtherCall {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("upstream", &self.upstream);
         on("rung", self.rung);
         on("outcome", self.outcome);
     }
@@ -141,11 +251,14 @@ impl Labels for FurtherCall {
 /// The purpose that tokens were used for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct TokenUse {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) r#use: &'static str,
 }
 
 impl Labels for TokenUse {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("use", self.r#use);
     }
 }
@@ -153,6 +266,8 @@ impl Labels for TokenUse {
 /// How an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct EndedAnswer {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) wire: &'static str,
     pub(in super::super) slot: &'static str,
     pub(in super::super) status: &'static str,
@@ -160,6 +275,7 @@ pub(in super::super) struct EndedAnswer {
 
 impl Labels for EndedAnswer {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("wire", self.wire);
         on("slot", self.slot);
         on("status", self.status);
@@ -169,12 +285,17 @@ impl Labels for EndedAnswer {
 /// The model whose answer was cut, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Cut {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
+    pub(in super::super) upstream: Arc<str>,
     pub(in super::super) model: Arc<str>,
     pub(in super::super) cause: &'static str,
 }
 
 impl Labels for Cut {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
+        on("upstream", &self.upstream);
         on("model", &self.model);
         on("cause", self.cause);
     }
@@ -183,12 +304,15 @@ impl Labels for Cut {
 /// The model whose answer has doubtful seams: `ambiguous` or `early_end`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Flagged {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) model: Arc<str>,
     pub(in super::super) flag: &'static str,
 }
 
 impl Labels for Flagged {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("model", &self.model);
         on("flag", self.flag);
     }
@@ -197,12 +321,15 @@ impl Labels for Flagged {
 /// The model whose answer was given up, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct GivenUp {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) model: Arc<str>,
     pub(in super::super) stop: &'static str,
 }
 
 impl Labels for GivenUp {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("model", &self.model);
         on("stop", self.stop);
     }
@@ -223,11 +350,14 @@ impl Labels for Resume {
 /// How a continuation was joined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Joined {
+    #[prometheus(flatten)]
+    pub(in super::super) answer: OfAnswer,
     pub(in super::super) kind: &'static str,
 }
 
 impl Labels for Joined {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        self.answer.each(on);
         on("kind", self.kind);
     }
 }

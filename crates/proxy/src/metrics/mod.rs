@@ -6,27 +6,37 @@
 //! docs/operating.md lists all of them. [`measured`](super::measured) records them, never for each
 //! chunk.
 
+mod buckets;
 mod labels;
 mod models;
 mod names;
+mod process;
+mod start;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use buckets::{ANSWER, CALL, FIRST_CHUNK, FIRST_TOKEN, PENDING, PER_TOKEN, STORE, TOKENS};
 use http::StatusCode;
 pub(super) use labels::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Operation, Resume, TokenUse,
-    Usage,
+    AnswerError, CallError, Cut, ERROR, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined,
+    OfAnswer, Operation, Resume, TokenUse, Usage,
 };
-use labels::{FailedHandshake, FallbackCall, OfCertificate, OfUpstream, Routed};
+use labels::{
+    FailedHandshake, FallbackCall, NotKept, OfCertificate, OfStore, OfUpstream, RefusedConnection,
+    Routed,
+};
 pub(super) use models::{Models, provider_name};
+pub(super) use process::ProcessState;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+pub(super) use start::slot_name;
 
 use super::otlp::Otlp;
-use super::recorded::{Counters, Histograms, Level, Numbers, One, Sinks};
+use super::recorded::{Counters, Histograms, Level, Numbers, Sinks};
+use process::ProcessMetrics;
 use restitch::session::CutCause;
 use restitch_http::{Expiry, Role};
 
@@ -39,9 +49,9 @@ pub(super) struct Metrics {
     pub(super) answers: AnswerMetrics,
     pub(super) seams: SeamMetrics,
     pub(super) requests: RequestMetrics,
-    pub(super) resumes: Counters<Resume>,
-    certificates: Numbers<OfCertificate>,
-    handshakes: Counters<FailedHandshake>,
+    pub(super) kept: KeptMetrics,
+    tls: TlsMetrics,
+    process: ProcessMetrics,
 }
 
 impl Metrics {
@@ -58,20 +68,18 @@ impl Metrics {
             SeamMetrics::new(&mut sinks),
             RequestMetrics::new(&mut sinks),
         );
-        let resumes = sinks.counters(names::RESUMES);
-        let certificates = sinks.numbers(names::CERTIFICATE_EXPIRY);
-        let handshakes = sinks.counters(names::HANDSHAKE_FAILURES);
-        let models = Models::new(max_models);
+        let (kept, tls) = (KeptMetrics::new(&mut sinks), TlsMetrics::new(&mut sinks));
+        let process = ProcessMetrics::new(&mut sinks);
         Self {
             requests,
             registry,
-            models,
+            models: Models::new(max_models),
             calls,
             answers,
             seams,
-            resumes,
-            certificates,
-            handshakes,
+            kept,
+            tls,
+            process,
         }
     }
 
@@ -90,38 +98,37 @@ impl Metrics {
                 certificate: role.as_str(),
             };
             match end.and_then(|end| i64::try_from(end.as_secs()).ok()) {
-                Some(end) => self.certificates.set(&labels, end),
-                None => self.certificates.remove(&labels),
+                Some(end) => self.tls.certificates.set(&labels, end),
+                None => self.tls.certificates.remove(&labels),
             }
         }
     }
 
     /// Counts a handshake that has failed.
     pub(super) fn note_handshake(&self, reason: &'static str) {
-        self.handshakes.add(&FailedHandshake { reason }, 1);
+        self.tls.handshakes.add(&FailedHandshake { reason }, 1);
     }
 
-    /// Admits the name of a model whose request the upstream has answered. Returns its label.
-    pub(super) fn admit(&self, name: &Arc<str>) -> Arc<str> {
-        let (model, is_new) = self.models.admit(name);
-        if is_new {
-            // Prometheus sees no increase in a series that starts at 1, so a query would miss a
-            // model's first cut.
-            for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
-                self.seams.cuts.add(
-                    &Cut {
-                        model: Arc::clone(&model),
-                        cause,
-                    },
-                    0,
-                );
-            }
-        }
+    /// Notes whether a reload has read a valid configuration.
+    pub(super) fn note_reload(&self, is_valid: bool) {
+        self.process.note_reload(is_valid);
+    }
+
+    /// Admits the name of a model whose request an upstream has answered. Returns its label.
+    pub(super) fn admit(
+        &self,
+        answer: &OfAnswer,
+        upstream: &Arc<str>,
+        name: &Arc<str>,
+    ) -> Arc<str> {
+        let model = self.models.admit(name);
+        self.begin_model(answer, upstream, &model);
         model
     }
 
     /// Returns all samples as text.
-    pub(super) fn text(&self) -> Result<String, fmt::Error> {
+    pub(super) fn text(&self, state: &ProcessState) -> Result<String, fmt::Error> {
+        self.process.show(state);
         let mut out = String::new();
         text::encode(&mut out, &self.registry)?;
         Ok(out)
@@ -134,6 +141,7 @@ pub(super) struct CallMetrics {
     pub(super) duration: Histograms<Ended>,
     pub(super) first_chunk: Histograms<Operation>,
     pub(super) usage: Histograms<Usage>,
+    pub(super) errors: Counters<CallError>,
     pub(super) further: Counters<FurtherCall>,
     pub(super) tokens: Counters<TokenUse>,
 }
@@ -141,15 +149,18 @@ pub(super) struct CallMetrics {
 impl CallMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
-            duration: sinks.histograms(names::CLIENT_OPERATION_DURATION, &SECONDS, seconds),
+            duration: sinks.histograms(names::CLIENT_OPERATION_DURATION, &CALL, || {
+                Histogram::new(CALL)
+            }),
             first_chunk: sinks.histograms(
                 names::CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
-                &SECONDS,
-                seconds,
+                &FIRST_CHUNK,
+                || Histogram::new(FIRST_CHUNK),
             ),
             usage: sinks.histograms(names::CLIENT_TOKEN_USAGE, &TOKENS, || {
                 Histogram::new(TOKENS)
             }),
+            errors: sinks.counters(names::CALL_ERRORS),
             further: sinks.counters(names::CALLS),
             tokens: sinks.counters(names::TOKENS),
         }
@@ -163,6 +174,7 @@ pub(super) struct AnswerMetrics {
     pub(super) first_token: Histograms<Operation>,
     pub(super) per_token: Histograms<Operation>,
     pub(super) ended: Counters<EndedAnswer>,
+    pub(super) errors: Counters<AnswerError>,
     pub(super) given_up: Counters<GivenUp>,
     pub(super) running: Level,
 }
@@ -170,7 +182,9 @@ pub(super) struct AnswerMetrics {
 impl AnswerMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
-            duration: sinks.histograms(names::SERVER_REQUEST_DURATION, &SECONDS, seconds),
+            duration: sinks.histograms(names::SERVER_REQUEST_DURATION, &ANSWER, || {
+                Histogram::new(ANSWER)
+            }),
             first_token: sinks.histograms(names::SERVER_TIME_TO_FIRST_TOKEN, &FIRST_TOKEN, || {
                 Histogram::new(FIRST_TOKEN)
             }),
@@ -178,6 +192,7 @@ impl AnswerMetrics {
                 Histogram::new(PER_TOKEN)
             }),
             ended: sinks.counters(names::ANSWERS),
+            errors: sinks.counters(names::ANSWER_ERRORS),
             given_up: sinks.counters(names::GIVEN_UP),
             running: sinks.level(names::RUNNING),
         }
@@ -190,8 +205,8 @@ pub(super) struct SeamMetrics {
     pub(super) cuts: Counters<Cut>,
     pub(super) joined: Counters<Joined>,
     pub(super) flagged: Counters<Flagged>,
-    pub(super) gap: One,
-    pub(super) pending: One,
+    pub(super) gap: Histograms<OfAnswer>,
+    pub(super) pending: Histograms<OfAnswer>,
 }
 
 impl SeamMetrics {
@@ -200,8 +215,69 @@ impl SeamMetrics {
             cuts: sinks.counters(names::CUTS),
             joined: sinks.counters(names::SEAMS),
             flagged: sinks.counters(names::FLAGGED_SEAMS),
-            gap: sinks.histogram(names::GAP, &SECONDS),
-            pending: sinks.histogram(names::PENDING, &PENDING),
+            gap: sinks.histograms(names::GAP, &CALL, || Histogram::new(CALL)),
+            pending: sinks.histograms(names::PENDING, &PENDING, || Histogram::new(PENDING)),
+        }
+    }
+}
+
+/// The metrics of kept answers.
+#[derive(Debug)]
+pub(super) struct KeptMetrics {
+    pub(super) resumes: Counters<Resume>,
+    not_kept: Counters<NotKept>,
+    store_up: Numbers<OfStore>,
+    store_errors: Counters<OfStore>,
+    store_duration: Histograms<OfStore>,
+}
+
+impl KeptMetrics {
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        Self {
+            resumes: sinks.counters(names::RESUMES),
+            not_kept: sinks.counters(names::NOT_KEPT),
+            store_up: sinks.numbers(names::STORE_UP),
+            store_errors: sinks.counters(names::STORE_ERRORS),
+            store_duration: sinks
+                .histograms(names::STORE_DURATION, &STORE, || Histogram::new(STORE)),
+        }
+    }
+
+    /// Counts an answer that is not kept, or no longer.
+    pub(super) fn count_not_kept(&self, reason: &'static str) {
+        self.not_kept.add(&NotKept { reason }, 1);
+    }
+
+    /// Notes whether the store has carried out an operation.
+    pub(super) fn note_store(&self, store: &'static str, is_up: bool) {
+        self.store_up.set(&OfStore { store }, is_up);
+        self.store_errors.add(&OfStore { store }, u64::from(!is_up));
+    }
+
+    /// Shows the time of operations before the first one.
+    fn begin_store_time(&self, store: &'static str) {
+        self.store_duration.begin(&OfStore { store });
+    }
+
+    /// Notes the time of an operation of the store.
+    pub(super) fn note_store_time(&self, store: &'static str, time: Duration) {
+        self.store_duration
+            .observe(&OfStore { store }, time.as_secs_f64());
+    }
+}
+
+/// The metrics of certificates and of handshakes with clients.
+#[derive(Debug)]
+struct TlsMetrics {
+    certificates: Numbers<OfCertificate>,
+    handshakes: Counters<FailedHandshake>,
+}
+
+impl TlsMetrics {
+    fn new(sinks: &mut Sinks<'_>) -> Self {
+        Self {
+            certificates: sinks.numbers(names::CERTIFICATE_EXPIRY),
+            handshakes: sinks.counters(names::HANDSHAKE_FAILURES),
         }
     }
 }
@@ -211,6 +287,7 @@ impl SeamMetrics {
 #[derive(Debug)]
 pub(super) struct RequestMetrics {
     routed: Counters<Routed>,
+    connections_refused: Counters<RefusedConnection>,
     fallbacks: Counters<FallbackCall>,
     up: Numbers<OfUpstream>,
 }
@@ -219,6 +296,7 @@ impl RequestMetrics {
     fn new(sinks: &mut Sinks<'_>) -> Self {
         Self {
             routed: sinks.counters(names::REQUESTS),
+            connections_refused: sinks.counters(names::CONNECTIONS_REFUSED),
             fallbacks: sinks.counters(names::FALLBACKS),
             up: sinks.numbers(names::UPSTREAM_UP),
         }
@@ -232,6 +310,12 @@ impl RequestMetrics {
             },
             is_up,
         );
+    }
+
+    /// Counts a connection that was refused over a limit.
+    pub(super) fn count_refused(&self, reason: &'static str) {
+        self.connections_refused
+            .add(&RefusedConnection { reason }, 1);
     }
 
     /// Counts a switch to a fallback.
@@ -270,63 +354,10 @@ impl RequestMetrics {
     }
 }
 
-fn seconds() -> Histogram {
-    Histogram::new(SECONDS)
-}
-
 /// Returns the name of why a call was cut.
 pub(super) fn cause_name(cause: Option<CutCause>) -> &'static str {
     cause.map_or(OTHER, CutCause::as_str)
 }
 
-/// The causes of cuts, except [`OTHER`].
-const CAUSES: [CutCause; 7] = [
-    CutCause::Length,
-    CutCause::Drop,
-    CutCause::Eof,
-    CutCause::Idle,
-    CutCause::InBand,
-    CutCause::PrematureStop,
-    CutCause::UnknownFinish,
-];
-
 /// The label of all models without their own label, and of all other values without a name.
 pub(super) const OTHER: &str = "other";
-
-/// The conventions' boundaries of durations.
-const SECONDS: [f64; 14] = [
-    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
-];
-
-/// The conventions' boundaries of `gen_ai.server.time_to_first_token`.
-const FIRST_TOKEN: [f64; 16] = [
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
-];
-
-/// The conventions' boundaries of `gen_ai.server.time_per_output_token`.
-const PER_TOKEN: [f64; 13] = [
-    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5,
-];
-
-/// The conventions' boundaries of `gen_ai.client.token.usage`.
-const TOKENS: [f64; 14] = [
-    1.0,
-    4.0,
-    16.0,
-    64.0,
-    256.0,
-    1024.0,
-    4096.0,
-    16384.0,
-    65536.0,
-    262_144.0,
-    1_048_576.0,
-    4_194_304.0,
-    16_777_216.0,
-    67_108_864.0,
-];
-
-/// Up to the largest `max_pending_bytes` of a configuration.
-const PENDING: [f64; 9] = [
-    4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0,
-];

@@ -45,26 +45,24 @@ impl Models {
         Arc::clone(if is_admitted { name } else { &self.other })
     }
 
-    /// Admits a name whose request the upstream has answered. Returns its label, and whether it is
-    /// new.
-    pub(super) fn admit(&self, name: &Arc<str>) -> (Arc<str>, bool) {
+    /// Admits a name whose request the upstream has answered. Returns its label.
+    pub(super) fn admit(&self, name: &Arc<str>) -> Arc<str> {
         let label = self.label(name);
         if label == *name || *name == self.other {
-            return (label, false);
+            return label;
         }
         let mut admitted = self
             .admitted
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_new = admitted.len() < self.most && admitted.insert(Arc::clone(name));
-        (
-            Arc::clone(if admitted.contains(name) {
-                name
-            } else {
-                &self.other
-            }),
-            is_new,
-        )
+        if admitted.len() < self.most {
+            admitted.insert(Arc::clone(name));
+        }
+        Arc::clone(if admitted.contains(name) {
+            name
+        } else {
+            &self.other
+        })
     }
 }
 
@@ -126,7 +124,7 @@ mod tests {
     #[test]
     fn models_are_admitted_up_to_a_limit() {
         let models = Models::new(2);
-        let admit = |name: &str| models.admit(&models.named(name)).0.to_string();
+        let admit = |name: &str| models.admit(&models.named(name)).to_string();
         for name in [
             "",
             "a\nb",
@@ -140,10 +138,6 @@ mod tests {
         assert_eq!(&*models.label(&a), OTHER, "the upstream has not answered");
         assert_eq!(["a", "b\"", "c", "a"].map(admit), ["a", "b\"", OTHER, "a"]);
         assert_eq!(&*models.label(&a), "a");
-        assert_eq!(
-            (models.admit(&a).1, Models::new(1).admit(&a).1),
-            (false, true)
-        );
-        assert_eq!(Models::new(0).admit(&a).0.as_ref(), OTHER);
+        assert_eq!(Models::new(0).admit(&a).as_ref(), OTHER);
     }
 }

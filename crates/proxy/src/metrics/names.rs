@@ -22,6 +22,16 @@ pub(super) const CLIENT_TOKEN_USAGE: Name = Name::new(
     Scale::Of("{token}"),
     "Tokens of an upstream call, as its usage tells them",
 );
+pub(super) const CALL_ERRORS: Name = Name::new(
+    "restitch.call.errors",
+    Scale::Of("{call}"),
+    "Upstream calls that ended with an error",
+);
+pub(super) const ANSWER_ERRORS: Name = Name::new(
+    "restitch.answer.errors",
+    Scale::Of("{answer}"),
+    "Answers to requests of an API that ended with an error",
+);
 pub(super) const CALLS: Name = Name::new(
     "restitch.calls",
     Scale::Of("{call}"),
@@ -106,6 +116,81 @@ pub(super) const HANDSHAKE_FAILURES: Name = Name::new(
     "restitch.tls.handshake.failures",
     Scale::Of("{handshake}"),
     "TLS handshakes with clients that have failed",
+);
+pub(super) const BUILD: Name = Name::new(
+    "restitch.build.info",
+    Scale::Of("{build}"),
+    "The version of the program, as a label of 1",
+);
+pub(super) const MEMORY: Name = Name::new(
+    "process.resident.memory",
+    Scale::Bytes,
+    "Memory of the process",
+);
+pub(super) const OPEN_FILES: Name = Name::new(
+    "process.open.fds",
+    Scale::Of("{file}"),
+    "Open file descriptors of the process",
+);
+pub(super) const START: Name = Name::new(
+    "process.start.time",
+    Scale::Seconds,
+    "When the process started, in seconds since 1970",
+);
+pub(super) const CONNECTIONS: Name = Name::new(
+    "restitch.connections",
+    Scale::Of("{connection}"),
+    "Open connections of clients",
+);
+pub(super) const CONNECTION_LIMIT: Name = Name::new(
+    "restitch.connections.limit",
+    Scale::Of("{connection}"),
+    "The most open connections of clients",
+);
+pub(super) const CONNECTIONS_REFUSED: Name = Name::new(
+    "restitch.connections.refused",
+    Scale::Of("{connection}"),
+    "Connections of clients over a limit",
+);
+pub(super) const RELOADED: Name = Name::new(
+    "restitch.config.last.reload.successful",
+    Scale::Of("{reload}"),
+    "Whether the last reload, or the start, has read a valid configuration: 1, or 0",
+);
+pub(super) const RELOADED_AT: Name = Name::new(
+    "restitch.config.last.reload.success.timestamp",
+    Scale::Seconds,
+    "When the configuration was last read, in seconds since 1970",
+);
+pub(super) const DRAINING: Name = Name::new(
+    "restitch.draining",
+    Scale::Of("{process}"),
+    "Whether the proxy accepts no more connections: 1, or 0",
+);
+pub(super) const BREAKER_OPEN: Name = Name::new(
+    "restitch.breaker.open",
+    Scale::Of("{upstream}"),
+    "Whether most recent calls of a model at an upstream have failed: 1, or 0",
+);
+pub(super) const STORE_UP: Name = Name::new(
+    "restitch.store.up",
+    Scale::Of("{store}"),
+    "Whether the store of kept answers has carried out the last operation: 1, or 0",
+);
+pub(super) const STORE_ERRORS: Name = Name::new(
+    "restitch.store.errors",
+    Scale::Of("{operation}"),
+    "Operations that the store of kept answers has not carried out",
+);
+pub(super) const STORE_DURATION: Name = Name::new(
+    "restitch.store.duration",
+    Scale::Seconds,
+    "Time of an operation of the store of kept answers",
+);
+pub(super) const NOT_KEPT: Name = Name::new(
+    "restitch.answers.not.kept",
+    Scale::Of("{answer}"),
+    "Answers that are not kept, or not to their end, although the request or the operator asks for it",
 );
 pub(super) const FALLBACKS: Name = Name::new(
     "restitch.fallbacks",

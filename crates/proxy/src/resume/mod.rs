@@ -43,8 +43,10 @@ use super::upstream::Head;
 use crate::route_config::RouteConfig;
 #[cfg(feature = "redis")]
 use crate::store::Redis;
-use crate::store::{AnswerId, Memory, Name, Opening, Position, Store, StoreError, WriterLease};
-use caller::{Credential, new_id};
+use crate::store::{
+    AnswerId, Memory, Name, Opening, Position, Store, StoreError, Watched, WriterLease,
+};
+use caller::{Credential, name_in_log, new_id};
 use follow::Follow;
 use live::{LiveTail, Reader};
 use pump::{Pump, Writer};
@@ -97,9 +99,17 @@ impl KeptAnswers {
             }
             return Ok(None);
         }
-        let store = open_store(store, &limits.keep)
+        let kind = kind_of(store);
+        let mut store = open_store(store, &limits.keep)
             .await
             .map_err(|error| io::Error::other(format!("the store: {error}")))?;
+        if let Some(metrics) = &metrics {
+            metrics.begin_kept(kind);
+            // The process's memory does not fail.
+            if kind != MEMORY {
+                store = Arc::new(Watched::new(store, kind, Arc::clone(metrics)));
+            }
+        }
         Ok(Some(Arc::new(Self {
             store,
             max_keep_time,
@@ -114,11 +124,19 @@ impl KeptAnswers {
     pub(super) async fn sweep(self: Arc<Self>) {
         let mut ticks = interval(SWEEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut has_failed = false;
         loop {
             ticks.tick().await;
-            if let Err(error) = self.store.sweep().await {
-                tracing::warn!(%error, "the store of kept answers failed");
+            let swept = self.store.sweep().await;
+            // One line for an outage.
+            match &swept {
+                Err(error) if !has_failed => {
+                    tracing::warn!(%error, "the store of kept answers failed");
+                }
+                Ok(()) if has_failed => tracing::info!("the store of kept answers works again"),
+                _ => {}
             }
+            has_failed = swept.is_err();
         }
     }
 
@@ -170,7 +188,14 @@ impl KeptAnswers {
     /// Counts an attempt to get an answer again.
     fn count(&self, outcome: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.resumes.add(&Resume { outcome }, 1);
+            metrics.kept.resumes.add(&Resume { outcome }, 1);
+        }
+    }
+
+    /// Counts an answer that is not kept, or no longer.
+    fn count_not_kept(&self, reason: &'static str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.kept.count_not_kept(reason);
         }
     }
 
@@ -265,12 +290,18 @@ impl Retention {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "an answer is not kept");
-                set(headers, KEEP, &not_kept(&error));
+                let reason = match error {
+                    StoreError::Full(limit) => limit,
+                    _ => STORE,
+                };
+                self.answers.count_not_kept(reason);
+                set(headers, KEEP, &not_kept(reason));
                 return Body::stream(stream);
             }
         };
         set(headers, KEEP, &self.time.as_secs());
         set(headers, STREAM, &id);
+        name_in_log(id, exchange.span());
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
         let live = Arc::new(LiveTail::after(1, Position::START));
         let reader = live.reader(Position::START);
@@ -354,46 +385,37 @@ fn response_name(credential: &Credential, id: &str) -> Option<Name> {
 }
 
 /// Returns the header value that reports why an answer is not kept.
-fn not_kept(error: &StoreError) -> String {
-    match error {
-        StoreError::Full(limit) => format!("0; reason=\"{limit}\""),
-        _ => "0; reason=\"store\"".to_owned(),
-    }
+fn not_kept(reason: &str) -> String {
+    format!("0; reason=\"{reason}\"")
 }
 
 /// The reason why an answer is not kept although its request asks for that.
-#[derive(Clone, Copy)]
-pub(super) enum NotKept {
-    /// The operator allows no kept answers.
-    Off,
-    /// The proxy does not read the answers of this request or route.
-    Unread,
-    /// The answer is not an event stream.
-    NoEventStream,
+pub(super) struct NotKept {
+    reason: &'static str,
+    metrics: Option<Arc<Metrics>>,
 }
 
 impl NotKept {
     /// `is_read`: the proxy reads the answer, so it is kept if it is an event stream.
     pub(super) fn of(proxy: &Proxy, is_read: bool) -> Self {
-        match (&proxy.shared.kept, is_read) {
-            (None, _) => Self::Off,
-            (Some(_), false) => Self::Unread,
-            (Some(_), true) => Self::NoEventStream,
-        }
+        let reason = match (&proxy.shared.kept, is_read) {
+            (None, _) => "off",
+            (Some(_), false) => "unread",
+            (Some(_), true) => "no_event_stream",
+        };
+        let metrics = proxy.shared.metrics.clone();
+        Self { reason, metrics }
     }
 
     /// Adds the header that reports why the answer is not kept, unless it is.
     pub(super) fn told(mut response: Response<Body>, why: Option<Self>) -> Response<Body> {
-        if let Some(why) = why {
-            let reason = match why {
-                Self::Off => "0; reason=\"off\"",
-                Self::Unread => "0; reason=\"unread\"",
-                Self::NoEventStream => "0; reason=\"no_event_stream\"",
-            };
-            response
-                .headers_mut()
-                .entry(KEEP)
-                .or_insert(HeaderValue::from_static(reason));
+        if let Some(Self { reason, metrics }) = why
+            && !response.headers().contains_key(KEEP)
+        {
+            set(response.headers_mut(), KEEP, &not_kept(reason));
+            if let Some(metrics) = metrics {
+                metrics.kept.count_not_kept(reason);
+            }
         }
         response
     }
@@ -412,6 +434,17 @@ impl Head {
     }
 }
 
+/// Returns the type of the store at an address.
+fn kind_of(address: &str) -> &'static str {
+    match address {
+        "" | MEMORY => MEMORY,
+        folder if folder.starts_with(FILES) => "file",
+        _ => "redis",
+    }
+}
+
+/// The reason for an answer that is not kept because its store has failed.
+const STORE: &str = "store";
 /// The address of the store in the process's memory.
 const MEMORY: &str = "memory";
 /// The prefix of a file store's address, before the folder.

@@ -14,7 +14,7 @@ use super::caller::Credential;
 use super::follow::data;
 use super::live::{LeftError, LiveTail};
 use super::unread::CatchUpBudget;
-use super::{ActiveWriter, KeptAnswers, response_name};
+use super::{ActiveWriter, KeptAnswers, STORE, response_name};
 use crate::answers::ClientChunk;
 use crate::conversation::CallError;
 use crate::exchange::KeptLine;
@@ -214,6 +214,7 @@ impl Pump {
             limit,
             "an answer is no longer kept: only those who are reading it get its rest"
         );
+        self.writer.answers.count_not_kept(limit);
         self.writer.live.begin(limit);
         match self
             .writer
@@ -237,6 +238,7 @@ impl Pump {
                     error,
                     "the store failed: only those who are reading the answer get its rest"
                 );
+                self.writer.answers.count_not_kept(STORE);
                 self.writer.live.fail();
                 Ok(())
             }

@@ -16,7 +16,7 @@ use http::{HeaderName, HeaderValue, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::KeptAnswers;
-use super::caller::Credential;
+use super::caller::{Credential, name_in_log};
 use super::live::{LiveTail, Reader};
 use super::pump::{Pump, Writer};
 use super::routes::LAST_EVENT_ID;
@@ -145,13 +145,16 @@ impl TakeoverContext {
                 return self.answers.store.close(id, at.next(), End::Broken).await;
             }
         };
-        tracing::debug!(
-            events = taken.events.len(),
-            epoch = taken.epoch,
-            "going on with a kept answer"
-        );
         self.answers.count("restored");
         let exchange = Arc::clone(&conversation.caller.exchange);
+        name_in_log(id, exchange.span());
+        exchange.span().in_scope(|| {
+            tracing::debug!(
+                events = taken.events.len(),
+                epoch = taken.epoch,
+                "going on with a kept answer"
+            );
+        });
         // The client already got this status.
         exchange.note_status(StatusCode::OK);
         // Adds the blank lines, which the log omits.

@@ -8,8 +8,9 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 use http::{Method, Request, Response, StatusCode};
+use tracing::Span;
 
-use super::caller::Credential;
+use super::caller::{Credential, name_in_log};
 use super::restore::TakeoverContext;
 use super::{KEEP, KeptAnswers, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::Proxy;
@@ -120,6 +121,7 @@ impl ReadRequest {
             return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
         }
         let id = id.ok_or_else(|| self.answers.refuse("unknown", UNKNOWN))?;
+        name_in_log(id, &Span::current());
         if self.method == Method::DELETE {
             self.answers.delete(id, &self.credential).await?;
             let mut response = Response::new(Body::empty());
@@ -160,6 +162,7 @@ impl ReadRequest {
         if let Ok(Some((id, Found { log: Ok(_), .. }))) =
             self.answers.one_named(name, &self.credential).await
         {
+            name_in_log(id, &Span::current());
             // `refused` has already logged a failure of the store.
             let _ = self.answers.delete(id, &self.credential).await;
         }
@@ -171,6 +174,7 @@ impl ReadRequest {
         let rest = match self.answers.one_named(name, &self.credential).await {
             Ok(found) => {
                 let (id, found) = found?;
+                name_in_log(id, &Span::current());
                 match found.log {
                     Ok(_) => {
                         self.answers

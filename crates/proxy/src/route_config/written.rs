@@ -35,6 +35,32 @@ pub(crate) mod text {
     }
 }
 
+/// Reads and writes a list of such values.
+pub(crate) mod texts {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn deserialize<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: Display>,
+    {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let values = texts.iter().map(|text| text.parse());
+        values.collect::<Result<_, _>>().map_err(D::Error::custom)
+    }
+
+    pub(crate) fn serialize<S: Serializer, T: Display>(
+        values: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(ToString::to_string))
+    }
+}
+
 pub(crate) fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RepairLevel, D::Error> {
     RepairLevel::named(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }

@@ -9,6 +9,7 @@ mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 mod shares;
+mod watched;
 
 use std::fmt;
 use std::future::Future;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 pub(crate) use memory::Memory;
 #[cfg(feature = "redis")]
 pub(crate) use redis::Redis;
+pub(crate) use watched::Watched;
 
 /// A store of kept answers.
 ///
@@ -69,7 +71,7 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// had it.
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool>;
     /// Removes expired answers, and renews those that clients are reading. Called more often than
-    /// the shortest time for which an answer is kept.
+    /// the shortest time for which an answer is kept. Fails while the store can't be reached.
     fn sweep(&self) -> Pending<'_, ()>;
 }
 

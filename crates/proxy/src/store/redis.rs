@@ -496,7 +496,7 @@ impl Store for Redis {
         Box::pin(async move {
             let read = self.written().sweep();
             if read.is_empty() {
-                return Ok(());
+                return self.reach().await;
             }
             let script = with_common(KEEP);
             let mut calls = redis::pipe();

@@ -1,6 +1,6 @@
 //! The admin listener: the metrics after an answer, and the proxy's readiness.
 
-mod exposition;
+pub(super) mod exposition;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -102,9 +102,11 @@ async fn readers_of_the_older_text_format_get_it() {
         is_whole && !text.contains("# EOF") && !text.contains("# UNIT"),
         "{text}"
     );
+    // The memory differs from scrape to scrape.
+    let is_sample = |line: &&str| !line.starts_with('#') && !line.starts_with("process_");
     let samples = |text: &str| {
         text.lines()
-            .filter(|line| !line.starts_with('#'))
+            .filter(is_sample)
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
@@ -236,6 +238,87 @@ async fn a_healthy_answer_is_measured() {
     assert_eq!(seen.sum("gen_ai_client_token_usage_count", &[]), 4.0);
 }
 
+/// The figures about the process are those of the moment.
+#[tokio::test]
+async fn the_process_is_measured() {
+    let raw = Raw::new(vec![]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(Limits::default())).await;
+    let _open = connect(proxy.addr()).await;
+    for _ in 0..1000 {
+        let seen = metrics(&proxy, 0).await;
+        if seen.sum("restitch_connections", &[]) == 1.0 {
+            let limit = Limits::default().server.max_connections as f64;
+            assert_eq!(seen.sum("restitch_connections_limit", &[]), limit);
+            assert_eq!(seen.sum("restitch_draining", &[]), 0.0);
+            let upstream = raw.addr.to_string();
+            assert_eq!(seen.values("restitch_breaker_open", "upstream"), [upstream]);
+            let version = [("version", env!("CARGO_PKG_VERSION"))];
+            assert_eq!(seen.sum("restitch_build_info", &version), 1.0);
+            assert!(seen.sum("process_start_time_seconds", &[]) > 1e9);
+            if cfg!(target_os = "linux") {
+                assert!(seen.sum("process_resident_memory_bytes", &[]) > 1e6);
+                assert!(seen.sum("process_open_fds", &[]) > 3.0);
+            }
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the connection is not counted");
+}
+
+/// A connection over the limit is counted, whether or not it gets an answer.
+#[tokio::test]
+async fn refused_connections_are_counted() {
+    let raw = Raw::new(vec![]).await;
+    let mut limits = Limits::default();
+    limits.server.max_connections = 1;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let first = [("reason", "max_connections")];
+    let refused = "restitch_connections_refused_total";
+    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 0.0);
+    let _open = connect(proxy.addr()).await;
+    let answer = exchange(proxy.addr(), "").await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 1.0);
+}
+
+/// The store is looked at also while no answer is kept.
+#[tokio::test]
+async fn a_store_is_measured() {
+    let raw = Raw::new(vec![]).await;
+    let folder = crate::cli::folder("measured-store", &[]);
+    let file = format!("file:{}", folder.to_str().unwrap());
+    #[cfg(feature = "redis")]
+    let gone = format!("redis://{}", nobody().await);
+    for (kind, address, is_up) in [
+        ("memory", "memory".to_owned(), 1.0),
+        ("file", file, 1.0),
+        #[cfg(feature = "redis")]
+        ("redis", gone, 0.0),
+    ] {
+        let mut limits = Limits::default();
+        limits.keep.max_keep_time = Duration::from_secs(1);
+        let proxy = in_front_of(&raw, |proxy| proxy.limits(limits).store(address)).await;
+        let mut seen = metrics(&proxy, 0).await;
+        for _ in 0..1000 {
+            let errors = seen.sum("restitch_store_errors_total", &[]);
+            let operations = seen.sum("restitch_store_duration_seconds_count", &[]);
+            let is_due = kind == "memory" || operations > 0.0;
+            if is_due && seen.sum("restitch_store_up", &[("store", kind)]) == is_up {
+                assert_eq!(errors > 0.0, is_up == 0.0, "{kind}");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            seen = metrics(&proxy, 0).await;
+        }
+        assert_eq!(
+            seen.sum("restitch_store_up", &[("store", kind)]),
+            is_up,
+            "{kind}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_continued_answer_is_measured() {
     for is_stream in [true, false] {
@@ -272,11 +355,8 @@ async fn a_continued_answer_is_measured() {
         };
         assert_eq!((calls("ok"), calls("failed")), (ok, failed));
         assert_eq!(seen.sum("restitch_seams_total", &[]), ok);
-        let errors = seen.values(
-            "gen_ai_client_operation_duration_seconds_count",
-            "error_type",
-        );
-        assert_eq!(errors, ["", "drop"]);
+        let errors = seen.counted("restitch_call_errors_total", "error_type");
+        assert_eq!(errors, ["drop"]);
         assert_eq!(
             seen.sum("restitch_seams_total", &[]),
             seen.sum("restitch_gap_seconds_count", &[])
@@ -329,12 +409,7 @@ async fn each_way_of_a_further_call_is_measured() {
             "{way}: {seen:?}"
         );
         assert_eq!(seen.sum("restitch_calls_total", &[]), 1.0, "{way}");
-        let calls = |error: &str| {
-            seen.sum(
-                "gen_ai_client_operation_duration_seconds_count",
-                &[("error_type", error)],
-            )
-        };
+        let calls = |error: &str| seen.calls(error);
         assert_eq!((calls(error), calls("")), (1.0, 1.0), "{way}: {seen:?}");
     }
 }
@@ -442,19 +517,9 @@ async fn an_answer_that_is_given_up_is_measured() {
         ),
         3.0
     );
-    let calls = |error: &str| {
-        seen.sum(
-            "gen_ai_client_operation_duration_seconds_count",
-            &[("error_type", error)],
-        )
-    };
+    let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
-    let answers = |error: &str| {
-        seen.sum(
-            "gen_ai_server_request_duration_seconds_count",
-            &[("error_type", error)],
-        )
-    };
+    let answers = |error: &str| seen.answers(error);
     assert_eq!(
         (answers("incomplete"), answers("broken"), answers("")),
         (0.0, 1.0, 0.0)
@@ -475,16 +540,9 @@ async fn an_answer_that_passes_unread_is_measured() {
         1.0
     );
     // The upstream has not answered for the model: any name could be here.
-    for metric in [
-        "gen_ai_client_operation_duration_seconds",
-        "gen_ai_server_request_duration_seconds",
-    ] {
-        let labels = [("gen_ai_request_model", "other"), ("error_type", "404")];
-        assert_eq!(
-            seen.sum(&format!("{metric}_count"), &labels),
-            1.0,
-            "{metric}"
-        );
+    for metric in ["restitch_call_errors_total", "restitch_answer_errors_total"] {
+        let labels = [("model", "other"), ("error_type", "404")];
+        assert_eq!(seen.sum(metric, &labels), 1.0, "{metric}");
     }
     assert_eq!(
         seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
@@ -518,15 +576,8 @@ async fn a_client_that_leaves_is_measured() {
         seen.sum("restitch_answers_total", &[("status", "left")]),
         1.0
     );
-    for metric in [
-        "gen_ai_client_operation_duration_seconds",
-        "gen_ai_server_request_duration_seconds",
-    ] {
-        assert_eq!(
-            seen.sum(&format!("{metric}_count"), &[("error_type", "left")]),
-            1.0,
-            "{metric}"
-        );
+    for metric in ["restitch_call_errors_total", "restitch_answer_errors_total"] {
+        assert_eq!(seen.sum(metric, &[("error_type", "left")]), 1.0, "{metric}");
     }
 }
 
@@ -556,7 +607,7 @@ async fn models_have_labels_up_to_a_limit() {
             "gen_ai_request_model",
         ),
     ] {
-        assert_eq!(seen.values(metric, label), [hostile, "b", "other"]);
+        assert_eq!(seen.counted(metric, label), [hostile, "b", "other"]);
         let count = |model: &str| seen.sum(metric, &[(label, model)]);
         assert_eq!(
             [hostile, "b", "other"].map(count),
@@ -603,7 +654,7 @@ async fn an_answer_has_the_provider_that_answers() {
         let proxy = in_front_of(&main, with).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         let seen = metrics(&proxy, 1).await;
-        let providers = seen.values(
+        let providers = seen.counted(
             "gen_ai_server_request_duration_seconds_count",
             "gen_ai_provider_name",
         );
@@ -681,12 +732,7 @@ async fn each_call_of_several_choices_has_its_own_error() {
     .await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
     let seen = metrics(&proxy, 1).await;
-    let calls = |error: &str| {
-        seen.sum(
-            "gen_ai_client_operation_duration_seconds_count",
-            &[("error_type", error)],
-        )
-    };
+    let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
     assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
     let page = get(&proxy, "GET", "/answers/two?view=report").await;
@@ -759,12 +805,7 @@ async fn calls_under_what_is_not_continued_have_their_errors() {
     let raw = Raw::new(vec![prose, vec![Piece::Hold]]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     exchange(proxy.addr(), &post(ASK)).await;
-    let calls = |seen: &Exposition, error: &str| {
-        seen.sum(
-            "gen_ai_client_operation_duration_seconds_count",
-            &[("error_type", error)],
-        )
-    };
+    let calls = |seen: &Exposition, error: &str| seen.calls(error);
     let seen = metrics(&proxy, 1).await;
     assert_eq!(
         (calls(&seen, "drop"), calls(&seen, "")),
@@ -808,7 +849,10 @@ async fn the_cuts_of_a_model_begin_with_none() {
         "premature_stop",
         "other",
     ] {
-        let line = format!("restitch_cuts_total{{model=\"m\",cause=\"{cause}\"}} 0\n");
+        let upstream = raw.addr;
+        let line = format!(
+            "restitch_cuts_total{{route=\"default\",upstream=\"{upstream}\",model=\"m\",cause=\"{cause}\"}} 0\n"
+        );
         assert!(text.contains(&line), "{line}: {text}");
     }
 }
@@ -855,10 +899,10 @@ async fn calls_are_those_of_the_model_that_is_asked() {
         );
         let seen = metrics(&proxy, 1).await;
         let model = "gen_ai_request_model";
-        let calls = seen.values("gen_ai_client_operation_duration_seconds_count", model);
+        let calls = seen.counted("gen_ai_client_operation_duration_seconds_count", model);
         assert!(calls.contains(&"other"), "{name}: {seen:?}");
         assert_eq!(
-            seen.values("gen_ai_server_request_duration_seconds_count", model),
+            seen.counted("gen_ai_server_request_duration_seconds_count", model),
             ["m"],
             "{name}"
         );
@@ -873,7 +917,7 @@ async fn calls_are_those_of_the_model_that_is_asked() {
             vec![fallback.addr]
         };
         assert_eq!(
-            seen.values("restitch_requests_total", "upstream"),
+            seen.counted("restitch_requests_total", "upstream"),
             [answered[0].to_string()],
             "{name}"
         );
@@ -925,7 +969,7 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
     );
     // The upstream has not answered for the name that the client has chosen.
     assert_eq!(
-        seen.values(
+        seen.counted(
             "gen_ai_server_request_duration_seconds_count",
             "gen_ai_request_model"
         ),
@@ -1013,17 +1057,19 @@ async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut named = Vec::new();
     for row in rows.filter(|row| {
-        row.starts_with("restitch_") || row.starts_with("gen_ai_") && row.contains(" | histogram ")
+        let is_own = row.starts_with("restitch_") || row.starts_with("process_");
+        is_own || row.starts_with("gen_ai_") && row.contains(" | histogram ")
     }) {
         let cells: Vec<_> = row.split(" | ").collect();
-        let name = cells[0].trim_end_matches('`');
-        named.push(name.to_owned());
-        let family = name.strip_suffix("_total").unwrap_or(name);
-        assert_eq!(
-            seen.types.get(family).map(String::as_str),
-            Some(cells[1].trim()),
-            "{name}"
-        );
+        for name in cells[0].split(", ").map(|name| name.trim_matches('`')) {
+            named.push(name.to_owned());
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            assert_eq!(
+                seen.types.get(family).map(String::as_str),
+                Some(cells[1].trim()),
+                "{name}"
+            );
+        }
     }
     named.sort_unstable();
     assert_eq!(named, metrics);

@@ -473,7 +473,7 @@ async fn the_head_of_a_fallback_is_not_passed_on() {
     );
     assert!(
         answer.contains("content-type: text/event-stream\r\n")
-            && answer.contains("x-request-id: theirs\r\n")
+            && answer.contains("x-restitch-upstream-request-id: theirs\r\n")
     );
     assert!(
         !answer.contains("key-of-K") && !answer.contains("operator"),

@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod books;
 mod certificates;
 mod clients;
 mod content;

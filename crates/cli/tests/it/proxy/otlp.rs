@@ -256,7 +256,7 @@ async fn an_answer_and_its_calls_are_spans() {
             attribute(point, "gen_ai.request.model"),
             &point["explicitBounds"][0]
         ),
-        (&"m".into(), &0.01.into())
+        (&"m".into(), &0.16.into())
     );
 }
 

@@ -74,6 +74,41 @@ async fn upstream_of(proxy: &Server) -> String {
     body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await).0
 }
 
+/// The metrics tell whether the last reload was valid, and the series of new routes begin with 0.
+#[tokio::test]
+async fn a_reload_is_measured() {
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    let proxy = started(&base, &other, &file).await;
+    for (text, status, line) in [
+        ("", "200", "restitch_config_last_reload_successful 1\n"),
+        (
+            "[nothing]\n",
+            "422",
+            "restitch_config_last_reload_successful 0\n",
+        ),
+        (
+            "[[route]]\nname = \"new\"\nupstream = \"{0}\"\n",
+            "200",
+            "restitch_tokens_total{route=\"new\",use=\"kept\"} 0\n",
+        ),
+        ("", "200", "restitch_config_last_reload_successful 1\n"),
+    ] {
+        file.write(text);
+        let answer = admin(&proxy, "POST", "/reload", "x-request-id: mine\r\n").await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} "))
+                && answer.contains("x-request-id: mine\r\n"),
+            "{answer}"
+        );
+        let seen = admin(&proxy, "GET", "/metrics", "").await;
+        assert!(seen.contains(line), "{line}: {seen}");
+    }
+}
+
 #[tokio::test]
 async fn the_next_request_is_answered_by_the_new_routes() {
     let (base, other) = (

@@ -80,6 +80,48 @@ async fn each_request_has_a_line() {
     }
 }
 
+/// The client of a trusted proxy is the one that the proxy names. Support of a provider asks for the
+/// provider's own ids.
+#[tokio::test]
+async fn a_line_has_the_client_behind_a_proxy_and_the_ids_of_upstreams() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let named = |text: &str, reason: &str, id: &str| {
+        let head = STREAM.replace("\r\n\r\n", &format!("\r\n{id}\r\n\r\n"));
+        vec![send(format!("{head}{}{}", chunk(text), finish(reason)))]
+    };
+    let raw = Raw::new(vec![
+        named("[1, 2", "length", "x-request-id: theirs-1"),
+        named("[1, 2, 3]", "stop", "request-id: theirs-2"),
+        named("[1]", "stop", "x-other: 1"),
+    ])
+    .await;
+    let proxy = raw.unbound(Limits::default());
+    let trusted = "127.0.0.0/8".parse().unwrap();
+    let proxy = proxy.with(|config| config.proxy.trusted_proxies = vec![trusted]);
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let forwarded = "host: h\r\nx-forwarded-for: 1.1.1.1, 203.0.113.9, 127.0.0.2";
+    let answer = exchange(proxy.addr(), &post(ASK).replace("host: h", forwarded)).await;
+    assert!(
+        answer.contains("x-restitch-upstream-request-id: theirs-1\r\n"),
+        "{answer}"
+    );
+    let told = logged(&log, "message=answered").await;
+    assert!(told.contains("client=203.0.113.9 "), "{told}");
+    assert!(
+        told.contains("upstream_requests=\"theirs-1,theirs-2\" "),
+        "{told}"
+    );
+    for message in ["message=cut ", "message=joined "] {
+        let (_, line) = told.split_once(message).unwrap();
+        let place = format!("route=\"default\" upstream=\"{}\" model=\"m\" ", raw.addr);
+        let line = line.split("message=").next().unwrap();
+        assert!(line.contains(&place), "{line}");
+    }
+    exchange(proxy.addr(), &post(ASK)).await;
+    logged(&log, "client=127.0.0.1 ").await;
+}
+
 #[tokio::test]
 async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
     let log = Log::default();
@@ -116,14 +158,14 @@ async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
         told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""),
         "{told}"
     );
-    // The proxy does not change the upstream's text.
+    // The upstream's own errors have the id, too.
     let passed = exchange(
         proxy.addr(),
         "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
     )
     .await;
     assert!(
-        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_none(),
+        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_some(),
         "{passed}"
     );
 }
@@ -549,7 +591,9 @@ fn the_pages_name_the_fields_of_all_lines() {
                 let fields = arguments(line)
                     .into_iter()
                     .filter(|part| !part.starts_with(['"']) && !part.is_empty());
-                for part in fields.filter(|part| !part.starts_with("target:")) {
+                let is_field =
+                    |part: &&str| !part.starts_with("target:") && *part != "parent: None";
+                for part in fields.filter(is_field) {
                     let field = part
                         .split('=')
                         .next()

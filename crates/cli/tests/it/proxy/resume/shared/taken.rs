@@ -67,7 +67,7 @@ async fn an_answer_that_was_taken_over_is_shown_and_measured() {
     .await;
     for line in [
         "restitch_running 0\n",
-        "restitch_answers_total{wire=\"openai-chat\"",
+        "restitch_answers_total{route=\"default\",wire=\"openai-chat\"",
         "restitch_resumes_total{outcome=\"restored\"} 1",
     ] {
         assert!(measured.contains(line), "{line}: {measured}");
