@@ -202,11 +202,11 @@ impl Exchange {
             is_stream,
         };
         self.record().request = Some(request.clone());
-        let measured = self
-            .metrics
-            .clone()
-            .map(|metrics| Measured::new(metrics, request, route, self.parent.as_ref()));
         let mut state = self.state();
+        let measured = self.metrics.clone().map(|metrics| {
+            let asked = (route, state.token.clone());
+            Measured::new(metrics, request, asked, self.parent.as_ref())
+        });
         let answer = self.answers.as_ref().map(|answers| {
             let asked = (state.token.clone(), state.route.clone());
             answers.begin(&self.line.id, asked, self.record.clone())

@@ -62,6 +62,8 @@ impl Source {
 /// How an answer ended for the client.
 pub(super) struct AnswerEnd<'a> {
     pub(super) record: &'a AnswerRecord,
+    /// The name of the client's token. Empty: the proxy needs none.
+    pub(super) token: Arc<str>,
     pub(super) status: Option<StatusCode>,
     /// `left` or `broken`, if the client did not get the answer to its end.
     pub(super) break_off: Option<&'static str>,
@@ -91,17 +93,18 @@ impl Measured {
     pub(super) fn new(
         metrics: Arc<Metrics>,
         request: RequestInfo,
-        route: &Route,
+        (route, token): (&Route, Option<Arc<str>>),
         parent: Option<&Parent>,
     ) -> Self {
+        let token = token.unwrap_or_default();
         let source = Source::of(route.client.upstream());
         let answer = OfAnswer {
             route: Arc::from(route.config.name.as_str()),
         };
         let name = metrics.models.named(&request.model);
         let model = metrics.models.label(&name);
-        if route.is_first(request.dialect) {
-            metrics.begin_wire(&answer, request.dialect.as_str());
+        if route.is_first(request.dialect, &token) {
+            metrics.begin_wire(&answer, request.dialect.as_str(), &token);
         }
         metrics.answers.running.inc();
         let mut measured = Self {
@@ -391,6 +394,7 @@ impl Measured {
             wire: self.request.dialect.as_str(),
             slot: end.record.slot.map_or("unread", slot_name),
             status: end.name(),
+            token: end.token.clone(),
         };
         answers.ended.add(&labels, 1);
     }

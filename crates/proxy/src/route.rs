@@ -42,8 +42,8 @@ pub(super) struct Route {
     pub(super) retries: u32,
     /// The time limit for the head of a response.
     pub(super) head_limit: TimeLimit,
-    /// The APIs whose requests have come, for the metrics.
-    seen: Arc<Mutex<Vec<Dialect>>>,
+    /// The APIs and the tokens whose requests have come, for the metrics.
+    seen: Arc<Mutex<Vec<(Dialect, Arc<str>)>>>,
 }
 
 impl Route {
@@ -125,13 +125,14 @@ impl Route {
         }
     }
 
-    /// Notes a request of an API. Returns whether it is the first one.
-    pub(super) fn is_first(&self, dialect: Dialect) -> bool {
+    /// Notes a request of an API with a token. Returns whether it is the first one.
+    pub(super) fn is_first(&self, dialect: Dialect, token: &Arc<str>) -> bool {
         // A panic elsewhere leaves the list valid, since each change to it is one call.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = !seen.contains(&dialect);
+        let is_known = |(api, name): &(Dialect, Arc<str>)| *api == dialect && name == token;
+        let is_first = !seen.iter().any(is_known);
         if is_first {
-            seen.push(dialect);
+            seen.push((dialect, Arc::clone(token)));
         }
         is_first
     }

@@ -178,6 +178,7 @@ impl DeliveryProgress {
         if let Some(measured) = state.measured.take() {
             measured.end(&AnswerEnd {
                 record: &self.exchange.record(),
+                token: state.token.clone().unwrap_or_default(),
                 status: state.status,
                 break_off,
                 first_byte: self.first_byte,

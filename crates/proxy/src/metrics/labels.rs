@@ -271,6 +271,8 @@ pub(in super::super) struct EndedAnswer {
     pub(in super::super) wire: &'static str,
     pub(in super::super) slot: &'static str,
     pub(in super::super) status: &'static str,
+    /// The name of the client's token. Empty: the proxy needs none.
+    pub(in super::super) token: Arc<str>,
 }
 
 impl Labels for EndedAnswer {
@@ -279,6 +281,9 @@ impl Labels for EndedAnswer {
         on("wire", self.wire);
         on("slot", self.slot);
         on("status", self.status);
+        if !self.token.is_empty() {
+            on("token", &self.token);
+        }
     }
 }
 

@@ -79,13 +79,19 @@ impl Metrics {
         }
     }
 
-    /// Shows the ends of answers of an API on a route.
-    pub(in super::super) fn begin_wire(&self, answer: &OfAnswer, wire: &'static str) {
+    /// Shows the ends of answers of an API on a route, for a token.
+    pub(in super::super) fn begin_wire(
+        &self,
+        answer: &OfAnswer,
+        wire: &'static str,
+        token: &Arc<str>,
+    ) {
         let series = |slot, status| EndedAnswer {
             answer: answer.clone(),
             wire,
             slot,
             status,
+            token: Arc::clone(token),
         };
         let ended = &self.answers.ended;
         for status in STATUSES_OF_ANSWERS.map(Status::as_str) {
