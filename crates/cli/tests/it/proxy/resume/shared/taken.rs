@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::fallbacks::messages;
+use super::super::super::logged::{Log, listen};
 use super::super::super::page::{LOOPBACK, wait_for};
 use super::super::super::raw::*;
 use super::super::super::routes::with_routes;
@@ -48,12 +49,21 @@ async fn an_answer_that_was_taken_over_is_shown_and_measured() {
     let Some(redis) = Redis::start().await else {
         return;
     };
+    let log = Log::default();
+    let _guard = listen(log.clone());
     let raw = cut().await;
     let a = bind(raw.unbound(keeping()), &redis).await;
     let b = bind(raw.unbound(keeping()).admin(Some(LOOPBACK)), &redis).await;
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (rest, is_whole) = body_of(&come_back(&redis, &b, &id, "1-2").await);
     assert!(is_whole && rest.contains("id: 2-1\n"), "{rest}");
+    // One name leads from the request to its takeover, and it is not the id.
+    let told = log.0.lock().unwrap().clone();
+    let mut names: Vec<_> = told.split(" answer=").skip(1).collect();
+    names.iter_mut().for_each(|name| *name = &name[..18]);
+    assert!(names.len() >= 2, "{told}");
+    assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
+    assert!(!told.contains(&id), "{told}");
     let shown = wait_for(&b, |answer| answer["phase"] == "ended").await;
     assert_eq!(
         (&shown["end"], &shown["status"], &shown["calls"]),
