@@ -1048,7 +1048,7 @@ fn the_file_to_begin_with_has_all_settings() {
         let is_setting = line.starts_with('#') && !line.starts_with("# ");
         whole + if is_setting { &line[1..] } else { line } + "\n"
     });
-    let whole: toml::Table = whole.parse().unwrap();
+    let mut whole: toml::Table = whole.parse().unwrap();
     let schema = Config::schema();
     for (name, table) in ["proxy", "access", "tls", "limits"].iter().zip([
         "ProxyConfig",
@@ -1063,7 +1063,12 @@ fn the_file_to_begin_with_has_all_settings() {
             known.keys().collect::<Vec<_>>()
         );
     }
-    assert!(parse(&toml::to_string(&whole).unwrap()).routes.len() == 1);
+    // There is one key, in a file or in a variable.
+    whole["proxy"]
+        .as_table_mut()
+        .unwrap()
+        .remove("upstream_key_variable");
+    assert_eq!(parse(&toml::to_string(&whole).unwrap()).routes.len(), 1);
     assert!(file.lines().all(|line| line.len() <= 100), "{file}");
 }
 

@@ -98,10 +98,12 @@ const LIVE: [&str; 12] = [
 ];
 
 /// Values of settings without a default.
-const EXAMPLES: [(&str, &str, &str); 7] = [
+const EXAMPLES: [(&str, &str, &str); 9] = [
     ("proxy", "admin", "127.0.0.1:7379"),
     ("proxy", "tls_cert", "/etc/restitch/llm.pem"),
     ("proxy", "tls_key", "/etc/restitch/llm.key"),
+    ("proxy", "upstream_key_file", "/run/secrets/upstream-key"),
+    ("proxy", "upstream_key_variable", "PROVIDER_API_KEY"),
     ("access", "token_variable", "LLM_PROXY_TOKEN"),
     ("tls", "ca_file", "/etc/restitch/roots.pem"),
     ("tls", "client_cert", "/etc/restitch/client.pem"),

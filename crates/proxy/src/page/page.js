@@ -10,12 +10,13 @@ const MOST_MODELS = 5;
 // Causes with a color of their own in the chart; the others share the first color.
 const CAUSES = ["length", "drop", "eof", "idle", "in_band", "premature_stop"];
 const colorOf = (cause) => "cause" + (1 + CAUSES.indexOf(cause));
-const canHover = matchMedia("(hover: hover)");
 
 let answers = [];
 let running = 0;
 let filter = "all";
 let sought = "";
+// A mouse points at the list.
+let isHeld = false;
 let opened = null;
 
 function make(name, className, text) {
@@ -96,7 +97,6 @@ function drawList() {
   byId("list").classList.toggle("tokens", answers.some((answer) => answer.token));
   const shown = answers.filter(shows);
   // Rows don't move under the pointer: new ones wait until it has left, and those that are gone stay.
-  const isHeld = canHover.matches && rows.matches(":hover");
   let before = rows.firstChild;
   let waiting = 0;
   for (const answer of shown) {
@@ -560,7 +560,11 @@ byId("search").addEventListener("input", (event) => {
   drawList();
 });
 
-byId("rows").addEventListener("mouseleave", drawList);
+byId("rows").addEventListener("pointerenter", (event) => (isHeld = event.pointerType === "mouse"));
+byId("rows").addEventListener("pointerleave", () => {
+  isHeld = false;
+  drawList();
+});
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
