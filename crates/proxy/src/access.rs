@@ -91,6 +91,29 @@ impl Access {
         }
     }
 
+    /// Returns the names of two equal tokens with different names, if there are any: a request can't
+    /// tell which one it has.
+    pub(super) fn twins(&self) -> Option<[Arc<str>; 2]> {
+        let is_twin = |one: &Token, other: &Token| {
+            one.secret.value() == other.secret.value() && one.name != other.name
+        };
+        self.tokens.iter().enumerate().find_map(|(number, one)| {
+            let other = self.tokens[number + 1..]
+                .iter()
+                .find(|other| is_twin(one, other))?;
+            Some([Arc::clone(&one.name), Arc::clone(&other.name)])
+        })
+    }
+
+    /// Logs a warning if clients may use an operator's key for every path of its upstream.
+    pub(super) fn warn_of_key(&self) {
+        if self.rules.allow_paths.is_empty() {
+            tracing::warn!(
+                "clients may use the operator's key for every path of the upstream: set `allow_paths`"
+            );
+        }
+    }
+
     /// Returns whether a request needs a token.
     pub(super) fn needs_token(&self) -> bool {
         !self.tokens.is_empty()

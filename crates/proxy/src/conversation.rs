@@ -196,7 +196,7 @@ impl Conversation {
             // Compression would hide the key from the redactor.
             return match encoding::decoded(response) {
                 Ok(response) => self.unread(response, Some(redactor)),
-                Err(unknown) => stoppable(unknown.response, answer, limits),
+                Err(_) => encoding::UNREADABLE.answer(Some(self.caller.request.dialect)),
             };
         }
         match self.decoded(response) {

@@ -10,10 +10,11 @@ use bytes::{Buf, Bytes};
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
 use compression_codecs::zstd::params::DParameter;
 use compression_codecs::{BrotliDecoder, DecodeV2, GzipDecoder, ZstdDecoder};
-use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::refusal::Refusal;
 use restitch_http::{BodyError, Received};
 
 /// An unchanged response whose encoding has no decoder.
@@ -21,6 +22,13 @@ pub(super) struct UnknownEncoding {
     pub(super) response: Response<Received>,
     pub name: String,
 }
+
+/// The refusal of an answer that may have the operator's key, and can't be searched for it.
+pub(super) const UNREADABLE: Refusal = Refusal::new(
+    StatusCode::BAD_GATEWAY,
+    "encoding",
+    "the upstream answered in an encoding that the proxy did not ask for and can't read",
+);
 
 /// Returns the response with a body that can be read. Fails if there is no decoder for its
 /// encoding.

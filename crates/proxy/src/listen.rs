@@ -152,6 +152,9 @@ async fn start(
     for address in &addresses {
         proxy.access.warn_if_open(address, mode);
     }
+    if proxy.routes.have_key() {
+        proxy.access.warn_of_key();
+    }
     if proxy.shared.logs_content {
         content::warn();
     }

@@ -167,8 +167,13 @@ impl Reloader {
         let Some(first) = self.threads.first().map(Current::get) else {
             return;
         };
-        let of_files = first.secrets().filter(|secret| secret.file().is_some());
-        let secrets: Vec<Secret> = of_files.cloned().collect();
+        // Several routes may name one file.
+        let mut secrets: Vec<Secret> = Vec::new();
+        for secret in first.secrets().filter(|secret| secret.file().is_some()) {
+            if !secrets.iter().any(|known| known.is_of_same(secret)) {
+                secrets.push(secret.clone());
+            }
+        }
         if secrets.is_empty() {
             return;
         }
@@ -199,6 +204,13 @@ impl Reloader {
             let mut proxy = Proxy::clone(&thread.get());
             proxy.update_secrets(&newer);
             thread.set(proxy);
+        }
+        let access = self
+            .threads
+            .first()
+            .map(|thread| thread.get().access.twins());
+        if let Some([token, _]) = access.flatten() {
+            tracing::warn!(%token, "a token of another name is the same: requests count for that one");
         }
     }
 

@@ -207,6 +207,12 @@ impl Routes {
             .map(|route| &**route)
     }
 
+    /// Returns whether requests of clients go out with a key of the operator.
+    pub(super) fn have_key(&self) -> bool {
+        let mut routes = once(&self.base).chain(&self.configured);
+        routes.any(|route| route.key.is_some())
+    }
+
     /// Returns the operator's keys for all upstreams.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Secret> {
         let routes = once(&self.base).chain(&self.configured);

@@ -47,7 +47,7 @@ impl SecretSource {
             (Some(_), Some(_)) => Err("names a variable and a file: keep one of them"),
             // The text is not repeated, since it may be the secret.
             (Some(variable), None) if !is_variable(variable) => {
-                Err("is no name of a variable: is it the value itself?")
+                Err("is not a variable's name: is it the value itself?")
             }
             (Some(variable), None) => Ok(Some(Self::Variable(variable.to_owned()))),
             (None, Some(file)) => Ok(Some(Self::File(file.to_owned()))),
@@ -110,10 +110,14 @@ impl Secret {
         }))
     }
 
+    /// Returns whether another secret is read from the same source, and checked alike.
+    pub(super) fn is_of_same(&self, other: &Self) -> bool {
+        other.source == self.source && other.least == self.least
+    }
+
     /// Takes over the value of a newer reading of the same file.
     pub(super) fn update(&mut self, newer: &[Self]) {
-        let same = |other: &&Self| other.source == self.source && other.least == self.least;
-        if let Some(newer) = newer.iter().find(same) {
+        if let Some(newer) = newer.iter().find(|newer| self.is_of_same(newer)) {
             self.value = Arc::clone(&newer.value);
         }
     }
@@ -161,7 +165,7 @@ fn read_file(path: &Path, least: usize) -> Result<Arc<str>, String> {
 fn checked(secret: &str, least: usize) -> Result<Arc<str>, String> {
     // A header can carry it.
     if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("has characters that are no visible ASCII, such as a line end".to_owned());
+        return Err("has characters other than visible ASCII, such as a line end".to_owned());
     }
     if secret.len() < least {
         return Err(format!(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 
@@ -304,7 +306,9 @@ async fn pass(
             exchange.note_upstream_request(response.headers());
             let limits = &route.limits;
             let key = route.key.as_ref().map(Secret::value);
-            let key = key.filter(|_| !response.status().is_success());
+            // Nothing is parsed here, so the key is removed wherever it is. A file or a sound has none.
+            let key =
+                key.filter(|_| !response.status().is_success() || is_text(response.headers()));
             let Some(redactor) = key.and_then(|key| ErrorRedactor::of_refusal(key, limits)) else {
                 return conversation::passed(response, &limits.transport);
             };
@@ -313,7 +317,7 @@ async fn pass(
                     let response = refusal_without_key(response, redactor);
                     conversation::passed(response, &limits.transport)
                 }
-                Err(unknown) => conversation::passed(unknown.response, &limits.transport),
+                Err(_) => encoding::UNREADABLE.answer(dialect),
             }
         }
         Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {
@@ -322,6 +326,13 @@ async fn pass(
         },
         Err(cause) => unreachable(dialect, &cause, RetryAdvice::Never),
     }
+}
+
+/// Returns whether a response has text: an error, or an answer.
+fn is_text(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let media_type = media_type.unwrap_or_default().to_ascii_lowercase();
+    media_type.starts_with(b"text/") || memchr::memmem::find(&media_type, b"json").is_some()
 }
 
 const BODY_BROKE_OFF: Refusal = Refusal::new(

@@ -118,7 +118,13 @@ impl<'a> Setup<'a> {
                     }),
             );
         }
-        Ok(Access { tokens, rules })
+        let access = Access { tokens, rules };
+        match access.twins() {
+            None => Ok(access),
+            Some([one, other]) => Err(SetupError::Setting(format!(
+                "the tokens `{one}` and `{other}` are the same"
+            ))),
+        }
     }
 
     /// Returns the operator's key for an upstream, if the configuration names one.

@@ -137,8 +137,9 @@ impl Head {
         ClientToken::of(&self.0.extensions)
     }
 
-    /// Puts the operator's key in the place of the client's credential: in the header where the
-    /// client had a key or its token, or else where the path's API has a key. `dialect`: that API.
+    /// Replaces the client's credential by the operator's key: in the header of the path's API, or
+    /// in the client's own if that is for keys alone. Clients send a token in `authorization` to any
+    /// API, but not all APIs take keys there. `dialect`: the path's API.
     pub(super) fn replace_key(&mut self, key: &Secret, dialect: Option<Dialect>) {
         let of_token = self.token().map(|token| token.header.clone());
         let headers = &mut self.0.headers;
@@ -154,9 +155,8 @@ impl Head {
                 dialect.wire().new_request(&plain).key_header
             })
         };
-        match own {
-            Some(name) if name != AUTHORIZATION => self.insert_key((name.as_str(), ""), key),
-            Some(_) => self.insert_key(BEARER, key),
+        match own.filter(|name| *name != AUTHORIZATION) {
+            Some(name) => self.insert_key((name.as_str(), ""), key),
             None => self.insert_key(of_api(), key),
         }
         self.remove_key_of_query();

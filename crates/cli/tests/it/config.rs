@@ -600,13 +600,13 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[access.token]]\nname = \"a b\"\nfile = \"f\"\n",
             1,
             1,
-            "`a b` is no name of a token",
+            "`a b` is not a token's name",
         ),
         (
             "[[access.token]]\nname = \"a\"\nvariable = \"sk-x\"\n",
             1,
             1,
-            "the token is no name of a variable",
+            "the token is not a variable's name",
         ),
         (
             "[[access.token]]\nfile = \"f\"\n",
@@ -1299,7 +1299,7 @@ mod commands {
         let ran = run(&folder, &["config", "check", "f.toml"], b"");
         assert!(
             ran.code == 4
-                && ran.err.contains("no name of a variable")
+                && ran.err.contains("is not a variable's name")
                 && !ran.err.contains("secret"),
             "{}",
             ran.err
@@ -1393,7 +1393,10 @@ mod commands {
                 &["--token", "other"],
                 "# r: no, the token is `other`, not `team-a`\n",
             ),
-            (&[], "# r: no, there is no token, which is to be `team-a`\n"),
+            (
+                &[],
+                "# r: no, the request has no token; the route needs `team-a`\n",
+            ),
         ] {
             let args = [&["config", "explain", "--config", "f.toml"], token].concat();
             let ran = run(&folder, &args, b"");

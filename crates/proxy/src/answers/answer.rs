@@ -388,13 +388,16 @@ impl ListedAnswer {
     }
 }
 
-/// Returns whether an answer has ended badly for its client.
+/// Returns whether an answer has ended badly for its client, and not by the client's own mistake.
 fn has_failed(state: &PageState, record: &AnswerRecord) -> bool {
     let status = record.outcome.as_ref().map(Outcome::status);
     state.ended.is_some_and(|end| {
         end.how == "broken"
-            || end.status.is_some_and(|status| status.as_u16() >= 400)
-            || matches!(status, Some(Status::Failed | Status::Incomplete))
+            || end.status.is_some_and(|status| status.is_server_error())
+            || matches!(
+                status,
+                Some(Status::Failed | Status::Incomplete | Status::Closed)
+            )
     })
 }
 

@@ -72,7 +72,7 @@ impl AccessConfig {
             let mistake = match source {
                 _ if number >= MAX_TOKENS => format!("there can be {MAX_TOKENS} tokens"),
                 _ if !is_name(&token.name) => {
-                    format!("`{}` is no name of a token: {NAME}", token.name)
+                    format!("`{}` is not a token's name: {NAME}", token.name)
                 }
                 Err(mistake) => format!("the token {mistake}"),
                 Ok(None) => "the token needs a `file` or a `variable`".to_owned(),

@@ -82,7 +82,7 @@ fn key(line: &str) -> &str {
 }
 
 /// The settings that most operators decide on.
-const LIVE: [&str; 12] = [
+const LIVE: [&str; 13] = [
     "upstream",
     "listen",
     "admin",
@@ -94,6 +94,7 @@ const LIVE: [&str; 12] = [
     "first_byte_timeout",
     "idle_timeout",
     "max_keep_time",
+    "shutdown_delay",
     "drain_timeout",
 ];
 
@@ -123,7 +124,7 @@ const HEAD: &str = "\
 ";
 
 const TOKEN: &str = r#"
-# Tokens with names: one for each team. Two may have one name, the old and the new one of a rotation.
+# Tokens with names, one for each team. Two may have one name: the old and the new of a rotation.
 #[[access.token]]
 #name = "team-a"
 #file = "/run/secrets/team-a"

@@ -16,7 +16,7 @@ let running = 0;
 let filter = "all";
 let sought = "";
 // A mouse points at the list.
-let isHeld = false;
+let isPointed = false;
 let opened = null;
 
 function make(name, className, text) {
@@ -52,9 +52,11 @@ function ago(ms) {
 // The word for a state, and the class that colors it.
 function state(answer) {
   if (answer.phase !== "ended") return [answer.is_stopped ? "stopping" : answer.phase, answer.phase];
-  if (answer.has_failed) return [answer.status >= 400 ? "refused " + answer.status : answer.outcome || answer.end, "failed"];
-  if (answer.end === "left") return ["client left", "ended"];
-  return [answer.outcome || "passed unread", "ended"];
+  const className = answer.has_failed ? "failed" : "ended";
+  if (answer.status >= 400) return ["refused " + answer.status, className];
+  if (answer.has_failed) return [answer.outcome || answer.end, className];
+  if (answer.end === "left") return ["client left", className];
+  return [answer.outcome || "passed unread", className];
 }
 
 // How often an answer was cut, and why.
@@ -78,7 +80,7 @@ async function readList() {
     const list = await response.json();
     answers = list.answers;
     running = list.running;
-    drawList();
+    drawList(true);
     drawTime();
     drawCuts(list.cuts);
   } catch (error) {
@@ -86,17 +88,20 @@ async function readList() {
   }
 }
 
-function drawList() {
+// `isTimed`: nobody has asked for it.
+function drawList(isTimed) {
   const of = (phase) => answers.filter((answer) => answer.phase === phase).length;
   const failed = answers.filter((answer) => answer.has_failed).length;
   byId("counts").textContent =
-    running + " under way" + (of("pending") ? ", " + of("pending") + " pending" : "") + " · " + failed + " failed of the last " + of("ended");
+    running + " under way" + (of("pending") ? ", " + of("pending") + " pending" : "") + " · the last " + failed + " failed and " +
+    (of("ended") - failed) + " other answers";
   const rows = byId("rows");
   const known = new Map([...rows.children].map((row) => [row.dataset.id, row]));
   // A proxy without tokens needs no column for them.
   byId("list").classList.toggle("tokens", answers.some((answer) => answer.token));
   const shown = answers.filter(shows);
-  // Rows don't move under the pointer: new ones wait until it has left, and those that are gone stay.
+  // Rows don't move under the pointer by themselves: new ones wait until it has left, and those that are gone stay.
+  const isHeld = isTimed && isPointed;
   let before = rows.firstChild;
   let waiting = 0;
   for (const answer of shown) {
@@ -560,9 +565,9 @@ byId("search").addEventListener("input", (event) => {
   drawList();
 });
 
-byId("rows").addEventListener("pointerenter", (event) => (isHeld = event.pointerType === "mouse"));
+byId("rows").addEventListener("pointerenter", (event) => (isPointed = event.pointerType === "mouse"));
 byId("rows").addEventListener("pointerleave", () => {
-  isHeld = false;
+  isPointed = false;
   drawList();
 });
 

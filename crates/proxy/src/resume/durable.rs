@@ -176,7 +176,7 @@ pub(super) async fn answer(
     };
     match query.live {
         Some(LiveMode::Sse) => Ok(Events::open(source, start, query.cursor).await?.response()),
-        live => source.read(start, live, query).await,
+        live => source.read(start, live, (query, log)).await,
     }
 }
 
@@ -186,15 +186,23 @@ impl AnswerSource {
         self,
         start: Position,
         live: Option<LiveMode>,
-        query: Query,
+        (query, log): (Query, Log),
     ) -> Result<Response<Body>, StoreError> {
-        let _reading = self.store.reading(self.id);
+        // A client that has all of an ended answer does not renew its time.
+        let has_all = log.end.is_some() && start == log.last && start != Position::START;
+        let _reading = (!has_all).then(|| self.store.reading(self.id));
         let wait = if live.is_some() {
             self.patience
         } else {
             Duration::ZERO
         };
-        let mut batch = self.batch(start, wait).await?;
+        let mut batch = match has_all {
+            true => Batch {
+                end: log.end,
+                ..Batch::default()
+            },
+            false => self.batch(start, wait).await?,
+        };
         let is_now = query.offset == Offset::Now;
         if is_now && live.is_none() && !batch.entries.is_empty() {
             // These entries arrived after the lookup that defined `now`, so they and the end after

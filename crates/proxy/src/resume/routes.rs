@@ -143,8 +143,11 @@ impl ReadRequest {
             None => {
                 let after = position(self.last.as_deref())
                     .map_err(|mistake| self.answers.refuse("refused", mistake))?;
-                if log.end.is_some() && after == log.last {
-                    return self.answers.nothing_left(&found, log);
+                if self.answers.has_all(&found, after)? {
+                    self.answers.count_read(&found);
+                    let mut response = Response::new(Body::empty());
+                    *response.status_mut() = StatusCode::NO_CONTENT;
+                    return Ok(response);
                 }
                 self.answers
                     .rest(id, &found, (after, None), &self.takeover)
@@ -275,6 +278,12 @@ impl KeptAnswers {
         (after, starting_after): (Position, Option<u64>),
         takeover: &Arc<TakeoverContext>,
     ) -> Result<Response<Body>, Refusal> {
+        if self.has_all(found, after)? {
+            self.count_read(found);
+            let mut response = Response::new(Body::empty());
+            described_by(response.headers_mut(), id, found);
+            return Ok(response);
+        }
         self.check(id, found, after).await?;
         self.revive(id, found, takeover).await?;
         // The reader keeps the answer in the store from here on.
@@ -342,16 +351,17 @@ impl KeptAnswers {
         Ok(())
     }
 
-    /// Answers a client that has all events of an ended answer. An `EventSource` reconnects after
-    /// each end of a stream, and stops at these statuses. The answer's time is not renewed.
-    fn nothing_left(&self, found: &Found, log: Log) -> Result<Response<Body>, Refusal> {
-        if log.end == Some(End::Broken) {
-            return Err(self.refuse("refused", BROKEN));
+    /// Returns whether a client that has the events up to a position has the whole answer. Such a
+    /// read does not renew the answer's time: an `EventSource` connects again after each end of a
+    /// stream, until it gets a 204 or an error.
+    fn has_all(&self, found: &Found, after: Position) -> Result<bool, Refusal> {
+        let log = found.log.as_ref().ok();
+        let log = log.filter(|log| log.last == after && after != Position::START);
+        match log.and_then(|log| log.end) {
+            None => Ok(false),
+            Some(End::Whole) => Ok(true),
+            Some(End::Broken) => Err(self.refuse("refused", BROKEN)),
         }
-        self.count_read(found);
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        Ok(response)
     }
 
     fn count_read(&self, found: &Found) {

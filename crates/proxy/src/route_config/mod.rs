@@ -408,7 +408,7 @@ impl fmt::Display for Mismatch {
                 let (found, wanted) = (found.as_deref(), wanted.join("`, `"));
                 match found {
                     Some(found) => write!(f, "the token is `{found}`, not `{wanted}`"),
-                    None => write!(f, "there is no token, which is to be `{wanted}`"),
+                    None => write!(f, "the request has no token; the route needs `{wanted}`"),
                 }
             }
             Self::Unread => {

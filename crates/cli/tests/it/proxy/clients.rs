@@ -204,7 +204,7 @@ async fn read_slowly(client: &mut tokio::net::TcpStream, expected: &str) {
 async fn a_proxy_that_will_stop_still_takes_requests() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
     let mut limits = Limits::default();
-    limits.server.shutdown_delay = Duration::from_secs(1);
+    limits.server.shutdown_delay = Duration::from_secs(5);
     let proxy = raw
         .unbound(limits)
         .admin(Some(([127, 0, 0, 1], 0).into()))

@@ -331,6 +331,12 @@ async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
             format!("x-restitch-token: {TEAM_A}"),
             "x-api-key: key-of-K",
         ),
+        // Anthropic's SDK sends a token so, but the API takes keys in its own header alone.
+        (
+            "/v1/messages",
+            format!("authorization: Bearer {TEAM_A}"),
+            "x-api-key: key-of-K",
+        ),
         (
             "/v1beta/models/m:generateContent?key=sk-1",
             format!("x-restitch-token: {TEAM_A}"),
@@ -362,9 +368,24 @@ async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
         );
     }
     assert!(
-        raw.request(5)
+        raw.request(6)
             .starts_with("POST /prefix/v1/chat/completions?a=1 ")
     );
+}
+
+/// The log would name the wrong team.
+#[test]
+fn two_names_need_two_tokens() {
+    let made = |names: [&str; 2]| {
+        let tokens =
+            names.map(|name| format!("[[access.token]]\nname = {name:?}\nvariable = \"T\"\n"));
+        let text = format!("[proxy]\nupstream = \"http://a\"\n{}", tokens.concat());
+        let config = Config::parse(&text).unwrap();
+        restitch_proxy::Proxy::new(config, &|_| Some(TEAM_A.to_owned())).map(|_| ())
+    };
+    assert!(made(["team-a", "team-a"]).is_ok());
+    let error = made(["team-a", "team-b"]).unwrap_err().to_string();
+    assert_eq!(error, "the tokens `team-a` and `team-b` are the same");
 }
 
 /// A route with an upstream of its own does not get the key of another one.
@@ -406,18 +427,26 @@ async fn a_refusal_of_the_upstream_does_not_give_the_operators_key_away() {
         answer("401 x", "text/html"),
         answer("400 x", "application/json"),
         answer("200 x", "application/json"),
+        answer("200 x", "application/json"),
+        answer("200 x", "application/json"),
+        answer("200 x", "text/event-stream"),
     ])
     .await;
     let proxy = raw.unbound(Limits::default()).adapt(true);
     let proxy = proxy.with(|config| config.proxy.upstream_key_variable = Some("K".to_owned()));
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
-    for path in [
-        "/v1/models",
-        "/v1/chat/completions",
-        "/v1/chat/completions",
-        "/v1/chat/completions",
+    let off = "x-restitch: off";
+    for (path, header) in [
+        ("/v1/models", ""),
+        ("/v1/chat/completions", ""),
+        ("/v1/chat/completions", ""),
+        ("/v1/chat/completions", ""),
+        // Answers that are not read.
+        ("/v1/chat/completions", off),
+        ("/v1/embeddings", ""),
+        ("/v1/chat/completions", off),
     ] {
-        let answer = exchange(proxy.addr(), &request(path, "", ASK_WHOLE)).await;
+        let answer = exchange(proxy.addr(), &request(path, header, ASK_WHOLE)).await;
         assert!(
             answer.contains("wrong key [key], sent as Bearer [key]"),
             "{path}: {answer}"

@@ -278,6 +278,16 @@ async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
         .wait("document.getElementById('new').innerText.startsWith('1 new answer ')")
         .await;
     assert_eq!(browser.run(ids).await, serde_json::json!(["first"]));
+    // A filter holds also while the pointer rests.
+    browser
+        .run("document.querySelector('[data-filter=failed]').click()")
+        .await;
+    browser
+        .wait("document.querySelectorAll('#rows tr').length === 0")
+        .await;
+    browser
+        .run("document.querySelector('[data-filter=all]').click()")
+        .await;
     browser.point_at("h1").await;
     browser
         .wait("document.querySelectorAll('#rows tr').length === 2")
@@ -304,7 +314,7 @@ async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
     browser.end().await;
 }
 
-/// Cuts of the last hour are drawn for each model.
+/// Lists and charts are for all readers, in both colors, on a wide and on a narrow screen.
 #[tokio::test]
 async fn axe_finds_nothing_wrong() {
     let Some(browser) = Browser::start().await else {
