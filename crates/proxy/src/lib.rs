@@ -40,6 +40,7 @@ mod page;
 mod recorded;
 mod redactor;
 mod refusal;
+mod refused;
 mod reload;
 mod rest_call;
 mod resume;

@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use http::StatusCode;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Duration, Instant, sleep, timeout};
+use tokio::time::{Duration, sleep};
 
 use super::Proxy;
 use super::admin::Admin;
@@ -24,7 +22,7 @@ use super::content;
 use super::gate::{Gate, LIMITS, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
-use super::refusal::Refusal;
+use super::refused::RefusedConnections;
 use super::reload::{Current, Reloader};
 use super::resume;
 use super::tls::{REASONS, ServerTls};
@@ -221,9 +219,7 @@ async fn start(
         gate,
         workers,
         release,
-        refused: JoinSet::new(),
-        closed: ClosedConnections::default(),
-        is_plain: tls.is_none(),
+        refused: RefusedConnections::new(tls.is_none()),
         connections: Connections::new(current.clone(), tls),
         current,
         _background: background,
@@ -256,14 +252,10 @@ struct Acceptor {
     release: watch::Sender<()>,
     /// The connections of this thread, which serves them if there are no workers.
     connections: Connections,
-    /// The tasks that send a refusal to clients over the connection limit.
-    refused: JoinSet<()>,
-    closed: ClosedConnections,
+    refused: RefusedConnections,
     /// The tasks that end with the last answer: the admin listener, the removal of expired answers,
     /// and the reading of secrets.
     _background: JoinSet<()>,
-    /// Connections are not encrypted, so a refusal needs no handshake.
-    is_plain: bool,
 }
 
 impl Acceptor {
@@ -294,12 +286,13 @@ impl Acceptor {
                     }
                 },
                 () = self.connections.reap() => {}
-                Some(_) = self.refused.join_next() => {}
+                () = self.refused.tend() => {}
                 () = &mut closing => break,
             }
         }
         // Another process may listen at the address while the open answers end.
         drop(listeners);
+        self.refused.finish();
         let kept = self.current.get().shared.kept.clone();
         // A reader that leaves now can't reconnect, so its answer may end.
         let unread = async {
@@ -336,19 +329,9 @@ impl Acceptor {
         let needs_token = proxy.access.needs_token();
         match self.gate.enter(client, &proxy.limits.server, needs_token) {
             Ok(permit) => self.serve(accepted, permit),
-            Err(limit) => {
-                let metrics = proxy.shared.metrics.clone();
-                if let Some(metrics) = &metrics {
-                    metrics.requests.count_refused(limit);
-                }
-                // A TLS client gets no refusal, since a handshake would cost more than the refusal
-                // itself.
-                if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(accepted, limit, metrics));
-                } else {
-                    self.closed.note(limit);
-                }
-            }
+            Err(limit) => self
+                .refused
+                .refuse(accepted, limit, proxy.shared.metrics.clone()),
         }
     }
 
@@ -357,28 +340,6 @@ impl Acceptor {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
             None => self.connections.add(accepted, permit.client(), permit),
             Some(worker) => worker.serve(accepted, permit),
-        }
-    }
-}
-
-/// The connections that were closed without an answer.
-#[derive(Debug, Default)]
-struct ClosedConnections {
-    /// Since the last line.
-    count: u64,
-    logged_at: Option<Instant>,
-}
-
-impl ClosedConnections {
-    /// Notes a connection, and logs a line unless the last one is recent: many clients may come at
-    /// once.
-    fn note(&mut self, reason: &'static str) {
-        self.count += 1;
-        let is_due = |at: Instant| at.elapsed() >= BETWEEN_LINES;
-        if self.logged_at.is_none_or(is_due) {
-            let count = std::mem::take(&mut self.count);
-            tracing::warn!(reason, count, "closed connections without an answer");
-            self.logged_at = Some(Instant::now());
         }
     }
 }
@@ -399,27 +360,6 @@ fn poll_accept(
     Poll::Pending
 }
 
-/// Sends a client the refusal that there is no room for it, and waits briefly until the client has
-/// read it.
-async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Metrics>>) {
-    let refusal = Refusal::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        limit,
-        "too many connections: try again later",
-    );
-    let answer = refusal.plain(metrics.as_deref());
-    let say = async {
-        let mut stream = accepted.register()?;
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await?;
-        // Closing with unread bytes would reset the connection, and the answer with it.
-        let mut rest = [0; 1024];
-        while stream.read(&mut rest).await? > 0 {}
-        io::Result::Ok(())
-    };
-    let _ = timeout(REFUSAL, say).await;
-}
-
 // Short beside the time to drain, so that an answer ends soon after its last reader has left.
 /// The interval between checks for kept answers without readers, while connections drain.
 const UNREAD: Duration = Duration::from_millis(250);
@@ -427,12 +367,3 @@ const UNREAD: Duration = Duration::from_millis(250);
 // would take a whole processor.
 /// The wait after a failed accept.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-// A refusal keeps its connection open over the limit on connections, so few may do so.
-/// The most clients that get a refusal at the same time. The proxy closes further connections
-/// without a word.
-const MOST_REFUSED: usize = 16;
-/// The shortest time between two lines about closed connections.
-const BETWEEN_LINES: Duration = Duration::from_secs(10);
-// A client over the limit must not keep its connection by reading slowly.
-/// The longest time for sending a refusal.
-const REFUSAL: Duration = Duration::from_secs(1);

@@ -1,7 +1,9 @@
 //! Metrics that Prometheus can read and that are pushed to a collector, if there is one.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -116,7 +118,10 @@ impl Sinks<'_> {
     pub(super) fn numbers<L: LabelSet>(&mut self, name: Name) -> Numbers<L> {
         let family = Family::default();
         self.register(name, family.clone());
-        Numbers { family }
+        Numbers {
+            family,
+            shown: Mutex::default(),
+        }
     }
 
     /// Registers a number for Prometheus, which is not pushed.
@@ -187,16 +192,38 @@ impl<L: LabelSet> Counters<L> {
 #[derive(Debug)]
 pub(super) struct Numbers<L> {
     family: Family<L, Gauge>,
+    /// The sets of labels in the family, which does not list them.
+    shown: Mutex<HashSet<L>>,
 }
 
 impl<L: LabelSet> Numbers<L> {
     pub(super) fn set(&self, labels: &L, number: impl Into<i64>) {
+        let mut shown = self.shown();
+        if !shown.contains(labels) {
+            shown.insert(labels.clone());
+        }
         self.family.get_or_create(labels).set(number.into());
     }
 
     /// Removes the number of a set of labels.
     pub(super) fn remove(&self, labels: &L) {
-        self.family.remove(labels);
+        self.retain(|shown| shown != labels);
+    }
+
+    /// Removes the numbers of all other sets of labels.
+    pub(super) fn retain(&self, is_present: impl Fn(&L) -> bool) {
+        self.shown().retain(|labels| {
+            let is_present = is_present(labels);
+            if !is_present {
+                self.family.remove(labels);
+            }
+            is_present
+        });
+    }
+
+    /// A panic elsewhere leaves the set valid, since each change to it is one call.
+    fn shown(&self) -> MutexGuard<'_, HashSet<L>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -98,8 +98,7 @@ impl Refusal {
         self.response(dialect)
     }
 
-    /// Logs and counts the refusal, and returns the bytes of the answer, which ends the connection.
-    /// Uses the default API's format, since the proxy has read no request that names one.
+    /// Logs and counts the refusal, and returns the bytes of the answer.
     pub(super) fn plain(self, metrics: Option<&Metrics>) -> String {
         let id = random_name();
         let _entered = tracing::info_span!("request", id = %id).entered();
@@ -109,6 +108,12 @@ impl Refusal {
             "refused a connection"
         );
         log_unread(self.status, metrics);
+        self.bytes(&id)
+    }
+
+    /// Returns the bytes of an answer with a request's id, which ends the connection. Uses the
+    /// default API's format, since the proxy has read no request that names one.
+    pub(super) fn bytes(self, id: &str) -> String {
         let body = Dialect::default().wire().own_error_body(
             self.status.as_u16(),
             self.reason,
@@ -135,7 +140,7 @@ impl Refusal {
             &self.message,
         )));
         *response.status_mut() = self.status;
-        // The caller adds the request's id to the proxy's own errors alone.
+        // `restitch run` tells the proxy's own errors from the upstream's by it.
         response.extensions_mut().insert(OwnError);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -22,10 +22,7 @@ use restitch::session::{Outcome, StopReason};
 /// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
 /// the client has left.
 #[derive(Debug)]
-pub(crate) struct AccessLine {
-    progress: DeliveryProgress,
-    longest_silence: Duration,
-}
+pub(crate) struct AccessLine(DeliveryProgress);
 
 /// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
 /// answer, even if the client has left.
@@ -38,6 +35,7 @@ struct DeliveryProgress {
     exchange: Arc<Exchange>,
     bytes: u64,
     first_byte: Option<Duration>,
+    longest_silence: Duration,
     /// The time of the last bytes.
     last: Instant,
     end: BodyEnd,
@@ -55,33 +53,29 @@ enum BodyEnd {
 
 impl AccessLine {
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
-        Self {
-            progress: DeliveryProgress::new(exchange),
-            longest_silence: Duration::ZERO,
-        }
+        Self(DeliveryProgress::new(exchange))
     }
 
     /// Returns the span of the request.
     pub(crate) fn span(&self) -> &Span {
-        &self.progress.exchange.span
+        &self.0.exchange.span
     }
 
     /// Notes that a body has ended.
     pub(crate) fn note_end(&mut self) {
-        self.progress.end = BodyEnd::Whole;
+        self.0.end = BodyEnd::Whole;
     }
 
     /// Notes that the answer broke off.
     pub(crate) fn note_break(&mut self) {
-        self.progress.end = BodyEnd::Broken;
+        self.0.end = BodyEnd::Broken;
     }
 
     /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
     /// not poll a body of known length for its end.
     pub(crate) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
         if let Some(data) = frame.data_ref() {
-            let silence = self.progress.note_bytes(data.len(), false);
-            self.longest_silence = self.longest_silence.max(silence);
+            self.0.note_bytes(data.len(), false);
         }
         if body.is_end_stream() {
             self.note_end();
@@ -129,16 +123,15 @@ impl DeliveryProgress {
             exchange,
             bytes: 0,
             first_byte: None,
+            longest_silence: Duration::ZERO,
             last,
             end: BodyEnd::Left,
         }
     }
 
-    /// Notes bytes, and returns the silence before them: zero for the first bytes. `is_kept`: the
-    /// client of a kept answer may get the bytes later.
-    fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
+    /// Notes bytes. `is_kept`: the client of a kept answer may get the bytes later.
+    fn note_bytes(&mut self, bytes: usize, is_kept: bool) {
         let now = Instant::now();
-        let mut silence = Duration::ZERO;
         if self.first_byte.is_none() {
             let first_byte = now.duration_since(self.exchange.began);
             self.first_byte = Some(first_byte);
@@ -151,11 +144,11 @@ impl DeliveryProgress {
                     .for_each(|answer| answer.note_first_byte(first_byte));
             }
         } else {
-            silence = now.duration_since(self.last);
+            let silence = now.duration_since(self.last);
+            self.longest_silence = self.longest_silence.max(silence);
         }
         self.last = now;
         self.bytes = self.bytes.saturating_add(bytes as u64);
-        silence
     }
 
     /// Closes the record, the measurements and the page's entry of the answer.
@@ -189,6 +182,58 @@ impl DeliveryProgress {
         // The page keeps the record of the last answers.
         self.exchange.record().forget_reasons();
     }
+
+    /// Writes the line of a request, or of a kept answer.
+    fn log(&self, state: &AnswerState, message: &'static str) {
+        let Exchange {
+            line:
+                RequestLine {
+                    method,
+                    path,
+                    client,
+                    ..
+                },
+            span,
+            began,
+            ..
+        } = &*self.exchange;
+        let line = LineState::of(&self.exchange.record());
+        let outcome = line.outcome.as_ref();
+        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
+        let upstream = answered.as_deref().or(state.upstream.as_deref());
+        let requests = &state.upstream_requests;
+        let upstream_requests = (!requests.is_empty()).then(|| requests.join(","));
+        let _entered = span.enter();
+        tracing::info!(
+            target: "restitch::access",
+            client = client.map(tracing::field::display),
+            %method,
+            path = path.as_str(),
+            token = state.token.as_deref(),
+            route = state.route.as_ref().map(|route| route.name.as_str()),
+            upstream,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model.as_deref(),
+            status = state.status.map(|status| status.as_u16()),
+            upstream_status = state.upstream_status.map(|status| status.as_u16()),
+            upstream_requests = upstream_requests.as_deref(),
+            outcome = outcome.map(|outcome| outcome.status),
+            stop = outcome.and_then(|outcome| outcome.stop),
+            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
+            bytes = self.bytes,
+            first_byte_ms = self.first_byte.map(milliseconds),
+            longest_silence_ms = milliseconds(self.longest_silence),
+            duration_ms = milliseconds(began.elapsed()),
+            end = self.end.as_str(),
+            "{message}"
+        );
+    }
 }
 
 impl BodyEnd {
@@ -203,30 +248,11 @@ impl BodyEnd {
 
 impl Drop for KeptLine {
     fn drop(&mut self) {
-        let progress = &self.0;
-        progress.end_answer(&mut progress.exchange.state());
-        let line = LineState::of(&progress.exchange.record());
-        let outcome = line.outcome.as_ref();
-        let _entered = self.span().enter();
-        // For everyone, as the access line: the line of a request whose client has left lacks the
-        // outcome of its kept answer.
-        tracing::info!(
-            wire = line.wire.map(tracing::field::display),
-            model = line.model,
-            outcome = outcome.map(|outcome| outcome.status),
-            stop = outcome.and_then(|outcome| outcome.stop),
-            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
-            cuts = line.cuts,
-            causes = line.causes.as_deref().map(tracing::field::display),
-            continuations = line.continuations,
-            failures = line.failures,
-            tokens_kept = line.tokens_kept,
-            tokens_regenerated = line.tokens_regenerated,
-            bytes = progress.bytes,
-            duration_ms = milliseconds(progress.exchange.began.elapsed()),
-            end = progress.end.as_str(),
-            "a kept answer has ended"
-        );
+        let Self(progress) = self;
+        let mut state = progress.exchange.state();
+        progress.end_answer(&mut state);
+        // The line of a request whose client has left lacks the outcome of its kept answer.
+        progress.log(&state, "a kept answer has ended");
     }
 }
 
@@ -292,20 +318,9 @@ impl LineState {
 
 impl Drop for AccessLine {
     fn drop(&mut self) {
-        let Exchange {
-            line:
-                RequestLine {
-                    method,
-                    path,
-                    client,
-                    ..
-                },
-            span,
-            began,
-            ..
-        } = &*self.progress.exchange;
-        let mut state = self.progress.exchange.state();
-        if let Some(metrics) = &self.progress.exchange.metrics {
+        let Self(progress) = self;
+        let mut state = progress.exchange.state();
+        if let Some(metrics) = &progress.exchange.metrics {
             metrics.requests.count(
                 state.route.as_ref().map(|route| &*route.name),
                 state
@@ -317,44 +332,9 @@ impl Drop for AccessLine {
             );
         }
         if !state.is_kept {
-            self.progress.end_answer(&mut state);
+            progress.end_answer(&mut state);
         }
-        let line = LineState::of(&self.progress.exchange.record());
-        let outcome = line.outcome.as_ref();
-        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
-        let upstream = answered.as_deref().or(state.upstream.as_deref());
-        let requests = &state.upstream_requests;
-        let upstream_requests = (!requests.is_empty()).then(|| requests.join(","));
-        let _entered = span.enter();
-        tracing::info!(
-            target: "restitch::access",
-            client = client.map(tracing::field::display),
-            %method,
-            path = path.as_str(),
-            token = state.token.as_deref(),
-            route = state.route.as_ref().map(|route| route.name.as_str()),
-            upstream,
-            wire = line.wire.map(tracing::field::display),
-            model = line.model.as_deref(),
-            status = state.status.map(|status| status.as_u16()),
-            upstream_status = state.upstream_status.map(|status| status.as_u16()),
-            upstream_requests = upstream_requests.as_deref(),
-            outcome = outcome.map(|outcome| outcome.status),
-            stop = outcome.and_then(|outcome| outcome.stop),
-            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
-            cuts = line.cuts,
-            causes = line.causes.as_deref().map(tracing::field::display),
-            continuations = line.continuations,
-            failures = line.failures,
-            tokens_kept = line.tokens_kept,
-            tokens_regenerated = line.tokens_regenerated,
-            bytes = self.progress.bytes,
-            first_byte_ms = self.progress.first_byte.map(milliseconds),
-            longest_silence_ms = milliseconds(self.longest_silence),
-            duration_ms = milliseconds(began.elapsed()),
-            end = self.progress.end.as_str(),
-            "answered"
-        );
+        progress.log(&state, "answered");
     }
 }
 

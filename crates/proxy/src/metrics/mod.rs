@@ -129,6 +129,10 @@ impl Metrics {
     /// Returns all samples as text.
     pub(super) fn text(&self, state: &ProcessState) -> Result<String, fmt::Error> {
         self.process.show(state);
+        // Here and not at a reload: an open answer may still call an upstream of earlier routes.
+        self.requests
+            .up
+            .retain(|shown| state.breakers.contains_key(&shown.upstream));
         let mut out = String::new();
         text::encode(&mut out, &self.registry)?;
         Ok(out)

@@ -165,7 +165,7 @@ pub(super) const RELOADED_AT: Name = Name::new(
 pub(super) const DRAINING: Name = Name::new(
     "restitch.draining",
     Scale::Of("{process}"),
-    "Whether the proxy accepts no more connections: 1, or 0",
+    "Whether the proxy was told to stop: 1, or 0",
 );
 pub(super) const BREAKER_OPEN: Name = Name::new(
     "restitch.breaker.open",

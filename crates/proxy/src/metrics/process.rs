@@ -1,5 +1,6 @@
 //! The metrics of the process and of its configuration. Most are read when they are shown.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use super::labels::{OfBuild, OfUpstream};
@@ -13,8 +14,8 @@ pub(in super::super) struct ProcessState {
     pub(in super::super) connections: usize,
     pub(in super::super) max_connections: usize,
     pub(in super::super) is_draining: bool,
-    /// The upstreams, and whether most calls of a model there fail.
-    pub(in super::super) breakers: Vec<(String, bool)>,
+    /// The upstreams of the present routes, and whether most calls of a model there fail.
+    pub(in super::super) breakers: BTreeMap<String, bool>,
 }
 
 /// The metrics of the process.
@@ -73,6 +74,8 @@ impl ProcessMetrics {
                 metric.set(i64::try_from(figure).unwrap_or(i64::MAX));
             }
         }
+        self.breakers
+            .retain(|shown| state.breakers.contains_key(&shown.upstream));
         for (upstream, is_open) in &state.breakers {
             let upstream = upstream.clone();
             self.breakers.set(&OfUpstream { upstream }, *is_open);

@@ -27,8 +27,16 @@ impl Metrics {
         }
     }
 
-    /// Shows the series of a configuration's routes.
+    /// Shows the series of a configuration's routes, and of requests that are refused before they
+    /// have one.
     pub(in super::super) fn begin_routes<'a>(&self, routes: impl Iterator<Item = &'a Route>) {
+        for status in STATUSES_WITHOUT_ROUTE {
+            self.requests.routed.begin(&Routed {
+                route: String::new(),
+                upstream: String::new(),
+                status: status.to_owned(),
+            });
+        }
         for route in routes {
             self.begin_route(route);
         }
@@ -188,6 +196,10 @@ const OUTCOMES: [&str; 5] = ["ok", "refused", "left", "repeats", "failed"];
 
 /// The statuses that operators watch: of a healthy proxy, and of one whose upstream fails.
 const STATUSES: [&str; 7] = ["200", "429", "500", "502", "503", "504", OTHER];
+
+/// The statuses without a route that operators watch: of clients without access, of large requests,
+/// and of a full proxy.
+const STATUSES_WITHOUT_ROUTE: [&str; 5] = ["401", "403", "413", "431", "503"];
 
 /// The reasons in `x-restitch-keep`, except `off`: such a proxy keeps no answers.
 const NOT_KEPT: [&str; 6] = [

@@ -214,7 +214,7 @@ impl Pump {
             limit,
             "an answer is no longer kept: only those who are reading it get its rest"
         );
-        self.writer.answers.count_not_kept(limit);
+        self.count_not_kept(limit);
         self.writer.live.begin(limit);
         match self
             .writer
@@ -238,11 +238,19 @@ impl Pump {
                     error,
                     "the store failed: only those who are reading the answer get its rest"
                 );
-                self.writer.answers.count_not_kept(STORE);
+                self.count_not_kept(STORE);
                 self.writer.live.fail();
                 Ok(())
             }
             done => Ok(done?),
+        }
+    }
+
+    /// Counts an answer that leaves the store. It leaves once: a store that fails while it gives the
+    /// answer up adds no second reason.
+    fn count_not_kept(&self, reason: &'static str) {
+        if !self.writer.live.is_live() {
+            self.writer.answers.count_not_kept(reason);
         }
     }
 

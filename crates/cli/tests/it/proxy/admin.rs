@@ -282,6 +282,55 @@ async fn refused_connections_are_counted() {
     assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 1.0);
 }
 
+/// Many clients may come over the limit at once. The log has their number, not a line for each.
+#[tokio::test]
+async fn refused_connections_share_lines() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![]).await;
+    let mut limits = Limits::default();
+    limits.server.max_connections = 1;
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let _open = connect(proxy.addr()).await;
+    for _ in 0..MANY {
+        let answer = exchange(proxy.addr(), "").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    let seen = metrics(&proxy, 0).await;
+    let of_status = [("route", ""), ("status", "503")];
+    let many = f64::from(MANY);
+    assert_eq!(seen.sum("restitch_requests_total", &of_status), many);
+    assert_eq!(seen.sum("restitch_connections_refused_total", &[]), many);
+    drop(_open);
+    proxy.shutdown().await;
+    let log = log.0.lock().unwrap().clone();
+    let counts: Vec<u32> = log
+        .split("message=refused connections reason=\"max_connections\" count=")
+        .skip(1)
+        .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(counts.iter().sum::<u32>(), MANY, "{counts:?}");
+    // Two lines, unless the machine is so slow that the period ends before the last connection.
+    assert!(counts.len() < counts.iter().sum::<u32>() as usize / 2);
+    assert!(!log.contains("message=answered"), "{log}");
+}
+
+/// More connections than the lines of any period.
+const MANY: u32 = 100;
+
+/// A client without access, a large request and a full proxy are seen from their first one on.
+#[tokio::test]
+async fn refusals_without_a_route_begin_at_0() {
+    let raw = Raw::new(vec![]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let text = get(&proxy, "GET", "/metrics").await;
+    for status in ["401", "403", "413", "431", "503"] {
+        let series =
+            format!("restitch_requests_total{{route=\"\",upstream=\"\",status=\"{status}\"}} 0\n");
+        assert!(text.contains(&series), "{text}");
+    }
+}
+
 /// The store is looked at also while no answer is kept.
 #[tokio::test]
 async fn a_store_is_measured() {

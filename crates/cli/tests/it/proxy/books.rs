@@ -40,6 +40,8 @@ impl Operated {
             .args(["--log", "restitch=debug", "--log-format", "json"])
             .args(["--config", file.to_str().unwrap()])
             .env_remove("RESTITCH_CORPUS")
+            .env("BOOKS_A", TOKENS[0])
+            .env("BOOKS_B", TOKENS[1])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -112,19 +114,30 @@ async fn leave(addr: SocketAddr, request: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_the_metrics_and_the_page_agree_about_500_requests() {
+async fn the_log_the_metrics_and_the_page_agree_about_650_requests() {
     let sim = Sim::new(DOCUMENT, "answer".parse().unwrap());
     let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let url = sim.url();
     let config = format!(
         "[limits]\npatience = 1\nidle_timeout = 20\nmax_keep_time = 60\n[engine]\nmax_backoff = 0.01\n\
+         [[access.token]]\nname = \"team-a\"\nvariable = \"BOOKS_A\"\n\
+         [[access.token]]\nname = \"team-b\"\nvariable = \"BOOKS_B\"\n\
          [[route]]\nname = \"second\"\nmodel = \"second\"\nfallback = [{{ upstream = \"{url}\" }}]\n"
     );
     let books = Operated::start(&url, &config);
     let (mut kept, mut last) = (0, String::new());
     for number in 0..REQUESTS {
-        let ask = |stream, script| scripted("sim", stream, script, number, "");
-        let request = match number % 20 {
+        // The clients of a round have one token, so they find each other's kept answers.
+        let token = format!("x-restitch-token: {}\r\n", TOKENS[number / ROUND % 2]);
+        let ask = |stream, script| scripted("sim", stream, script, number, &token);
+        let of_kept = |method: &str| {
+            format!(
+                "{method} /streams/{last} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer sk-test\r\n\
+                 {token}connection: close\r\n\r\n"
+            )
+        };
+        let keep = format!("{token}x-restitch-keep: 60\r\n");
+        let request = match number % ROUND {
             0 => ask(true, "answer"),
             1 => ask(false, "answer"),
             2 => ask(true, "answer@60!length | anchor"),
@@ -138,22 +151,37 @@ async fn the_log_the_metrics_and_the_page_agree_about_500_requests() {
                 leave(books.proxy, &ask(true, "answer@60!stall")).await;
                 continue;
             }
-            10 => "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n".to_owned(),
-            11 => "GET /x HTTP/1.1\r\nhost: h\r\nconnection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
-                .to_owned(),
+            10 => format!("GET /v1/models HTTP/1.1\r\nhost: h\r\n{token}connection: close\r\n\r\n"),
+            11 => format!(
+                "GET /x HTTP/1.1\r\nhost: h\r\n{token}connection: upgrade, close\r\nupgrade: websocket\r\n\r\n"
+            ),
             12 => {
                 kept += 1;
-                let keep = "x-restitch-keep: 60\r\n";
-                scripted("sim", true, "answer@60!length | anchor", number, keep)
+                scripted("sim", true, KEPT_SCRIPT, number, &keep)
             }
-            13 => format!(
-                "GET /streams/{last} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer sk-test\r\nconnection: close\r\n\r\n"
+            13 | 23 => of_kept("GET"),
+            14 => format!("GET /streams/x HTTP/1.1\r\nhost: h\r\n{token}connection: close\r\n\r\n"),
+            15 => scripted(
+                "second",
+                true,
+                "answer@100!length | 500 anchor",
+                number,
+                &token,
             ),
-            14 => "GET /streams/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n".to_owned(),
-            15 => scripted("second", true, "answer@100!length | 500 anchor", number, ""),
-            16 => scripted("second", false, "answer", number, ""),
-            17 => scripted("sim", false, "answer", number, "x-restitch-keep: 60\r\n"),
+            16 => scripted("second", false, "answer", number, &token),
+            17 => scripted("sim", false, "answer", number, &keep),
             18 => ask(true, "answer@60!length | repeat@0 anchor"),
+            19 => of_kept("HEAD"),
+            20 => {
+                // The request of the kept answer again, after its first event.
+                let first = number - 20 + 12;
+                let after = format!("{keep}last-event-id: 1-1\r\n");
+                scripted("sim", true, KEPT_SCRIPT, first, &after)
+                    .replace(&format!("x-request-id: r{first}\r\n"), "")
+            }
+            21 => of_kept("PUT"),
+            22 => of_kept("DELETE"),
+            24 => of_kept("GET").replace(&token, ""),
             _ => ask(true, "answer@60!error | exact"),
         };
         let answer = exchange(books.proxy, &request).await;
@@ -199,6 +227,15 @@ fn agree(log: &[Value], seen: &Exposition) {
         .collect();
     let sum = |name: &str| -> f64 { ends.iter().filter_map(|line| line[name].as_f64()).sum() };
     assert_eq!(ends.len() as f64, all("restitch_answers_total"));
+    for token in ["team-a", "team-b"] {
+        let of_token = ends.iter().filter(|line| line["token"] == token);
+        let labels = [("token", token)];
+        assert_eq!(
+            of_token.count() as f64,
+            seen.sum("restitch_answers_total", &labels)
+        );
+        assert!(seen.sum("restitch_answers_total", &labels) > 150.0);
+    }
     assert_eq!(
         ends.len() as f64,
         all("gen_ai_server_request_duration_seconds_count")
@@ -230,8 +267,24 @@ fn agree(log: &[Value], seen: &Exposition) {
         count("the next calls go to a fallback"),
         all("restitch_fallbacks_total")
     );
-    let reads = of(ANSWERED).filter(|line| line["path"] == "/streams/*");
-    assert_eq!(reads.count() as f64, all("restitch_resumes_total"));
+    let resumes = |outcome| seen.sum("restitch_resumes_total", &[("outcome", outcome)]);
+    let reads = of(ANSWERED).filter(|line| {
+        is_of_reader(line)
+            && line["wire"].is_null()
+            && ["GET", "POST"]
+                .iter()
+                .any(|method| line["method"] == *method)
+            && line["status"]
+                .as_u64()
+                .is_some_and(|status| status / 100 == 2)
+    });
+    assert_eq!(reads.count() as f64, resumes("running") + resumes("ended"));
+    let unknown = of("refused a request").filter(|line| line["reason"] == "unknown_stream");
+    assert_eq!(unknown.count() as f64, resumes("unknown"));
+    for status in [200, 204, 401, 404, 405] {
+        let is_of = |line: &&Value| line["path"] == "/streams/*" && line["status"] == status;
+        assert!(of(ANSWERED).filter(is_of).count() >= 25, "{status}");
+    }
     assert_eq!(all("restitch_running"), 0.0);
     // Each of them has happened.
     for (name, least) in [
@@ -254,7 +307,11 @@ fn agree(log: &[Value], seen: &Exposition) {
     let named = |line: &Value| line["span"]["answer"].as_str().map(str::to_owned);
     for line in of(KEPT) {
         let same = of(ANSWERED).filter(|other| named(other) == named(line));
-        assert!(named(line).is_some() && same.count() == 2, "{line}");
+        // Its own request, two GETs, HEAD, the repeated POST, and DELETE.
+        assert!(named(line).is_some() && same.count() == 6, "{line}");
+        for field in ["client", "route", "upstream", "method", "status"] {
+            assert!(!line[field].is_null(), "{field}: {line}");
+        }
     }
 }
 
@@ -325,4 +382,9 @@ async fn the_metrics_of_a_day_have_at_most_60_kb() {
     panic!("not all answers are counted");
 }
 
-const REQUESTS: usize = 500;
+/// The requests of one round, which differ.
+const ROUND: usize = 26;
+const REQUESTS: usize = 25 * ROUND;
+const KEPT_SCRIPT: &str = "answer@60!length | anchor";
+/// The tokens of two teams.
+const TOKENS: [&str; 2] = ["t0ken-of-the-team-a", "t0ken-of-the-team-b"];

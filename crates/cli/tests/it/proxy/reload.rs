@@ -109,6 +109,41 @@ async fn a_reload_is_measured() {
     }
 }
 
+/// An upstream that no route has any more keeps no state in the metrics, also if an answer that has
+/// begun before still calls it.
+#[tokio::test]
+async fn the_state_of_a_removed_upstream_is_not_shown() {
+    let (base, other) = (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    );
+    let file = File::default();
+    file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
+    let proxy = started(&base, &other, &file).await;
+    assert_eq!(upstream_of(&proxy).await, "other");
+    let shows = |seen: &str, name: &str, upstream: &Raw| {
+        seen.contains(&format!("\n{name}{{upstream=\"{}\"}} ", upstream.addr))
+    };
+    let (up, open) = ("restitch_upstream_up", "restitch_breaker_open");
+    let seen = admin(&proxy, "GET", "/metrics", "").await;
+    assert!(
+        shows(&seen, up, &other) && shows(&seen, open, &other),
+        "{seen}"
+    );
+    file.write("");
+    assert_eq!(proxy.reloader().reload().await, Ok(vec![]));
+    assert_eq!(upstream_of(&proxy).await, "base");
+    let seen = admin(&proxy, "GET", "/metrics", "").await;
+    assert!(
+        shows(&seen, up, &base) && shows(&seen, open, &base),
+        "{seen}"
+    );
+    assert!(
+        !shows(&seen, up, &other) && !shows(&seen, open, &other),
+        "{seen}"
+    );
+}
+
 #[tokio::test]
 async fn the_next_request_is_answered_by_the_new_routes() {
     let (base, other) = (

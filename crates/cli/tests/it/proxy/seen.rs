@@ -507,7 +507,7 @@ mod command {
 fn the_page_names_the_fields_that_a_line_has() {
     let code = include_str!("../../../../../crates/proxy/src/exchange/line.rs");
     let (_, line) = code.split_once("target: \"restitch::access\",").unwrap();
-    let (line, _) = line.split_once("\"answered\"").unwrap();
+    let (line, _) = line.split_once("\"{message}\"").unwrap();
     let field = |line: &str| {
         line.trim()
             .split([' ', ','])

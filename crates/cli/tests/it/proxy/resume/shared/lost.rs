@@ -50,6 +50,43 @@ async fn who_reads_an_answer_gets_it_to_its_end_although_the_server_hangs() {
     while_it_is(freeze).await;
 }
 
+/// An answer leaves the store once, for its first reason.
+#[tokio::test]
+async fn an_answer_that_outgrows_a_server_that_is_gone_is_counted_once() {
+    let Some(mut redis) = Redis::start().await else {
+        return;
+    };
+    let go = Arc::new(Notify::new());
+    let long = chunk(&"x".repeat(5000)) + &chunk("\"]") + &finish("stop");
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[\""))),
+        Piece::Await(Arc::clone(&go)),
+        send(long),
+    ]])
+    .await;
+    let mut limits = keeping();
+    limits.keep.max_kept_answer_bytes = 3000;
+    let loopback = ([127, 0, 0, 1], 0).into();
+    let proxy = raw.unbound(limits).store(redis.url());
+    let proxy = proxy.admin(Some(loopback)).bind(loopback).await.unwrap();
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut seen = read_until(&mut client, "id: 1-1\n\n").await;
+    redis.server.kill().await.unwrap();
+    go.notify_one();
+    seen += &read_to_end(&mut client).await;
+    assert!(body_of(&seen).1 && seen.contains("[DONE]"), "{seen}");
+    let metrics = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let metrics = exchange(proxy.admin_addr().unwrap(), metrics).await;
+    let counted =
+        |line: &&str| line.starts_with("restitch_answers_not_kept_total{") && !line.ends_with(" 0");
+    let counted: Vec<_> = metrics.lines().filter(counted).collect();
+    assert_eq!(
+        counted,
+        [r#"restitch_answers_not_kept_total{reason="max_kept_answer_bytes"} 1"#]
+    );
+}
+
 /// A client whose last event is not in the log, since the server had failed, is not given what
 /// another process has written.
 #[tokio::test]
