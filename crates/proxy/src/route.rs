@@ -43,8 +43,11 @@ pub(super) struct Route {
     /// The time limit for the head of a response.
     pub(super) head_limit: TimeLimit,
     /// The APIs and the tokens whose requests have come, for the metrics.
-    seen: Arc<Mutex<Vec<(Dialect, Arc<str>)>>>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
+
+/// The API and the name of the token of a request.
+type SeenRequest = (Dialect, Arc<str>);
 
 impl Route {
     /// Creates the route of requests that no other route matches.
@@ -129,7 +132,7 @@ impl Route {
     pub(super) fn is_first(&self, dialect: Dialect, token: &Arc<str>) -> bool {
         // A panic elsewhere leaves the list valid, since each change to it is one call.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |(api, name): &(Dialect, Arc<str>)| *api == dialect && name == token;
+        let is_known = |(api, name): &SeenRequest| *api == dialect && name == token;
         let is_first = !seen.iter().any(is_known);
         if is_first {
             seen.push((dialect, Arc::clone(token)));
