@@ -307,7 +307,8 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
             if method != "generateContent" {
                 assert_eq!(report["rungs"], json!(["token"]), "{script}: {report}");
             }
-            for call in &seen[1..] {
+            // A call without a status met a connection that the server was closing, and was repeated.
+            for call in seen[1..].iter().filter(|call| call.status.is_some()) {
                 let body: Value = serde_json::from_str(&call.body).unwrap();
                 assert_eq!(call.status.unwrap(), 200, "{script}");
                 assert!(body["continuationToken"].is_string(), "{script}: {body}");
