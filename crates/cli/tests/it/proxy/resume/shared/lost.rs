@@ -1,5 +1,7 @@
 //! A server that fails while answers are kept in it.
 
+use tokio::sync::Notify;
+
 use super::super::super::raw::*;
 use super::*;
 
