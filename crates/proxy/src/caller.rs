@@ -15,7 +15,7 @@ use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redacted};
-use super::exchange::{Exchange, shortened};
+use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
 use super::route::Route;
@@ -103,11 +103,6 @@ impl Caller {
         self.request.model_at(self.upstreams.fallback())
     }
 
-    /// Returns that name for the log.
-    pub(super) fn shown_model(&self) -> String {
-        shortened(self.model())
-    }
-
     /// Returns the API of the current upstream.
     pub(super) fn asked_by(&self) -> Dialect {
         self.upstreams
@@ -156,11 +151,6 @@ impl Caller {
         strategy.prompt = Arc::clone(&self.proxy.policy.prompt);
         strategy.reduce_reasoning |= raises;
         strategy.allowing(self.rungs)
-    }
-
-    /// Returns an estimate of the request's tokens, for a provider that does not report them.
-    pub(super) fn estimated_tokens(&self) -> u64 {
-        rest_call::estimated_tokens(&self.request.body)
     }
 
     /// Returns whether the server keeps the requested stream if the request names it.

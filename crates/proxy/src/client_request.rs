@@ -18,6 +18,7 @@ use super::upstream::{self, Head};
 use restitch::internal::chat;
 use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::request::{Allowed, Refused, allowed, translated};
+use restitch::internal::rest_call;
 use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
 use restitch::provider::capability::Capability;
@@ -46,6 +47,11 @@ pub(super) struct UpstreamRequest {
 }
 
 impl ClientRequest {
+    /// Returns an estimate of the request's tokens, for a provider that does not report them.
+    pub(super) fn estimated_tokens(&self) -> u64 {
+        rest_call::estimated_tokens(&self.body)
+    }
+
     pub(super) fn new(head: Head, body: Bytes, dialect: Dialect, parsed: chat::Request) -> Self {
         Self {
             head,

@@ -339,7 +339,7 @@ impl Conversation {
         let cut = if goes_on {
             Stopped::never()
         } else {
-            exchange.cut()
+            exchange.cut.asked()
         };
         let relay = self.relay(framing);
         let stream = self.stitched(first, relay, framing, cut);
@@ -486,7 +486,7 @@ impl Conversation {
         let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
         let relay = relay
             .client_request(&self.caller.request.body)
-            .prompt_tokens(self.caller.estimated_tokens())
+            .prompt_tokens(self.caller.request.estimated_tokens())
             .raised_limit(self.caller.request.raised_limit());
         let relay = relay.base(&self.base()).model(self.caller.model());
         // The client's own stop sequence may end a document before its root is closed.
@@ -521,7 +521,7 @@ impl Conversation {
         let relay = relay
             .model(self.caller.model())
             .client_request(&self.caller.request.body)
-            .prompt_tokens(self.caller.estimated_tokens())
+            .prompt_tokens(self.caller.request.estimated_tokens())
             .raised_limit(self.caller.request.raised_limit());
         if self.caller.request.parsed.has_stop {
             relay.trust_stop()

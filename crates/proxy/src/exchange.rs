@@ -46,7 +46,7 @@ pub(super) struct Exchange {
     /// `None`: there is no page.
     answers: Option<Arc<AnswerList>>,
     /// The signal that the time to drain is over.
-    cut: Arc<Stop>,
+    pub(super) cut: Arc<Stop>,
     /// The client's span, if spans are pushed.
     parent: Option<Parent>,
 }
@@ -229,28 +229,18 @@ impl Exchange {
             .map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
-    /// Returns a future that is ready when the time to drain is over.
-    pub(super) fn cut(&self) -> Stopped {
-        self.cut.asked()
-    }
-
     /// Is ready when the operator has ended the answer, or the time to drain is over.
     pub(super) async fn ended(&self) {
         tokio::select! {
             () = self.stopped() => {}
-            () = self.cut() => {}
+            () = self.cut.asked() => {}
         }
     }
 
     /// Returns whether the proxy ends the answer: the operator has stopped it, or the time to drain
     /// is over.
     pub(super) fn is_stopped(&self) -> bool {
-        self.has_to_end() || self.answer().is_some_and(|answer| answer.is_stopped())
-    }
-
-    /// Returns whether the time to drain is over.
-    pub(super) fn has_to_end(&self) -> bool {
-        self.cut.is_asked()
+        self.cut.is_asked() || self.answer().is_some_and(|answer| answer.is_stopped())
     }
 
     /// Notes that the open call ends because the proxy ends the answer.

@@ -103,7 +103,7 @@ async fn send(caller: &Caller) -> Result<Response<Received>, Response<Body>> {
     tokio::select! {
         answer = first_answer(caller) => answer,
         () = caller.exchange.stopped() => Err(ended(caller, STOPPED)),
-        () = caller.exchange.cut() => Err(ended(caller, DRAINED)),
+        () = caller.exchange.cut.asked() => Err(ended(caller, DRAINED)),
     }
 }
 

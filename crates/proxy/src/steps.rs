@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
+use crate::exchange;
 use crate::metrics::OTHER;
 use restitch::internal::relay::Output;
 use restitch::provider::Finish;
@@ -40,7 +41,7 @@ fn log_event(event: &SessionEvent, caller: &Caller) {
             elapsed_ms = elapsed.as_millis() as u64,
             route,
             upstream = upstreams.address(),
-            model = caller.shown_model(),
+            model = exchange::shortened(caller.model()),
             "joined"
         ),
         SessionEvent::Cut {
@@ -54,7 +55,7 @@ fn log_event(event: &SessionEvent, caller: &Caller) {
                 offset,
                 route,
                 upstream = upstreams.address(),
-                model = caller.shown_model(),
+                model = exchange::shortened(caller.model()),
                 "cut"
             );
         }
@@ -106,7 +107,7 @@ fn warn_of_failure(call: u32, reason: &FailureReason, caller: &Caller) {
         reason,
         route,
         upstream = upstreams.address(),
-        model = caller.shown_model(),
+        model = exchange::shortened(caller.model()),
         "a call failed"
     );
 }

@@ -9,7 +9,7 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue,
 };
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use tokio::time::sleep;
 
 use super::access::{API_KEYS, ClientToken, QUERY_KEY};
@@ -159,7 +159,7 @@ impl Head {
             Some(name) => self.insert_key((name.as_str(), ""), key),
             None => self.insert_key(of_api(), key),
         }
-        self.remove_key_of_query();
+        remove_key(&mut self.0.uri);
     }
 
     /// Inserts the header with the operator's key. `before`: the text before the key.
@@ -170,22 +170,6 @@ impl Head {
             // The `Debug` output of headers, and so the log, omits it.
             value.set_sensitive(true);
             self.0.headers.insert(name, value);
-        }
-    }
-
-    /// Removes the key that clients of Gemini may send in the query.
-    fn remove_key_of_query(&mut self) {
-        let Some(query) = self.query() else { return };
-        let is_key = |member: &&str| member.split('=').next() == Some(QUERY_KEY);
-        if !members(Some(query)).any(|member| is_key(&member)) {
-            return;
-        }
-        let rest: Vec<_> = members(Some(query))
-            .filter(|member| !is_key(member))
-            .collect();
-        let mark = if rest.is_empty() { "" } else { "?" };
-        if let Ok(uri) = format!("{}{mark}{}", self.path(), rest.join("&")).parse() {
-            self.0.uri = uri;
         }
     }
 
@@ -334,6 +318,21 @@ impl Head {
             self.0.uri = uri;
         }
         self
+    }
+}
+
+/// Removes the key that clients of Gemini may send in the query.
+fn remove_key(uri: &mut Uri) {
+    let is_key = |member: &&str| member.split('=').next() == Some(QUERY_KEY);
+    if !members(uri.query()).any(|member| is_key(&member)) {
+        return;
+    }
+    let rest: Vec<_> = members(uri.query())
+        .filter(|member| !is_key(member))
+        .collect();
+    let mark = if rest.is_empty() { "" } else { "?" };
+    if let Ok(without) = format!("{}{mark}{}", uri.path(), rest.join("&")).parse() {
+        *uri = without;
     }
 }
 

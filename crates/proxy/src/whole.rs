@@ -36,7 +36,8 @@ impl Conversation {
         let mut stop = pin!(exchange.ended());
         let limit_of_stop = || {
             exchange
-                .has_to_end()
+                .cut
+                .is_asked()
                 .then(|| self.caller.proxy.limits.server.drain().into())
         };
         let read = tokio::select! {

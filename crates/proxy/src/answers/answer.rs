@@ -169,8 +169,8 @@ impl ListedAnswer {
         match change {
             Some(Change::Cut { is_new, .. }) => {
                 state.phase = Phase::Pending;
-                if is_new {
-                    self.count_cut();
+                if let Some(answers) = self.answers.upgrade().filter(|_| is_new) {
+                    answers.count_cut(&self.record.lock());
                 }
             }
             Some(Change::Joined(_)) => state.phase = Phase::Running,
@@ -192,22 +192,6 @@ impl ListedAnswer {
                 .into_iter()
                 .for_each(|mut texts| texts.joined(number, seam.seam.offset));
         }
-    }
-
-    /// Counts its newest cut in the history of the list.
-    fn count_cut(&self) {
-        let record = self.record.lock();
-        let cause = record.causes.last().copied().flatten();
-        let model = record.request.as_ref().map(|request| &*request.model);
-        if let Some(answers) = self.answers.upgrade() {
-            answers.count_cut(model.unwrap_or_default(), cause_name(cause));
-        }
-    }
-
-    /// Returns whether it has ended badly for its client.
-    pub(super) fn has_failed(&self) -> bool {
-        let (state, record) = (self.state(), self.record.lock());
-        has_failed(&state, &record)
     }
 
     /// Adds changes of its texts.
@@ -267,9 +251,10 @@ impl ListedAnswer {
         let mut state = self.changed();
         state.phase = Phase::Ended;
         state.ended = Some(end);
+        let has_failed = has_failed(&state, &self.record.lock());
         drop(state);
         if let Some(answers) = self.answers.upgrade() {
-            answers.end(self);
+            answers.end(self, has_failed);
         }
     }
 

@@ -26,9 +26,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::exchange::SharedRecord;
+use super::metrics::cause_name;
 use super::upstream::random_name;
 use crate::route_config::RouteConfig;
 use restitch::ServerLimits;
+use restitch::internal::record::AnswerRecord;
 
 /// The listed answers of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -123,8 +125,7 @@ impl AnswerList {
     }
 
     /// Moves an answer to those that have ended.
-    fn end(&self, answer: &ListedAnswer) {
-        let has_failed = answer.has_failed();
+    fn end(&self, answer: &ListedAnswer, has_failed: bool) {
         let mut known = self.known();
         let Some(answer) = known.running.remove(&answer.number) else {
             return;
@@ -170,8 +171,10 @@ impl AnswerList {
         self.history().json(self.began.elapsed())
     }
 
-    /// Counts a cut of an answer.
-    fn count_cut(&self, model: &str, cause: &'static str) {
+    /// Counts the newest cut of an answer.
+    fn count_cut(&self, record: &AnswerRecord) {
+        let cause = cause_name(record.causes.last().copied().flatten());
+        let model = record.request.as_ref().map_or("", |request| &request.model);
         self.history().count(self.began.elapsed(), model, cause);
     }
 
