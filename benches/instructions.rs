@@ -58,7 +58,7 @@ struct Path {
     run: fn(usize, usize),
 }
 
-const PATHS: [Path; 8] = [
+const PATHS: [Path; 11] = [
     Path {
         name: "machine-4-byte-push",
         units: 50_000,
@@ -98,6 +98,21 @@ const PATHS: [Path; 8] = [
         name: "flow-after-seam-4-byte-push",
         units: 10_000,
         run: flow,
+    },
+    Path {
+        name: "unrequested-first-push",
+        units: 20,
+        run: first_pushes,
+    },
+    Path {
+        name: "unrequested-prose-byte",
+        units: 6 << 10,
+        run: |most, units| unrequested(&sections(4 * most), units),
+    },
+    Path {
+        name: "unrequested-zeros-byte",
+        units: 6 << 10,
+        run: |most, units| unrequested(&format!("[{}", "0,".repeat(2 * most)), units),
     },
 ];
 
@@ -213,6 +228,35 @@ fn flow(most: usize, units: usize) {
             .unwrap();
     }
     assert!(slot.document().text() == &text[..flow + 4 * units]);
+}
+
+/// Feeds the first push of a fragment that does not begin as it was asked for.
+fn first_pushes(most: usize, units: usize) {
+    let text = sections(16 << 10);
+    let limits = Limits::default();
+    let mut slot = Slot::new(&limits);
+    slot.push(&text).unwrap();
+    let splice = Splice::new(&slot, Expect::Anchor, &limits);
+    let splices = vec![splice; 2 * most];
+    for mut splice in splices.into_iter().take(units) {
+        splice.feed(&mut slot, black_box("{\"ti")).unwrap();
+        assert!(splice.seam().is_none());
+        black_box(&splice);
+    }
+}
+
+/// Delivers most of the text, and feeds a fragment that begins again at its root, byte by byte.
+fn unrequested(text: &str, units: usize) {
+    let delivered = text.len() - 1024;
+    let mut slot = Slot::new(&Limits::default());
+    slot.push(&text[..delivered]).unwrap();
+    let mut splice = Splice::new(&slot, Expect::Anchor, &Limits::default());
+    splice.feed(&mut slot, &text[..64]).unwrap();
+    for at in 64..64 + units {
+        splice.feed(&mut slot, black_box(&text[at..=at])).unwrap();
+    }
+    assert!(splice.seam().is_none());
+    black_box(&splice);
 }
 
 /// Returns at least that many bytes of sections as models write them, in ASCII: prose with a few

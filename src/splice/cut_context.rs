@@ -60,6 +60,7 @@ impl CutContext {
         let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
             .find(|&at| text.is_char_boundary(at))
             .unwrap_or(tail);
+        let predictor = Predictor::of(text.get(from..tail).unwrap_or_default());
         let token = TokenAtCut::of(slot);
         let frames = slot.frames();
         let is_array = |depth: &usize| {
@@ -74,8 +75,8 @@ impl CutContext {
             .find(says_something)
             .map(|depth| CutElement {
                 depth,
-                before: History::of(text.get(..value_start(slot, depth + 1)).unwrap_or_default())
-                    .short(),
+                before: predictor
+                    .short_history(text.get(..value_start(slot, depth + 1)).unwrap_or_default()),
                 machine: machine_in(frames.get(..=depth).unwrap_or_default()),
                 series: Series::of(slot, depth),
                 most: most_bits(slot, depth),
@@ -97,8 +98,8 @@ impl CutContext {
             token_start: machine.in_token().then(|| machine.token_start()),
             end: text.len(),
             tail,
-            predictor: Predictor::of(text.get(from..tail).unwrap_or_default()),
-            here: History::of(text),
+            here: predictor.history(text),
+            predictor,
             element,
             opened: opened
                 .map(|depth| Series::of(slot, depth))
@@ -122,7 +123,7 @@ impl CutContext {
                 .starts_with(|c| !matches!(c, ',' | '}' | ']'));
         let mut history = self.here;
         if is_missing {
-            history.push(b',');
+            self.predictor.follow(&mut history, b',');
         }
         history
     }

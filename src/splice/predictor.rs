@@ -6,26 +6,17 @@
 //! that the longer one knows. White space between tokens costs nothing and is no context.
 
 mod history;
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+mod suffixes;
 
 pub(super) use history::History;
-use history::{LONG, LONGEST, follower};
+use history::Layout;
+use suffixes::{Followers, LONGEST, Piece, Suffixes};
 
 /// Counts over the end of the delivered text.
-///
-/// A context that has occurred once has no entry where a shorter one has occurred only there, too:
-/// the offset of the shorter one gives the text before and after it. In prose most contexts are of
-/// this type.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
-    /// The counted bytes: the text without layout.
-    text: Vec<u8>,
-    /// By the hash of the context.
-    contexts: ByHash<ContextCount>,
-    /// How often a byte followed a context that has occurred more than once, by the hash of both.
-    followers: ByHash<u16>,
+    /// The counted text, which has no layout.
+    suffixes: Suffixes,
     /// The statistics of escapes in the counted text.
     again: Again,
 }
@@ -56,18 +47,7 @@ impl Again {
     }
 }
 
-/// The bytes that followed a context.
-#[derive(Clone, Copy, Debug, Default)]
-struct ContextCount {
-    /// Bytes that followed it.
-    total: u16,
-    /// Different ones among them.
-    distinct: u16,
-    /// The offset of the first of them in the text.
-    first: u32,
-}
-
-impl ContextCount {
+impl Followers {
     fn bucket(self) -> usize {
         usize::from(self.total > 1)
     }
@@ -76,6 +56,16 @@ impl ContextCount {
     fn escape(self) -> f32 {
         let (total, distinct) = (f32::from(self.total), f32::from(self.distinct.max(1)));
         distinct / (total + distinct)
+    }
+
+    /// The context without one occurrence, where the byte followed.
+    fn without_one(self) -> Self {
+        let one = u16::from(self.seen > 0);
+        Self {
+            total: self.total - one,
+            distinct: self.distinct.saturating_sub(u16::from(self.seen == 1)),
+            seen: self.seen - one,
+        }
     }
 
     /// The context without the bytes that follow a longer one.
@@ -94,34 +84,10 @@ impl ContextCount {
     }
 }
 
-/// A map whose keys are hashes.
-type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Given>>;
-
-/// A hasher that returns the given hash unchanged.
-#[derive(Clone, Copy, Debug, Default)]
-struct Given(u64);
-
-impl Hasher for Given {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
-    }
-}
-
 /// The lengths of the contexts.
 // Single steps where contexts in JSON differ most (quotes, keys), doubled ones above: between 8 and
-// 64 bytes the counts are those of whole words and rows. Each order costs a look-up per byte, so
-// twice as many orders cost twice the time.
-const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
+// 64 bytes the counts are those of whole words and rows.
+const ORDERS: [u16; 10] = [0, 1, 2, 3, 4, 5, 8, 15, 32, LONGEST];
 
 /// The first order whose escapes are learned: how often the byte that followed a context once
 /// follows it again depends on the document. In a table of zeros it always does, in prose almost
@@ -149,141 +115,129 @@ pub(super) enum Of {
     Repeated,
 }
 
+/// How many of the orders are no longer than a context, by its length.
+const WITHIN: [usize; LONGEST as usize + 1] = {
+    let mut within = [0; LONGEST as usize + 1];
+    let (mut length, mut orders) = (0, 0);
+    while length < within.len() {
+        if orders < ORDERS.len() && ORDERS[orders] as usize == length {
+            orders += 1;
+        }
+        within[length] = orders;
+        length += 1;
+    }
+    within
+};
+
+/// An iterator over the ends of a context, the longest first.
+struct Contexts<'a> {
+    suffixes: &'a Suffixes,
+    context: Piece,
+    /// The orders that are left.
+    orders: usize,
+    byte: u8,
+    /// The followers of the context, once they are known.
+    known: Option<Followers>,
+}
+
+impl Iterator for Contexts<'_> {
+    type Item = (usize, Followers);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, Followers)> {
+        loop {
+            self.orders = self.orders.checked_sub(1)?;
+            let length = *ORDERS.get(self.orders)?;
+            let shorter = self.suffixes.shortened(self.context, length);
+            // Most long contexts occur once, and so do their ends.
+            let known = self.known.filter(|_| shorter.is_alike(self.context));
+            let known = known.unwrap_or_else(|| self.suffixes.followers(shorter, self.byte));
+            (self.context, self.known) = (shorter, Some(known));
+            if known.total > 0 {
+                return Some((self.orders, known));
+            }
+        }
+    }
+}
+
 impl Predictor {
-    /// Counts the bytes of `text`.
+    /// Counts the bytes of `text`, at most its first 16 KiB.
     pub(super) fn of(text: &str) -> Self {
         let mut predictor = Self {
-            text: Vec::with_capacity(text.len()),
-            contexts: ByHash::with_capacity_and_hasher(text.len(), BuildHasherDefault::default()),
-            followers: ByHash::with_capacity_and_hasher(text.len(), BuildHasherDefault::default()),
+            suffixes: Suffixes::with_capacity(text.len()),
             again: Again::default(),
         };
-        let mut history = History::default();
+        let mut layout = Layout::default();
         for &byte in text.as_bytes() {
-            if !history.is_layout(byte) {
-                predictor.count(&history, byte);
-                predictor.text.push(byte);
+            if !layout.push(byte) {
+                predictor.count(byte);
             }
-            history.push(byte);
         }
+        predictor.suffixes.finish();
         predictor
     }
 
     /// Counts a byte that follows the text.
-    fn count(&mut self, history: &History, byte: u8) {
-        let (mut longest, mut only) = (None, None);
-        for (order, &length) in ORDERS
-            .iter()
-            .enumerate()
-            .take_while(|(_, length)| **length <= history.count)
-        {
-            if let Some(place) = only {
-                self.set_apart(place, history, length);
+    fn count(&mut self, byte: u8) {
+        if let Some(context) = self.suffixes.repeated() {
+            let known = self.known(context, byte).next();
+            if let Some((order, mut context)) = known {
+                // It is counted at the end of the text, too.
+                context.total -= 1;
+                self.again.note(order, context.bucket(), context.seen > 0);
             }
-            let hash = history.context(length);
-            let Some(context) = self.contexts.get_mut(&hash) else {
-                // It is new, and so are all longer ones.
-                self.contexts.insert(
-                    hash,
-                    ContextCount {
-                        total: 1,
-                        distinct: 1,
-                        first: self.text.len() as u32,
-                    },
-                );
-                break;
-            };
-            only = (context.total == 1).then_some(context.first as usize);
-            if let Some(first) = only.and_then(|place| self.text.get(place)) {
-                self.followers.insert(follower(hash, *first), 1);
-            }
-            let seen = self.followers.entry(follower(hash, byte)).or_default();
-            longest = Some((order, context.bucket(), *seen > 0));
-            context.distinct += u16::from(*seen == 0);
-            context.total = context.total.saturating_add(1);
-            *seen = seen.saturating_add(1);
         }
-        if let Some((order, bucket, is_known)) = longest {
-            self.again.note(order, bucket, is_known);
+        self.suffixes.push(byte);
+    }
+
+    /// Returns the history at the end of `text`.
+    pub(super) fn history(&self, text: &str) -> History {
+        // Layout may be long.
+        let from = (text.len().saturating_sub(LOOKED_AT)..)
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or_default();
+        let mut history = History::default();
+        for &byte in text.as_bytes().get(from..).unwrap_or_default() {
+            self.follow(&mut history, byte);
+        }
+        history
+    }
+
+    /// Returns the history at the end of `text`, but only its last two bytes: for a longer one, the
+    /// counts know only the byte that followed it before.
+    pub(super) fn short_history(&self, text: &str) -> History {
+        let history = self.history(text);
+        History {
+            known: self.suffixes.shortened(history.known, 2),
+            ..history
         }
     }
 
-    /// Gives an entry to the context of this length before `place`, since the shorter one has now
-    /// occurred elsewhere, too.
-    fn set_apart(&mut self, place: usize, history: &History, length: u32) {
-        let before = self.text.get(..place).unwrap_or_default();
-        let Some(from) = place.checked_sub(length as usize) else {
-            return;
-        };
-        let hash = match history.common(before) >= length {
-            true => history.context(length),
-            false => History::after(before.get(from..).unwrap_or_default()).context(length),
-        };
-        self.contexts.insert(
-            hash,
-            ContextCount {
-                total: 1,
-                distinct: 1,
-                first: place as u32,
-            },
-        );
+    /// Adds the next byte to the history.
+    pub(super) fn follow(&self, history: &mut History, byte: u8) {
+        if !history.layout.push(byte) {
+            history.known = self.suffixes.follow(history.known, byte);
+        }
     }
 
-    /// Returns the contexts that have occurred, the longest first, each with its order and how
-    /// often the byte followed it.
-    fn known(
-        &self,
-        history: &History,
-        byte: u8,
-    ) -> impl Iterator<Item = (usize, ContextCount, u16)> {
-        let find = |order: usize| {
-            let length = ORDERS
-                .get(order)
-                .filter(|length| **length <= history.count)?;
-            let hash = history.context(*length);
-            Some((hash, *self.contexts.get(&hash)?))
-        };
-        let last = (0..ORDERS.len())
-            .rev()
-            .find_map(|order| find(order).map(|(_, context)| (order, context)));
-        // A context that occurred once has one offset, and so have the longer contexts, which have
-        // no entries.
-        let (from, end, only, seen) = match last {
-            Some((order, context)) if context.total == 1 => {
-                let place = context.first as usize;
-                let common = history.common(self.text.get(..place).unwrap_or_default());
-                let end = ORDERS
-                    .partition_point(|length| *length <= common)
-                    .max(order + 1);
-                (
-                    order,
-                    end,
-                    context,
-                    u16::from(self.text.get(place) == Some(&byte)),
-                )
-            }
-            Some((order, context)) => (order + 1, order + 1, context, 0),
-            None => (0, 0, ContextCount::default(), 0),
-        };
-        (0..end).rev().filter_map(move |order| {
-            if order >= from {
-                return Some((order, only, seen));
-            }
-            let (hash, context) = find(order)?;
-            Some((
-                order,
-                context,
-                self.followers
-                    .get(&follower(hash, byte))
-                    .copied()
-                    .unwrap_or_default(),
-            ))
-        })
+    /// Returns the ends of the context that have the length of an order and are followed in the text,
+    /// the longest first, each with its order.
+    fn known(&self, context: Piece, byte: u8) -> Contexts<'_> {
+        Contexts {
+            suffixes: &self.suffixes,
+            context,
+            orders: WITHIN
+                .get(usize::from(context.length))
+                .copied()
+                .unwrap_or_default(),
+            byte,
+            known: None,
+        }
     }
 
     /// The bits that the byte costs after this history.
     fn bits(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
-        if history.is_layout(byte) {
+        if history.layout.has(byte) {
             return 0.0;
         }
         -(self.probability(again, history, byte, of) + SURPRISE * UNKNOWN).log2()
@@ -293,13 +247,13 @@ impl Predictor {
     /// byte, from the next shorter one without the bytes that the longer one knows.
     fn probability(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
         let (mut escaped, mut excluded) = (1.0, None);
-        for (order, mut context, mut seen) in self.known(history, byte) {
+        for (order, mut context) in self.known(history.known, byte) {
             // The repeated text is among the counted bytes. Without this, an id that occurs once would cost
             // nothing where it is repeated, and so prove nothing.
-            if of == Of::Repeated && seen > 0 {
-                (seen, context.total) = (seen - 1, context.total - 1);
-                context.distinct = context.distinct.saturating_sub(u16::from(seen == 0));
+            if of == Of::Repeated {
+                context = context.without_one();
             }
+            let seen = context.seen;
             let left = excluded.map_or(context, |excluded| context.without(excluded));
             if left.total == 0 {
                 continue;
@@ -331,6 +285,10 @@ impl Predictor {
 // docs/performance.md has the measurement. Twice as much also doubles the cost of the first
 // deviation from the request.
 pub(super) const TAIL: usize = 4 << 10;
+
+/// Bytes before an offset that are examined for its history: more than the longest context, since
+/// layout does not count.
+const LOOKED_AT: usize = 512;
 
 /// The bytes at the start of a fragment whose costs are summed.
 // A decision that 16 KiB do not bring is not brought by more; the sums take four bytes for each
@@ -364,7 +322,7 @@ impl Costs {
         self.sums.push(self.sum);
         let again = self.again.get_or_insert(predictor.again);
         self.sum += predictor.bits(again, &self.history, byte, self.of);
-        self.history.push(byte);
+        predictor.follow(&mut self.history, byte);
     }
 
     /// Whether further bytes are not counted.
@@ -457,7 +415,12 @@ mod tests {
             .chain(random)
         {
             let predictor = Predictor::of(&delivered);
-            let text = predictor.text.as_slice();
+            let mut layout = Layout::default();
+            let text: Vec<u8> = delivered
+                .bytes()
+                .filter(|&byte| !layout.push(byte))
+                .collect();
+            let text = text.as_slice();
             let mut again = Again::default();
             for place in 0..text.len() {
                 let contexts = ORDERS
@@ -489,8 +452,8 @@ mod tests {
                 .filter(|byte| !matches!(byte, b' ' | b'\n'))
             {
                 let mut known = [None; ORDERS.len()];
-                for (order, context, seen) in predictor.known(&history, byte) {
-                    known[order] = Some((context.total, context.distinct, seen));
+                for (order, context) in predictor.known(history.known, byte) {
+                    known[order] = Some((context.total, context.distinct, context.seen));
                 }
                 let wanted = ORDERS.map(|length| {
                     let from = read.len().checked_sub(length as usize)?;
@@ -502,7 +465,7 @@ mod tests {
                     "{byte} after {:?} in {delivered:?}",
                     String::from_utf8_lossy(&read)
                 );
-                history.push(byte);
+                predictor.follow(&mut history, byte);
                 read.push(byte);
             }
         }
@@ -538,10 +501,10 @@ mod tests {
             .collect();
         let predictor = Predictor::of(&rows);
         let cost = |history: &History, text: &str| cost(&predictor, history, text, Of::New);
-        let (here, alone) = (History::of(&rows), History::default());
+        let (here, alone) = (predictor.history(&rows), History::default());
         assert!(cost(&here, "{\"id\": 50") < cost(&alone, "{\"id\": 50"));
         assert!(cost(&here, "true") > cost(&alone, "true"));
-        let in_key = History::of("{\"id\": 50, \"na");
+        let in_key = predictor.history("{\"id\": 50, \"na");
         assert!(cost(&in_key, "me\": \"n50\"") + 4.0 < cost(&alone, "me\": \"n50\""));
     }
 }
