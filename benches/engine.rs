@@ -5,7 +5,8 @@
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "criterion's macro, and inputs that are written here"
+    clippy::print_stdout,
+    reason = "criterion's macro, inputs that are written here, and a note about them"
 )]
 
 use std::hint::black_box;

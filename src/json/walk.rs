@@ -75,7 +75,7 @@ impl<'a> Raw<'a> {
 
     /// Returns the value that `text` is, if it is valid ([`is_valid`]). Reads the text once.
     pub(crate) fn valid(text: &'a str) -> Option<Self> {
-        let range = Table::new().record(text, Limits::default().parser.max_depth)?;
+        let range = Table::default().record(text, Limits::default().parser.max_depth)?;
         Self::cut(text, 0, range.start, range.end)
     }
 
@@ -355,7 +355,7 @@ pub fn is_valid(text: &str) -> bool {
 
 /// The same, with at most `max_depth` open containers.
 pub(crate) fn is_valid_within(text: &str, max_depth: usize) -> bool {
-    Table::new().record(text, max_depth).is_some()
+    Table::default().record(text, max_depth).is_some()
 }
 
 #[inline(always)]

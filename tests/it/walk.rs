@@ -51,7 +51,7 @@ fn tree(value: Raw<'_>) -> Value {
 
 /// Compares a text with the slow twins. Returns whether it is valid.
 fn check(text: &str) -> bool {
-    let mut table = Table::new();
+    let mut table = Table::default();
     let recorded = table.read(text);
     assert_eq!(recorded.is_some(), is_valid(text), "{text}");
     assert_eq!(walk::is_valid(text), is_valid(text), "{text}");

@@ -3,11 +3,13 @@
 //! A walk of the values then needs no byte of the text twice, however deep it goes.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::token::{literal, number, string_body};
 use super::{Raw, skip_space};
 use crate::json::string::decode;
 use crate::limits::Limits;
+use crate::work::bytes_examined;
 
 /// The values of one text, in their order.
 ///
@@ -45,15 +47,16 @@ impl Entry {
     }
 }
 
-impl Table {
-    /// Creates an empty table.
-    pub fn new() -> Self {
+impl Default for Table {
+    fn default() -> Self {
         Self {
             entries: [Entry::default(); MOST],
             count: 0,
         }
     }
+}
 
+impl Table {
     /// Returns the value that `text` is, with white space around it, if it is valid; see
     /// [`is_valid`](super::is_valid). Its walk reads the recorded spans.
     pub fn read<'a>(&'a mut self, text: &'a str) -> Option<Raw<'a>> {
@@ -68,12 +71,9 @@ impl Table {
 
     /// Returns the span of the value that `text` is, if it is valid and has at most `max_depth` open
     /// containers.
-    pub(super) fn record(
-        &mut self,
-        text: &str,
-        max_depth: usize,
-    ) -> Option<std::ops::Range<usize>> {
+    pub(super) fn record(&mut self, text: &str, max_depth: usize) -> Option<Range<usize>> {
         let bytes = text.as_bytes();
+        bytes_examined(bytes.len());
         self.count = match u32::try_from(bytes.len()) {
             Ok(_) => 0,
             Err(_) => FULL,

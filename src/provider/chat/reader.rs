@@ -111,7 +111,7 @@ impl ChatReader {
     }
 
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
-        let mut table = Table::new();
+        let mut table = Table::default();
         let Some(root) = recorded_object(&mut table, data) else {
             return no_object(event_type, data, on);
         };

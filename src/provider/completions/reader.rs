@@ -19,7 +19,7 @@ impl wire::Reader for CompletionsReader {
             on(Delta::Done { word: data });
             return Kind::Done;
         }
-        let mut table = Table::new();
+        let mut table = Table::default();
         let Some(root) = fields::recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };

@@ -97,7 +97,7 @@ fn text_of(part: Raw<'_>) -> Option<(TextKind, Cow<'_, str>)> {
 
 impl GeminiReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let mut table = Table::new();
+        let mut table = Table::default();
         let Some(root) = fields::recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };

@@ -19,7 +19,7 @@ impl wire::Reader for OllamaReader {
     /// The last object may have text. Older servers write no `done_reason`, so there the answer
     /// ends without a finish.
     fn read(&mut self, _event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let mut table = Table::new();
+        let mut table = Table::default();
         let Some(root) = fields::recorded_object(&mut table, data) else {
             return Kind::Other;
         };

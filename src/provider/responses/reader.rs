@@ -92,7 +92,7 @@ impl wire::Reader for ResponsesReader {
 
 impl ResponsesReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let mut table = Table::new();
+        let mut table = Table::default();
         let Some(root) = recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };
