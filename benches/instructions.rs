@@ -102,7 +102,7 @@ const PATHS: [Path; 15] = [
                 Dialect::Responses,
                 &shaped(Shape::Responses, 2 * most),
                 units,
-            )
+            );
         },
     },
     Path {
