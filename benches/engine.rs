@@ -5,7 +5,8 @@
 #![allow(
     missing_docs,
     clippy::unwrap_used,
-    reason = "criterion's macro, and inputs that are written here"
+    clippy::print_stdout,
+    reason = "criterion's macro, inputs that are written here, and a note about them"
 )]
 
 use std::hint::black_box;
@@ -27,6 +28,10 @@ use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits};
+
+use shapes::Shape;
+
+mod shapes;
 
 /// Returns sections as models write them: prose with a few escapes, a table, numbers.
 fn sections(bytes: usize) -> String {
@@ -61,79 +66,7 @@ fn pushes(text: &str, bytes: usize) -> Vec<&str> {
     pushes
 }
 
-/// The shapes of recorded events, in their order of members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// A chat event of 330 bytes without padding.
-    Chat,
-    /// A chat event with padding, as OpenAI sends it.
-    PaddedChat,
-    Messages,
-    /// An event of the Responses API with a number and padding.
-    Responses,
-}
-
 impl Shape {
-    const ALL: [Self; 4] = [
-        Self::Chat,
-        Self::PaddedChat,
-        Self::Messages,
-        Self::Responses,
-    ];
-
-    fn dialect(self) -> Dialect {
-        match self {
-            Self::Chat | Self::PaddedChat => Dialect::Chat,
-            Self::Messages => Dialect::Messages,
-            Self::Responses => Dialect::Responses,
-        }
-    }
-
-    /// Returns the events before the first text.
-    fn start(self) -> &'static str {
-        match self {
-            Self::Chat | Self::PaddedChat => "",
-            Self::Messages => concat!(
-                "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\n",
-                "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,",
-                "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
-            ),
-            Self::Responses => concat!(
-                "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,",
-                "\"response\":{\"id\":\"r\",\"output\":[]}}\n\n",
-                "event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"sequence_number\":1,",
-                "\"output_index\":0,\"item\":{\"id\":\"msg\",\"type\":\"message\",\"content\":[]}}\n\n",
-            ),
-        }
-    }
-
-    /// Returns the `n`th event with text.
-    fn event(self, n: usize, text: &str) -> String {
-        let text = serde_json::Value::from(text);
-        let padding = &"0123456789abcdef"[..1 + n * 7 % 15];
-        let choice = format!(
-            r#""choices":[{{"index":0,"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}]"#
-        );
-        let head = r#""id":"chatcmpl-0123456789abcdef0123456789","object":"chat.completion.chunk","created":1750000000"#;
-        match self {
-            Self::Chat => format!(
-                r#"data: {{{head},"model":"a-model-2026-01-01-with-a-long-name","service_tier":"default","system_fingerprint":"fp_0123456789",{choice},"usage":null}}"#
-            ),
-            Self::PaddedChat => format!(
-                r#"data: {{{head},"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_0123456789",{choice},"obfuscation":"{padding}"}}"#
-            ),
-            Self::Messages => format!(
-                r#"event: content_block_delta
-data: {{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":{text}}}}}"#
-            ),
-            Self::Responses => format!(
-                r#"event: response.output_text.delta
-data: {{"type":"response.output_text.delta","sequence_number":{},"item_id":"msg_0123456789abcdef0123456789abcdef0123456789abcdef","output_index":0,"content_index":0,"delta":{text},"logprobs":[],"obfuscation":"{padding}"}}"#,
-                n + 2
-            ),
-        }
-    }
-
     /// Returns a stream that has `text` in deltas of this many characters.
     fn stream(self, text: &str, delta: usize) -> Vec<u8> {
         let mut out = self.start().to_owned();
@@ -148,110 +81,33 @@ data: {{"type":"response.output_text.delta","sequence_number":{},"item_id":"msg_
         out.into_bytes()
     }
 
-    /// Reads an event as a program with its own types for the wire would. Returns the bytes of the
-    /// text.
-    fn typed(self, data: &str) -> usize {
-        fn read<'a, T: serde::Deserialize<'a>>(data: &'a str) -> Option<T> {
-            serde_json::from_str(data).ok()
+    /// Returns the recorded streams of the API, or a generated one where there are none.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the recorded data is named by the environment"
+    )]
+    fn recorded(self) -> Vec<Vec<u8>> {
+        let name = match self {
+            Self::Chat | Self::PaddedChat => "openai-chat",
+            Self::Messages => "anthropic",
+            Self::Responses => "openai-responses",
+            Self::Gemini => "gemini",
+        };
+        let corpus = std::env::var("RESTITCH_CORPUS");
+        let files = corpus
+            .ok()
+            .and_then(|corpus| std::fs::read_dir(format!("{corpus}/streams/{name}")).ok());
+        let mut bodies: Vec<_> = files
+            .into_iter()
+            .flatten()
+            .filter_map(|file| std::fs::read(file.ok()?.path()).ok())
+            .collect();
+        if bodies.is_empty() {
+            println!("no recorded streams of {name}: RESTITCH_CORPUS does not name a folder");
+            bodies.push(self.stream(&sections(64 << 10), 5));
         }
-        match self {
-            Self::Chat | Self::PaddedChat => read::<typed::Chunk>(data).map_or(0, |chunk| {
-                let choice = chunk.choices.first();
-                assert!(choice.is_none_or(
-                    |choice| choice.index < 9 && choice.finish_reason.as_deref() != Some("")
-                ));
-                choice
-                    .and_then(|choice| choice.delta.content.as_ref())
-                    .map_or(0, String::len)
-            }),
-            Self::Messages => read::<typed::Message>(data).map_or(0, |event| {
-                assert!(!event.r#type.is_empty() && event.index != Some(99));
-                event
-                    .delta
-                    .and_then(|delta| delta.text)
-                    .map_or(0, |text| text.len())
-            }),
-            Self::Responses => read::<typed::Response>(data).map_or(0, |event| {
-                assert!(
-                    !event.r#type.is_empty()
-                        && event.output_index != Some(99)
-                        && event.content_index != Some(99)
-                );
-                event.delta.map_or(0, |text| text.len())
-            }),
-        }
+        bodies
     }
-}
-
-/// The members that a program reads of each wire.
-mod typed {
-    #[derive(serde::Deserialize)]
-    pub(crate) struct Chunk {
-        pub(crate) choices: Vec<Choice>,
-    }
-
-    #[derive(serde::Deserialize)]
-    pub(crate) struct Choice {
-        pub(crate) index: u32,
-        pub(crate) delta: Delta,
-        pub(crate) finish_reason: Option<String>,
-    }
-
-    #[derive(serde::Deserialize)]
-    pub(crate) struct Delta {
-        pub(crate) content: Option<String>,
-    }
-
-    #[derive(serde::Deserialize)]
-    pub(crate) struct Message {
-        pub(crate) r#type: String,
-        pub(crate) index: Option<u32>,
-        pub(crate) delta: Option<TextDelta>,
-    }
-
-    #[derive(serde::Deserialize)]
-    pub(crate) struct TextDelta {
-        pub(crate) text: Option<String>,
-    }
-
-    #[derive(serde::Deserialize)]
-    pub(crate) struct Response {
-        pub(crate) r#type: String,
-        pub(crate) output_index: Option<u32>,
-        pub(crate) content_index: Option<u32>,
-        pub(crate) delta: Option<String>,
-    }
-}
-
-/// Returns recorded streams of OpenAI's with padding, or those of our own shape where there are
-/// none.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the recorded data is named by the environment"
-)]
-fn recorded_chats() -> Vec<Vec<u8>> {
-    let folder =
-        std::env::var("RESTITCH_CORPUS").map(|corpus| format!("{corpus}/streams/openai-chat"));
-    let files = folder
-        .ok()
-        .and_then(|folder| std::fs::read_dir(folder).ok())
-        .into_iter()
-        .flatten();
-    let bodies = files
-        .flatten()
-        .filter_map(|file| std::fs::read(file.path()).ok());
-    let mut bodies: Vec<_> = bodies
-        .filter(|body| {
-            body.windows(15)
-                .filter(|bytes| bytes == b"\"obfuscation\":\"")
-                .count()
-                > 20
-        })
-        .collect();
-    if bodies.is_empty() {
-        bodies.push(Shape::PaddedChat.stream(&sections(64 << 10), 5));
-    }
-    bodies
 }
 
 fn machine(c: &mut Criterion) {
@@ -574,24 +430,34 @@ fn events(c: &mut Criterion) {
             },
         );
     }
-    let chats = recorded_chats();
-    group.throughput(Throughput::Elements(
-        chats.iter().map(|body| count(body)).sum(),
-    ));
-    group.bench_function("recorded chats, framing and text", |b| {
-        b.iter(|| {
-            let read = |body: &Vec<u8>| read_events(body, &mut *Dialect::Chat.wire().reader());
-            chats.iter().map(read).sum::<usize>()
+    for shape in [
+        Shape::PaddedChat,
+        Shape::Messages,
+        Shape::Responses,
+        Shape::Gemini,
+    ] {
+        let (streams, dialect) = (shape.recorded(), shape.dialect());
+        group.throughput(Throughput::Elements(
+            streams.iter().map(|body| count(body)).sum(),
+        ));
+        group.bench_function(format!("recorded {dialect}, framing and text"), |b| {
+            b.iter(|| {
+                let read = |body: &Vec<u8>| read_events(body, &mut *dialect.wire().reader());
+                streams.iter().map(read).sum::<usize>()
+            });
         });
-    });
-    group.bench_function("recorded chats, framing and serde_json typed", |b| {
-        b.iter(|| {
-            chats
-                .iter()
-                .map(|body| read_typed(body, Shape::PaddedChat))
-                .sum::<usize>()
-        });
-    });
+        group.bench_function(
+            format!("recorded {dialect}, framing and serde_json typed"),
+            |b| {
+                b.iter(|| {
+                    streams
+                        .iter()
+                        .map(|body| read_typed(body, shape))
+                        .sum::<usize>()
+                });
+            },
+        );
+    }
     group.finish();
 }
 

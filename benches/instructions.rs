@@ -24,6 +24,11 @@ use restitch::splice::{Expect, Slot, Splice};
 use restitch::sse::Decoder;
 use restitch::{Document, Limits};
 
+use shapes::Shape;
+
+#[expect(dead_code, reason = "the benchmarks use more shapes")]
+mod shapes;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -58,7 +63,7 @@ struct Path {
     run: fn(usize, usize),
 }
 
-const PATHS: [Path; 11] = [
+const PATHS: [Path; 18] = [
     Path {
         name: "machine-4-byte-push",
         units: 50_000,
@@ -82,7 +87,49 @@ const PATHS: [Path; 11] = [
     Path {
         name: "read-event",
         units: 2000,
-        run: read,
+        run: |most, units| read(Dialect::Chat, &events(2 * most), units),
+    },
+    Path {
+        name: "read-event-messages",
+        units: 2000,
+        run: |most, units| read(Dialect::Messages, &shaped(Shape::Messages, 2 * most), units),
+    },
+    Path {
+        name: "read-event-responses",
+        units: 2000,
+        run: |most, units| {
+            read(
+                Dialect::Responses,
+                &shaped(Shape::Responses, 2 * most),
+                units,
+            );
+        },
+    },
+    Path {
+        name: "read-event-gemini",
+        units: 2000,
+        run: |most, units| read(Dialect::Gemini, &shaped(Shape::Gemini, 2 * most), units),
+    },
+    // The same events, framed alike, with serde: what the four rows above are compared with.
+    Path {
+        name: "typed-event",
+        units: 2000,
+        run: |most, units| read_typed(Shape::PaddedChat, &events(2 * most), units),
+    },
+    Path {
+        name: "typed-event-messages",
+        units: 2000,
+        run: |most, units| read_typed(Shape::Messages, &shaped(Shape::Messages, 2 * most), units),
+    },
+    Path {
+        name: "typed-event-responses",
+        units: 2000,
+        run: |most, units| read_typed(Shape::Responses, &shaped(Shape::Responses, 2 * most), units),
+    },
+    Path {
+        name: "typed-event-gemini",
+        units: 2000,
+        run: |most, units| read_typed(Shape::Gemini, &shaped(Shape::Gemini, 2 * most), units),
     },
     Path {
         name: "relay-event",
@@ -159,10 +206,12 @@ fn framing(reads: Reads, most: usize, units: usize) {
     }
 }
 
+/// Events of a stream, and where each ends.
+type Events = (Vec<u8>, Vec<usize>);
+
 /// Reads events in one buffer: framing and text delta.
-fn read(most: usize, units: usize) {
-    let (body, ends) = events(2 * most);
-    let mut reader = Dialect::Chat.wire().reader();
+fn read(dialect: Dialect, (body, ends): &Events, units: usize) {
+    let mut reader = dialect.wire().reader();
     let mut decoder = Decoder::new(&Limits::default());
     let (mut input, mut length) = (black_box(&body[..ends[units - 1]]), 0);
     while let Some(event) = decoder.next_event(&mut input).unwrap() {
@@ -171,6 +220,16 @@ fn read(most: usize, units: usize) {
                 length += text.len();
             }
         });
+    }
+    black_box(length);
+}
+
+/// The same with serde, and types of its own for the API.
+fn read_typed(shape: Shape, (body, ends): &Events, units: usize) {
+    let mut decoder = Decoder::new(&Limits::default());
+    let (mut input, mut length) = (black_box(&body[..ends[units - 1]]), 0);
+    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+        length += shape.typed(&event.data);
     }
     black_box(length);
 }
@@ -296,7 +355,7 @@ fn sections(bytes: usize) -> String {
 
 /// Returns that many events of the recorded shape of a chat with `obfuscation`, and where each
 /// ends. The first one has the role and an empty text.
-fn events(count: usize) -> (Vec<u8>, Vec<usize>) {
+fn events(count: usize) -> Events {
     let mut random = Random(11);
     let text = sections(8 * count);
     let (mut body, mut ends) = (String::new(), Vec::new());
@@ -322,6 +381,26 @@ fn events(count: usize) -> (Vec<u8>, Vec<usize>) {
              \"obfuscation\":\"{padding}\"}}\n\n"
         )
         .unwrap();
+        ends.push(body.len());
+        from = to;
+    }
+    (body.into_bytes(), ends)
+}
+
+/// Returns that many events of a shape. Gemini sends some twenty tokens in one event, the others
+/// send one.
+fn shaped(shape: Shape, count: usize) -> Events {
+    let mut random = Random(13);
+    let (least, most) = match shape {
+        Shape::Gemini => (50, 60),
+        _ => (1, 8),
+    };
+    let text = sections((least + most) * count);
+    let (mut body, mut ends, mut from) = (shape.start().to_owned(), Vec::new(), 0);
+    for n in 0..count {
+        let to = from + least + random.below(most);
+        body.push_str(&shape.event(n, &text[from..to]));
+        body.push_str("\n\n");
         ends.push(body.len());
         from = to;
     }

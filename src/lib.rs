@@ -133,7 +133,7 @@ pub mod internal {
         }
         pub mod walk {
             pub use crate::json::walk::{
-                Elements, Members, Raw, ValueKind, elements, is_valid, member, members,
+                Elements, Members, Raw, Table, ValueKind, elements, is_valid, member, members,
             };
         }
     }

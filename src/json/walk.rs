@@ -1,8 +1,8 @@
 //! Finds the members of an object and the elements of an array in a JSON text, each as a span.
 //!
 //! Expects valid text ([`is_valid`]). Of any other text it returns some spans and stops, without a
-//! panic, and reads no byte more than once a level. For text that is still growing there is the
-//! machine.
+//! panic, and reads no byte more than once a level; with a [`Table`], once. For text that is still
+//! growing there is the machine.
 //!
 //! ```
 //! use restitch::internal::json::walk;
@@ -15,23 +15,38 @@
 //! assert_eq!((index.as_u64(), index.offset()), (Some(0), 23));
 //! ```
 
+mod table;
+mod token;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memchr2;
 
-use super::Machine;
 use super::index;
 use super::string::decode;
 use crate::limits::Limits;
+use table::Entry;
+pub use table::Table;
+pub(crate) use token::{string_body, whole_number};
 
 /// One value as raw text, and its offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     /// Never empty: its first byte determines the kind.
     text: &'a str,
     offset: usize,
+    /// The values inside, if a [`Table`] has them. Empty: the text is walked.
+    inside: &'a [Entry],
 }
+
+impl PartialEq for Raw<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.text, self.offset) == (other.text, other.offset)
+    }
+}
+
+impl Eq for Raw<'_> {}
 
 /// The type of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +75,8 @@ impl<'a> Raw<'a> {
 
     /// Returns the value that `text` is, if it is valid ([`is_valid`]). Reads the text once.
     pub(crate) fn valid(text: &'a str) -> Option<Self> {
-        let start = skip_space(text.as_bytes(), 0);
-        is_valid(text).then(|| Self::cut(text, 0, start, text.trim_ascii_end().len()))?
+        let range = Table::default().record(text, Limits::default().parser.max_depth)?;
+        Self::cut(text, 0, range.start, range.end)
     }
 
     /// Returns the value's text, with its quotes or brackets.
@@ -135,10 +150,40 @@ impl<'a> Raw<'a> {
     /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the
     /// last one counts, as in `serde_json` and Python's `json`.
     pub fn member(&self, key: &str) -> Option<Raw<'a>> {
-        self.members()
-            .filter(|(name, _)| name.decode().is_some_and(|name| name == key))
-            .last()
-            .map(|(_, value)| value)
+        let [value] = self.pick([key]);
+        value
+    }
+
+    /// Returns the values of the members with these keys, found in one walk; see
+    /// [`member`](Self::member).
+    pub(crate) fn pick<const N: usize>(&self, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
+        let mut picked = [None; N];
+        let place = |name: &str| keys.iter().position(|key| *key == name);
+        if !self.inside.is_empty() && self.kind() == ValueKind::Object {
+            let mut items = ItemCursor::inside(*self, ValueKind::Object);
+            while let Some((key, rest)) = items.inside.split_first() {
+                let name = key.name(self.text, self.offset);
+                let value = items.skip_recorded(rest);
+                if let Some((value, inside)) = value
+                    && let Some(slot) = name
+                        .and_then(|name| place(&name))
+                        .and_then(|at| picked.get_mut(at))
+                {
+                    *slot = items.recorded(value, inside);
+                }
+            }
+        } else {
+            for (key, value) in self.members() {
+                if let Some(slot) = key
+                    .decode()
+                    .and_then(|name| place(&name))
+                    .and_then(|at| picked.get_mut(at))
+                {
+                    *slot = Some(value);
+                }
+            }
+        }
+        picked
     }
 
     /// Returns the span `start..end` of `text`, which begins at `base` of the text that was walked
@@ -147,6 +192,7 @@ impl<'a> Raw<'a> {
         Some(Self {
             text: text.get(start..end)?,
             offset: base + start,
+            inside: &[],
         })
     }
 }
@@ -175,6 +221,10 @@ impl<'a> Iterator for Members<'a> {
     type Item = (Raw<'a>, Raw<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some((key, rest)) = self.0.inside.split_first() {
+            let key = self.0.recorded(key, &[])?;
+            return Some((key, self.0.step_recorded(rest)?));
+        }
         self.0.step(|cursor, start| {
             let bytes = cursor.text.as_bytes();
             let key_end = string_end(bytes, start)?;
@@ -197,6 +247,9 @@ impl<'a> Iterator for Elements<'a> {
     type Item = Raw<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if !self.0.inside.is_empty() {
+            return self.0.step_recorded(self.0.inside);
+        }
         self.0.step(|cursor, start| {
             let end = value_end(cursor.text.as_bytes(), start)?;
             Some((cursor.cut(start, end)?, end))
@@ -211,8 +264,11 @@ struct ItemCursor<'a> {
     text: &'a str,
     /// The offset of `text` in the text that was walked first.
     base: usize,
-    /// The offset after the opening bracket or after an item; 0 at the end.
+    /// The offset after the opening bracket or after an item; 0 at the end, and where the items are
+    /// recorded.
     at: usize,
+    /// The recorded items that follow.
+    inside: &'a [Entry],
 }
 
 impl<'a> ItemCursor<'a> {
@@ -220,6 +276,7 @@ impl<'a> ItemCursor<'a> {
         text: "",
         base: 0,
         at: 0,
+        inside: &[],
     };
 
     fn inside(value: Raw<'a>, kind: ValueKind) -> Self {
@@ -227,7 +284,8 @@ impl<'a> ItemCursor<'a> {
             Self {
                 text: value.text,
                 base: value.offset,
-                at: 1,
+                at: usize::from(value.inside.is_empty()),
+                inside: value.inside,
             }
         } else {
             Self::END
@@ -257,6 +315,33 @@ impl<'a> ItemCursor<'a> {
     fn cut(&self, start: usize, end: usize) -> Option<Raw<'a>> {
         Raw::cut(self.text, self.base, start, end)
     }
+
+    /// Returns the value at the start of the recorded `items`.
+    #[inline(always)]
+    fn step_recorded(&mut self, items: &'a [Entry]) -> Option<Raw<'a>> {
+        let (value, inside) = self.skip_recorded(items)?;
+        self.recorded(value, inside)
+    }
+
+    /// Skips the value at the start of the recorded `items`. Returns it and the values inside.
+    #[inline(always)]
+    fn skip_recorded(&mut self, items: &'a [Entry]) -> Option<(&'a Entry, &'a [Entry])> {
+        self.inside = &[];
+        let (value, rest) = items.split_first()?;
+        let (inside, rest) = rest.split_at_checked(value.inside as usize)?;
+        self.inside = rest;
+        Some((value, inside))
+    }
+
+    #[inline(always)]
+    fn recorded(&self, value: &Entry, inside: &'a [Entry]) -> Option<Raw<'a>> {
+        let (start, end) = (value.start as usize, value.end as usize);
+        Some(Raw {
+            text: self.text.get(start - self.base..end - self.base)?,
+            offset: start,
+            inside,
+        })
+    }
 }
 
 /// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
@@ -270,14 +355,19 @@ pub fn is_valid(text: &str) -> bool {
 
 /// The same, with at most `max_depth` open containers.
 pub(crate) fn is_valid_within(text: &str, max_depth: usize) -> bool {
-    let mut machine = Machine::new(max_depth);
-    let Ok(root) = machine.feed_text(text, &mut ()) else {
-        return false;
-    };
-    skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
+    Table::default().record(text, max_depth).is_some()
 }
 
+#[inline(always)]
 fn skip_space(bytes: &[u8], at: usize) -> usize {
+    // Most values have no space, or one, before them.
+    match bytes.get(at) {
+        Some(..=b' ') => skip_spaces(bytes, at),
+        _ => at,
+    }
+}
+
+fn skip_spaces(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest
         .iter()

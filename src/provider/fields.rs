@@ -5,12 +5,20 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2};
 
 use crate::json::string::Unescaper;
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::{Delta, Kind, SlotId};
 
 /// Returns the object in `data`, if `data` is valid JSON.
 pub(super) fn object(data: &str) -> Option<Raw<'_>> {
     Raw::valid(data).filter(|root| root.kind() == ValueKind::Object)
+}
+
+/// Returns the object in `data`, if `data` is valid JSON. Its members are those of `table`: the
+/// bytes are read once, however deep a reader goes.
+pub(super) fn recorded_object<'a>(table: &'a mut Table, data: &'a str) -> Option<Raw<'a>> {
+    table
+        .read(data)
+        .filter(|root| root.kind() == ValueKind::Object)
 }
 
 /// Returns the object in `data` and its member `array`, which must be an array.
@@ -24,9 +32,12 @@ pub(super) fn object_with<'a>(data: &'a str, array: &str) -> Option<(Raw<'a>, Ra
 
 /// Returns a member that is an object.
 pub(super) fn object_of<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
-    object
-        .member(key)
-        .filter(|value| value.kind() == ValueKind::Object)
+    as_object(object.member(key))
+}
+
+/// Returns a value that is an object.
+pub(super) fn as_object(value: Option<Raw<'_>>) -> Option<Raw<'_>> {
+    value.filter(|value| value.kind() == ValueKind::Object)
 }
 
 /// Returns the first of two spellings of a key that an object has, and its value.
@@ -43,24 +54,6 @@ pub(super) fn members<'a>(object: Raw<'a>) -> impl Iterator<Item = (Cow<'a, str>
     object
         .members()
         .filter_map(|(key, value)| Some((key.decode()?, value)))
-}
-
-/// Returns some of an object's members, found in one walk. Of duplicate keys the last one counts.
-pub(super) fn members_of<'a, const N: usize>(
-    object: Raw<'a>,
-    keys: [&str; N],
-) -> [Option<Raw<'a>>; N] {
-    let mut picked = [None; N];
-    for (key, value) in members(object) {
-        for (slot, _) in picked
-            .iter_mut()
-            .zip(keys)
-            .filter(|(_, wanted)| key == *wanted)
-        {
-            *slot = Some(value);
-        }
-    }
-    picked
 }
 
 /// Returns a value that is not `null`.

@@ -1,13 +1,14 @@
-//! Reads an event that has the bytes of an earlier one, except for a text and a few ignored values.
+//! Reads an event that has the bytes of an earlier one, except for a text, a few ignored values, and
+//! the numbers of an object that is passed on.
 //!
 //! Nearly all events of a stream have this layout. Equal bytes before a value leave a parser in an
 //! equal state, so only the value has to be scanned, and equal bytes after it mean the same. This
 //! module knows no wire: while a reader parses an event in full, it marks the string that is the
-//! text and the values that it ignores.
+//! text, the values that it ignores, and the object that it passes on.
 
 use std::ops::Range;
 
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, ValueKind, string_body, whole_number};
 
 /// The template of an event: its bytes, except for the values that change from event to event.
 ///
@@ -24,6 +25,8 @@ pub(crate) struct Form<T> {
     /// The values of the event that is being read in full.
     noted: Values,
     noted_subject: Option<T>,
+    /// The edges that were noted, whether or not there was room for them.
+    noted_edges: usize,
     /// The number of events that were read in full, for tests.
     full_readings: u64,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Familiar<'a, T> {
     pub(crate) has_escapes: bool,
     /// The raw digits of the number that changes. Empty without one; the last one of several.
     pub(crate) number: &'a str,
+    /// The raw object that is passed on. Empty without one.
+    pub(crate) passed: &'a str,
 }
 
 impl<T> Default for Form<T> {
@@ -50,6 +55,7 @@ impl<T> Default for Form<T> {
             values: Values::default(),
             noted: Values::default(),
             noted_subject: None,
+            noted_edges: 0,
             full_readings: 0,
         }
     }
@@ -66,7 +72,7 @@ impl<T: Copy> Form<T> {
             return None;
         }
         let (mut fixed, mut rest) = (self.fixed.as_bytes(), data.as_bytes());
-        let (mut text, mut number) = (0..0, 0..0);
+        let (mut text, mut number, mut passed) = (0..0, 0..0, 0..0);
         let mut has_escapes = false;
         for value in self.values.list() {
             let (before, after) = fixed.split_at_checked(value.before)?;
@@ -80,11 +86,16 @@ impl<T: Copy> Form<T> {
                 }
                 Changing::String => string_body(value_on)?.length,
                 Changing::Number => {
-                    let length = digits(value_on)?;
+                    let length = whole_number(value_on)?;
                     number = start..start + length;
                     length
                 }
                 Changing::Space => value_on.iter().take_while(|&&byte| byte == b' ').count(),
+                // The second edge ends what the first one began.
+                Changing::Edge => {
+                    passed = passed.end..start;
+                    0
+                }
             };
             (fixed, rest) = (after, value_on.get(length..)?);
         }
@@ -96,6 +107,7 @@ impl<T: Copy> Form<T> {
             text: data.get(text)?,
             has_escapes,
             number: data.get(number)?,
+            passed: data.get(passed)?,
         })
     }
 
@@ -103,6 +115,7 @@ impl<T: Copy> Form<T> {
     pub(crate) fn start(&mut self) {
         self.noted.count = 0;
         self.noted_subject = None;
+        self.noted_edges = 0;
         self.full_readings += 1;
     }
 
@@ -121,6 +134,28 @@ impl<T: Copy> Form<T> {
         if value.kind() == ValueKind::String {
             self.noted.add(inside_quotes(value), Changing::Text);
             self.noted_subject = Some(subject);
+        }
+    }
+
+    /// Notes an object that the reader passes on unchanged: its numbers may differ. An event has at
+    /// most one.
+    pub(crate) fn note_passed(&mut self, object: Raw<'_>) {
+        let range = object.range();
+        for edge in [range.start, range.end] {
+            self.noted.add(edge..edge, Changing::Edge);
+            self.noted_edges += 1;
+        }
+        for (_, value) in object.members() {
+            match value.kind() {
+                ValueKind::Number => self.note_changing(value),
+                // Counts by modality, an object each.
+                ValueKind::Array => value
+                    .elements()
+                    .flat_map(|element| element.members())
+                    .filter(|(_, value)| value.kind() == ValueKind::Number)
+                    .for_each(|(_, value)| self.note_changing(value)),
+                _ => {}
+            }
         }
     }
 
@@ -145,13 +180,9 @@ impl<T: Copy> Form<T> {
             );
         }
         let noted = self.noted.list_mut();
-        noted.sort_unstable_by_key(|value| value.range.0);
-        if noted
-            .iter()
-            .filter(|value| value.kind == Changing::Text)
-            .count()
-            != 1
-        {
+        noted.sort_unstable_by_key(|value| value.range);
+        let count = |kind| noted.iter().filter(|value| value.kind == kind).count();
+        if count(Changing::Text) != 1 || count(Changing::Edge) != self.noted_edges {
             return;
         }
         self.subject = None;
@@ -207,6 +238,8 @@ enum Changing {
     Number,
     /// Spaces between two tokens.
     Space,
+    /// Nothing: the start or the end of the value that is passed on.
+    Edge,
 }
 
 impl Values {
@@ -240,8 +273,9 @@ impl Values {
     }
 }
 
-/// Values that may change. Responses have the most: the text, a number, padding and white space.
-const MOST: usize = 4;
+/// Values that may change. Events of Gemini have the most: the text, both edges of the usage, and its
+/// numbers.
+const MOST: usize = 10;
 
 /// Returns the range of a string without its quotes.
 fn inside_quotes(string: Raw<'_>) -> Range<usize> {
@@ -249,134 +283,10 @@ fn inside_quotes(string: Raw<'_>) -> Range<usize> {
     range.start + 1..range.end.saturating_sub(1)
 }
 
-/// The text between two quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StringBody {
-    length: usize,
-    has_escapes: bool,
-}
-
-/// Reads the text up to the next quote; `None` if it is not legal between quotes, or has no end.
-#[inline]
-fn string_body(bytes: &[u8]) -> Option<StringBody> {
-    let mut at = 0;
-    let mut has_escapes = false;
-    loop {
-        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-            let stops = stops(u64::from_le_bytes(*word));
-            if stops != 0 {
-                at += stops.trailing_zeros() as usize / 8;
-                break;
-            }
-            at += 8;
-        }
-        match bytes.get(at)? {
-            b'"' => {
-                return Some(StringBody {
-                    length: at,
-                    has_escapes,
-                });
-            }
-            b'\\' => {
-                has_escapes = true;
-                at += escape(bytes.get(at + 1..)?)?;
-            }
-            ..0x20 => return None,
-            _ => at += 1,
-        }
-    }
-}
-
-/// Returns the length of an escape; `bytes` follow its backslash. Half of a surrogate pair is
-/// legal.
-fn escape(bytes: &[u8]) -> Option<usize> {
-    match bytes.first()? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' => bytes
-            .get(1..5)?
-            .iter()
-            .all(u8::is_ascii_hexdigit)
-            .then_some(6),
-        _ => None,
-    }
-}
-
-/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and
-/// perhaps of later ones: a borrow may carry over.
-#[inline(always)]
-fn stops(v: u64) -> u64 {
-    /// A word with the byte 1 in each position.
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let quote = v ^ (ONES * b'"' as u64);
-    let backslash = v ^ (ONES * b'\\' as u64);
-    let quote = quote.wrapping_sub(ONES) & !quote;
-    let backslash = backslash.wrapping_sub(ONES) & !backslash;
-    let control = v.wrapping_sub(ONES * 0x20) & !v;
-    (quote | backslash | control) & 0x8080_8080_8080_8080
-}
-
-/// Returns the length of a number without sign, fraction and exponent.
-#[inline]
-fn digits(bytes: &[u8]) -> Option<usize> {
-    let length = bytes
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let is_legal = length == 1 || length > 1 && bytes.first() != Some(&b'0');
-    is_legal.then_some(length)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Form, StringBody, digits, string_body};
-    use crate::json::walk::{self, member};
-
-    #[test]
-    fn bodies_of_strings_are_those_of_the_grammar() {
-        let pieces = [
-            "", "a", "é", "😀", "\u{7f}", "\u{1f}", "\n", "\"", "\\", "\\\"", "\\\\", "\\n",
-            "\\u12aF", "\\ud83d", "\\u12", "\\u+123", "\\x", "12345678",
-        ];
-        for first in pieces {
-            for second in pieces {
-                for third in pieces {
-                    let body = format!("{first}{second}{third}");
-                    let text = format!("{body}\"}}, and more");
-                    let end = string_body(text.as_bytes());
-                    let slow = (0..=body.len()).find(|&end| {
-                        text.as_bytes()[end] == b'"'
-                            && walk::is_valid(&format!("\"{}\"", &text[..end]))
-                    });
-                    let slow = slow.map(|length| StringBody {
-                        length,
-                        has_escapes: text[..length].contains('\\'),
-                    });
-                    assert_eq!(end, slow, "{body:?}");
-                }
-            }
-        }
-        assert_eq!(string_body(b"no end"), None);
-    }
-
-    #[test]
-    fn numbers() {
-        let lengths = ["0,", "10}", "01", "-1", "", "x", "1.5", "1e3", "12"]
-            .map(|text| digits(text.as_bytes()));
-        assert_eq!(
-            lengths,
-            [
-                Some(1),
-                Some(2),
-                None,
-                None,
-                None,
-                None,
-                Some(1),
-                Some(1),
-                Some(2)
-            ]
-        );
-    }
+    use super::Form;
+    use crate::json::walk::member;
 
     fn form(data: &str) -> Form<u8> {
         let mut form = Form::default();

@@ -53,5 +53,6 @@ mod steps;
 mod stream;
 mod text;
 mod value;
+mod walk;
 mod wires;
 mod work;

@@ -4,8 +4,8 @@ use memchr::memchr;
 
 use super::calls::Calls;
 use crate::json::string::Unescaper;
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{message, no_object, object, present, says_error};
+use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::fields::{message, no_object, present, recorded_object, says_error};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
@@ -111,7 +111,8 @@ impl ChatReader {
     }
 
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else {
+        let mut table = Table::default();
+        let Some(root) = recorded_object(&mut table, data) else {
             return no_object(event_type, data, on);
         };
 

@@ -4,9 +4,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, PrefillForm};
-use crate::provider::fields::{
-    has_stop, is_true, members_of, object, object_of, object_with, text,
-};
+use crate::provider::fields::{has_stop, is_true, object, object_of, object_with, text};
 use crate::provider::prefill;
 use crate::provider::request::{
     FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, set_grammar,
@@ -32,7 +30,7 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         cap,
         is_final,
         reasoning @ ..,
-    ] = members_of(root, READ);
+    ] = root.pick(READ);
     let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
     let functions = functions(tools).chain(
         legacy

@@ -1,6 +1,6 @@
 //! Reads the events of a Cohere stream.
 
-use crate::json::walk::Raw;
+use crate::json::walk::{Raw, Table};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Kind, SlotId, wire};
 
@@ -30,7 +30,8 @@ impl wire::Reader for CohereReader {
             });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else {
+        let mut table = Table::default();
+        let Some(root) = fields::recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };
         let written = fields::word(root.member("type"));

@@ -1,6 +1,6 @@
 //! Reads the events of a Completions stream.
 
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
@@ -19,7 +19,8 @@ impl wire::Reader for CompletionsReader {
             on(Delta::Done { word: data });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else {
+        let mut table = Table::default();
+        let Some(root) = fields::recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };
         let choices = root

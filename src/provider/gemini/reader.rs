@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use super::CONTINUATION;
 use crate::json::edit::Edits;
-use crate::json::string::quoted;
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::string::{decode, quoted};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::checkpoints::{Checkpoints, Differs, TextKind};
 use crate::provider::fields::{self, Channel, Texts};
+use crate::provider::form::Form;
 use crate::provider::{Delta, Kind, SlotId, wire};
 
 /// A reader for one stream, event by event.
@@ -18,6 +19,7 @@ pub(super) struct GeminiReader {
     /// How many function calls each candidate has made.
     calls: BTreeMap<u32, u32>,
     checkpoints: Checkpoints,
+    form: Form<Channel>,
 }
 
 impl wire::Reader for GeminiReader {
@@ -28,48 +30,19 @@ impl wire::Reader for GeminiReader {
     /// that could end.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
-        let Some(root) = fields::object(data) else {
-            return fields::no_object(event_type, data, on);
-        };
-        let candidates = root
-            .member("candidates")
-            .filter(|candidates| candidates.kind() == ValueKind::Array);
-        for (at, candidate) in candidates
-            .into_iter()
-            .flat_map(|candidates| candidates.elements())
-            .enumerate()
-        {
-            self.candidate(candidate, at, on);
+        if let Some(event) = self.form.read(event_type, data) {
+            self.piece(event.subject, event.text, on);
+            if !event.passed.is_empty() {
+                on(Delta::Usage { raw: event.passed });
+            }
+            return Kind::Chunk;
         }
-        let feedback = fields::object_of(root, "promptFeedback");
-        if let Some(reason) =
-            feedback.and_then(|feedback| fields::word(feedback.member("blockReason")))
-        {
-            on(Delta::Refusal {
-                slot: SlotId::of(0),
-                text: &reason,
-            });
+        self.form.start();
+        let kind = self.read_fully(event_type, data, on);
+        if kind == Kind::Chunk {
+            self.form.remember(event_type, data);
         }
-        if feedback.is_some() {
-            // A blocked prompt has no continuation.
-            self.checkpoints.close();
-        }
-        let usage = fields::object_of(root, "usageMetadata");
-        if let Some(usage) = usage {
-            on(Delta::Usage {
-                raw: usage.as_str(),
-            });
-        }
-        let error = root.member("error").filter(fields::says_error);
-        if let Some(error) = error.or((event_type == "error").then_some(root)) {
-            on(Delta::Error {
-                message: &fields::message(error),
-                raw: error.as_str(),
-            });
-            return Kind::Error;
-        }
-        let is_chunk = candidates.is_some() || feedback.is_some() || usage.is_some();
-        if is_chunk { Kind::Chunk } else { Kind::Other }
+        kind
     }
 
     fn checkpoints(&mut self) -> Option<&mut Checkpoints> {
@@ -87,7 +60,7 @@ impl wire::Reader for GeminiReader {
             return Ok(None);
         };
         let mut edits = Edits::default();
-        for part in parts_of(candidate) {
+        for part in parts_of(candidate.member("content")) {
             let Some((kind, text)) = text_of(part) else {
                 match self.checkpoints.is_repeating() {
                     true => return Err(Differs),
@@ -107,9 +80,8 @@ impl wire::Reader for GeminiReader {
     }
 }
 
-/// Returns the parts of a candidate.
-fn parts_of<'a>(candidate: Raw<'a>) -> impl Iterator<Item = Raw<'a>> {
-    let content = candidate.member("content");
+/// Returns the parts of a candidate's content.
+fn parts_of<'a>(content: Option<Raw<'a>>) -> impl Iterator<Item = Raw<'a>> {
     let parts = content.and_then(|content| content.member("parts"));
     parts.into_iter().flat_map(|parts| parts.elements())
 }
@@ -124,26 +96,77 @@ fn text_of(part: Raw<'_>) -> Option<(TextKind, Cow<'_, str>)> {
 }
 
 impl GeminiReader {
-    fn candidate(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
-        let candidate = fields::number_or(raw.member("index"), at);
-        for part in parts_of(raw) {
-            self.part(part, candidate, on);
-            if candidate == 0 && self.checkpoints.token().is_some() {
-                match text_of(part) {
-                    Some((kind, text)) => self.checkpoints.note_text(kind, &text),
-                    None => self.checkpoints.note_other(),
-                }
-            }
+    fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
+        let mut table = Table::default();
+        let Some(root) = fields::recorded_object(&mut table, data) else {
+            return fields::no_object(event_type, data, on);
+        };
+        let [candidates, feedback, usage, error] =
+            root.pick(["candidates", "promptFeedback", "usageMetadata", "error"]);
+        let candidates = candidates.filter(|candidates| candidates.kind() == ValueKind::Array);
+        let all = || {
+            candidates
+                .into_iter()
+                .flat_map(|candidates| candidates.elements())
+        };
+        // Only of such an event does the effect depend on nothing but its text and its usage.
+        let is_plain = feedback.is_none() && all().count() == 1;
+        for (at, candidate) in all().enumerate() {
+            self.candidate(candidate, at, is_plain, on);
         }
-        // Only the first candidate has tokens.
+        let feedback = fields::as_object(feedback);
+        if let Some(reason) =
+            feedback.and_then(|feedback| fields::word(feedback.member("blockReason")))
+        {
+            on(Delta::Refusal {
+                slot: SlotId::of(0),
+                text: &reason,
+            });
+        }
+        if feedback.is_some() {
+            // A blocked prompt has no continuation.
+            self.checkpoints.close();
+        }
+        let usage = fields::as_object(usage);
+        if let Some(usage) = usage {
+            self.form.note_passed(usage);
+            on(Delta::Usage {
+                raw: usage.as_str(),
+            });
+        }
+        let error = error.filter(fields::says_error);
+        if let Some(error) = error.or((event_type == "error").then_some(root)) {
+            on(Delta::Error {
+                message: &fields::message(error),
+                raw: error.as_str(),
+            });
+            return Kind::Error;
+        }
+        let is_chunk = candidates.is_some() || feedback.is_some() || usage.is_some();
+        if is_chunk { Kind::Chunk } else { Kind::Other }
+    }
+
+    fn candidate(
+        &mut self,
+        raw: Raw<'_>,
+        at: usize,
+        is_plain: bool,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
+        let [index, content, token, finish] =
+            raw.pick(["index", "content", "continuationToken", "finishReason"]);
+        let candidate = fields::number_or(index, at);
+        let is_plain =
+            is_plain && token.is_none() && finish.is_none() && parts_of(content).count() == 1;
+        for part in parts_of(content) {
+            self.part(part, candidate, is_plain, on);
+        }
         if candidate == 0
-            && let Some(token) = raw
-                .member("continuationToken")
-                .filter(|token| fields::word(Some(*token)).is_some())
+            && let Some(token) = token.filter(|token| fields::word(Some(*token)).is_some())
         {
             self.checkpoints.note_token(token.as_str());
         }
-        if let Some(word) = fields::word(raw.member("finishReason")) {
+        if let Some(word) = fields::word(finish) {
             if candidate == 0 {
                 self.checkpoints.note_finish(word == CONTINUATION);
             }
@@ -157,36 +180,62 @@ impl GeminiReader {
 
     /// Reads one part: text, reasoning, or a function call. Images, code and its results are passed
     /// over.
-    fn part(&mut self, part: Raw<'_>, candidate: u32, on: &mut dyn FnMut(Delta<'_>)) {
+    fn part(
+        &mut self,
+        part: Raw<'_>,
+        candidate: u32,
+        is_plain: bool,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         let slot = SlotId::of(candidate);
-        if let Some(inner) = part.member("text").and_then(|text| text.inner()) {
-            if fields::is_true(part.member("thought")) {
-                let text = self.texts.decode(Channel::Reasoning(slot), inner);
-                if !text.is_empty() {
-                    on(Delta::Reasoning { slot, text });
-                }
-            } else {
-                on(Delta::Text {
-                    slot,
-                    text: self.texts.decode(Channel::Text(slot), inner),
-                });
+        let [text, thought, call] = part.pick(["text", "thought", "functionCall"]);
+        let call = fields::as_object(call);
+        if let Some((text, inner)) = text.and_then(|text| Some((text, text.inner()?))) {
+            let channel = match fields::is_true(thought) {
+                true => Channel::Reasoning(slot),
+                false => Channel::Text(slot),
+            };
+            if is_plain && call.is_none() {
+                self.form.note_text(channel, text);
             }
+            self.piece(channel, inner, on);
+        } else if candidate == 0 && self.checkpoints.token().is_some() {
+            self.checkpoints.note_other();
         }
-        if let Some(call) = fields::object_of(part, "functionCall") {
+        if let Some(call) = call {
+            let [id, name, arguments] = call.pick(["id", "name", "args"]);
             let count = self.calls.entry(candidate).or_default();
             let slot = SlotId::part(candidate, *count);
             *count = count.saturating_add(1);
-            let (id, name) = (
-                fields::word(call.member("id")),
-                fields::word(call.member("name")),
-            );
-            let arguments = call.member("args").map_or("", |args| args.as_str());
+            let (id, name) = (fields::word(id), fields::word(name));
+            let arguments = arguments.map_or("", |arguments| arguments.as_str());
             on(Delta::ToolCall {
                 slot,
                 id: id.as_deref(),
                 name: name.as_deref(),
                 arguments,
             });
+        }
+    }
+
+    /// Emits the text of a part, which is between two quotes.
+    fn piece(&mut self, channel: Channel, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
+        let text = self.texts.decode(channel, inner);
+        let (slot, kind) = match channel {
+            Channel::Reasoning(slot) => {
+                if !text.is_empty() {
+                    on(Delta::Reasoning { slot, text });
+                }
+                (slot, TextKind::Reasoning)
+            }
+            Channel::Text(slot) | Channel::Arguments(slot) => {
+                on(Delta::Text { slot, text });
+                (slot, TextKind::Answer)
+            }
+        };
+        // Only the first candidate has tokens.
+        if slot == SlotId::of(0) && self.checkpoints.token().is_some() {
+            self.checkpoints.note_text(kind, &decode(inner));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, ValueKind};
 use crate::provider::Delta;
-use crate::provider::fields::{members_of, message, object, present, word};
+use crate::provider::fields::{message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or
@@ -15,8 +15,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let Some(root) = object(body) else {
         return false;
     };
-    let [content, reason, usage, error] =
-        members_of(root, ["content", "stop_reason", "usage", "error"]);
+    let [content, reason, usage, error] = root.pick(["content", "stop_reason", "usage", "error"]);
     if let Some(error) = present(error) {
         on(Delta::Error {
             message: &message(error),

@@ -14,7 +14,7 @@ use reader::MessagesReader;
 use writer::MessagesWriter;
 
 use super::capability::GrammarForm;
-use super::fields::{self, members_of, object};
+use super::fields::{self, object};
 use super::translate::{self, PlainMessage};
 use super::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -32,7 +32,7 @@ impl Wire for Messages {
     }
 
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
-        let [kind, content] = members_of(object(data)?, ["type", "content"]);
+        let [kind, content] = object(data)?.pick(["type", "content"]);
         match kind.and_then(|kind| kind.decode()).as_deref() {
             Some("message_start" | "message_delta" | "message_stop") => Some(true),
             Some("content_block_start" | "content_block_delta" | "content_block_stop") => {

@@ -2,8 +2,8 @@
 
 use super::{finish, is_call};
 use crate::json::edit::Edits;
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{self, Texts, members_of, object, place, present, word};
+use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::fields::{self, Texts, place, present, recorded_object, word};
 use crate::provider::form::Form;
 use crate::provider::usage::update_usage;
 use crate::provider::{Delta, Kind, SlotId, wire};
@@ -48,21 +48,19 @@ impl wire::Reader for MessagesReader {
 
 impl MessagesReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else {
+        let mut table = Table::default();
+        let Some(root) = recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };
-        let [kind, index, delta, block, message, usage, error] = members_of(
-            root,
-            [
-                "type",
-                "index",
-                "delta",
-                "content_block",
-                "message",
-                "usage",
-                "error",
-            ],
-        );
+        let [kind, index, delta, block, message, usage, error] = root.pick([
+            "type",
+            "index",
+            "delta",
+            "content_block",
+            "message",
+            "usage",
+            "error",
+        ]);
         let index = place(index);
         match word(kind).as_deref().unwrap_or(event_type) {
             "content_block_delta" => self.delta(index, delta, on),
@@ -120,7 +118,7 @@ impl MessagesReader {
         on: &mut dyn FnMut(Delta<'_>),
     ) {
         let [kind, text, thinking, id, name, arguments] =
-            members_of(block, ["type", "text", "thinking", "id", "name", "input"]);
+            block.pick(["type", "text", "thinking", "id", "name", "input"]);
         let slot = SlotId::of(index);
         match word(kind).as_deref() {
             Some("text") => {
@@ -205,7 +203,7 @@ impl MessagesReader {
     fn delta(&mut self, index: u32, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(delta) = delta else { return };
         let [kind, text, partial_json, thinking] =
-            members_of(delta, ["type", "text", "partial_json", "thinking"]);
+            delta.pick(["type", "text", "partial_json", "thinking"]);
         let (kind, value) = match word(kind).as_deref() {
             Some("text_delta") => (PieceKind::Text, text),
             Some("input_json_delta") => (PieceKind::Arguments, partial_json),

@@ -3,7 +3,7 @@
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{is_true, members_of, object_with, present, word};
+use crate::provider::fields::{is_true, object_with, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{
     any_schema, message, remove_format, set_format, turn_reasoning_off,
@@ -16,19 +16,16 @@ use crate::provider::wire::{
 /// `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, messages) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
-    let [stream, stop, model, thinking, cap, form, config, tools] = members_of(
-        root,
-        [
-            "stream",
-            "stop_sequences",
-            "model",
-            "thinking",
-            "max_tokens",
-            FORM,
-            CONFIG,
-            "tools",
-        ],
-    );
+    let [stream, stop, model, thinking, cap, form, config, tools] = root.pick([
+        "stream",
+        "stop_sequences",
+        "model",
+        "thinking",
+        "max_tokens",
+        FORM,
+        CONFIG,
+        "tools",
+    ]);
     let format = present(form).or(present(config.and_then(|config| config.member("format"))));
     let schema = format.and_then(|format| format.member("schema"));
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
@@ -175,7 +172,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         for tool in tools.filter(|tool| tool.kind() == ValueKind::Object) {
             // Only the client's own tools stream their arguments. A value that the client has sent
             // stays.
-            let [kind, eager] = members_of(tool, ["type", EAGER]);
+            let [kind, eager] = tool.pick(["type", EAGER]);
             if eager.is_none() && word(kind).is_none_or(|kind| kind == "custom") {
                 edits.object(tool, &[], &[(EAGER, "true")]);
             }
@@ -202,7 +199,7 @@ fn append(messages: Raw<'_>, delivered: &str, rest: &Rest<'_>, edits: &mut Edits
 /// Appends text to the last message, if it is an assistant's. Returns whether it is.
 fn extend(last: Option<Raw<'_>>, delivered: &str, edits: &mut Edits) -> bool {
     let Some(last) = last else { return false };
-    let [role, content] = members_of(last, ["role", "content"]);
+    let [role, content] = last.pick(["role", "content"]);
     let Some(content) = content.filter(|_| word(role).is_some_and(|role| role == "assistant"))
     else {
         return false;

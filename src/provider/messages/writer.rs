@@ -4,7 +4,7 @@ use super::{Messages, is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
-use crate::provider::fields::{members_of, object, object_of, place, word};
+use crate::provider::fields::{object, object_of, place, word};
 use crate::provider::usage::update_usage;
 use crate::provider::wire::{self, Ending, Kept, Slot, SlotKind, SlotText, Wire};
 use crate::provider::{Finish, SlotId};
@@ -65,7 +65,7 @@ impl wire::Writer for MessagesWriter {
         }
         let Some(root) = object(data) else { return };
         let [kind, index, block, message, usage] =
-            members_of(root, ["type", "index", "content_block", "message", "usage"]);
+            root.pick(["type", "index", "content_block", "message", "usage"]);
         match word(kind).as_deref().unwrap_or(event_type) {
             "message_start" => {
                 *self = Self {
@@ -188,7 +188,7 @@ impl wire::Writer for MessagesWriter {
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         let root = object(data);
         let [kind, index, block] = root.map_or([None; 3], |root| {
-            members_of(root, ["type", "index", "content_block"])
+            root.pick(["type", "index", "content_block"])
         });
         let kind = word(kind);
         let kind = kind.as_deref().unwrap_or(event_type);
@@ -233,7 +233,7 @@ impl wire::Writer for MessagesWriter {
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
         let root = object(data)?;
-        let [block, delta] = members_of(root, ["content_block", "delta"]);
+        let [block, delta] = root.pick(["content_block", "delta"]);
         let holder = delta.or(block)?;
         let member = match word(holder.member("type")).as_deref() {
             Some("text_delta" | "text") => "text",

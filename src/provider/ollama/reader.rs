@@ -1,6 +1,6 @@
 //! Reads the lines of an answer.
 
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Finish, Kind, SlotId, wire};
 
@@ -19,7 +19,8 @@ impl wire::Reader for OllamaReader {
     /// The last object may have text. Older servers write no `done_reason`, so there the answer
     /// ends without a finish.
     fn read(&mut self, _event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = fields::object(data) else {
+        let mut table = Table::default();
+        let Some(root) = fields::recorded_object(&mut table, data) else {
             return Kind::Other;
         };
         let message = fields::object_of(root, "message");

@@ -10,7 +10,7 @@ use super::{INCOMPLETE, is_terminal};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
-use crate::provider::fields::{members_of, object, place};
+use crate::provider::fields::{object, place};
 use crate::provider::wire::Slot;
 use crate::sse::Encoder;
 
@@ -50,16 +50,13 @@ impl ResponsesWriter {
     /// Writes an event of another answer with the numbers and ids that the client knows.
     pub(super) fn adopt_event(&mut self, out: &mut Vec<u8>, name: &str, data: &str) {
         let Some(root) = object(data) else { return };
-        let [number, index, item, id, response] = members_of(
-            root,
-            [
-                "sequence_number",
-                "output_index",
-                "item",
-                "item_id",
-                "response",
-            ],
-        );
+        let [number, index, item, id, response] = root.pick([
+            "sequence_number",
+            "output_index",
+            "item",
+            "item_id",
+            "response",
+        ]);
         let added = item.filter(|_| name == "response.output_item.added");
         if added.is_some_and(|item| !self.adopt_item(out, place(index), item))
             || self.knows_part(name, root)
@@ -138,7 +135,7 @@ impl ResponsesWriter {
 
     /// Returns whether an event starts a part that the client knows.
     fn knows_part(&self, name: &str, root: Raw<'_>) -> bool {
-        let [index, content] = members_of(root, ["output_index", "content_index"]);
+        let [index, content] = root.pick(["output_index", "content_index"]);
         let known = self
             .of_slot(index)
             .filter(|_| name == "response.content_part.added");

@@ -7,7 +7,7 @@ use super::{call_of, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{members_of, message, object, present, word};
+use crate::provider::fields::{message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Finish};
 
@@ -17,7 +17,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let Some(root) = object(body) else {
         return false;
     };
-    let [output, error] = members_of(root, ["output", "error"]);
+    let [output, error] = root.pick(["output", "error"]);
     if output.is_some_and(|output| output.kind() == ValueKind::Array) {
         ResponsesReader::default().end(Some(root), on);
         return true;

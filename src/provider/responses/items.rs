@@ -7,7 +7,7 @@ use super::body::unseen_part;
 use crate::json::edit::Edits;
 use crate::json::string::escape_into;
 use crate::json::walk::Raw;
-use crate::provider::fields::{members_of, word};
+use crate::provider::fields::word;
 use crate::provider::wire::{Kept, Slot, SlotKind, SlotText};
 
 /// The items that the client knows, in order of their index.
@@ -248,7 +248,7 @@ impl Part {
 impl Item {
     /// Reads a received item.
     pub(super) fn new(index: u32, raw: Raw<'_>, is_open: bool) -> Self {
-        let [kind, content] = members_of(raw, ["type", "content"]);
+        let [kind, content] = raw.pick(["type", "content"]);
         let kind = match word(kind).as_deref() {
             Some("message") => ItemKind::Message,
             Some(kind) => super::call_of(kind).map_or(ItemKind::Other, ItemKind::Call),

@@ -17,7 +17,7 @@ use reader::ResponsesReader;
 use writer::ResponsesWriter;
 
 use super::capability::GrammarForm;
-use super::fields::{members_of, object, word};
+use super::fields::{object, word};
 use super::translate::PlainMessage;
 use super::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -36,7 +36,7 @@ impl Wire for Responses {
     }
 
     fn recognizes(&self, event_type: &str, data: &str) -> Option<bool> {
-        let [kind, object] = members_of(object(data)?, ["type", "object"]);
+        let [kind, object] = object(data)?.pick(["type", "object"]);
         let kind = word(kind);
         match kind.as_deref().unwrap_or(event_type) {
             "error" => None,
@@ -168,7 +168,7 @@ fn is_head(event: &str) -> bool {
 
 /// Returns why a response ended, and the same in one word. `None`: it has not ended.
 fn finish(response: Raw<'_>, has_calls: bool) -> Option<(Finish, String)> {
-    let [status, details] = members_of(response, ["status", "incomplete_details"]);
+    let [status, details] = response.pick(["status", "incomplete_details"]);
     let reason = match &*word(status)? {
         "completed" if has_calls => return Some((Finish::ToolCalls, "completed".to_owned())),
         "completed" => return Some((Finish::Stop, "completed".to_owned())),

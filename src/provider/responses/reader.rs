@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{CALLS, CHANGING, call_of, finish, is_head, is_terminal};
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{self, Texts, members_of, object, place, present, word};
+use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::fields::{self, Texts, place, present, recorded_object, word};
 use crate::provider::form::Form;
 use crate::provider::{Delta, Kind, SlotId, wire};
 
@@ -92,10 +92,11 @@ impl wire::Reader for ResponsesReader {
 
 impl ResponsesReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else {
+        let mut table = Table::default();
+        let Some(root) = recorded_object(&mut table, data) else {
             return fields::no_object(event_type, data, on);
         };
-        let [kind, error, response] = members_of(root, ["type", "error", "response"]);
+        let [kind, error, response] = root.pick(["type", "error", "response"]);
         let kind = word(kind);
         let name = kind.as_deref().unwrap_or(event_type);
         if is_terminal(name) {
@@ -140,17 +141,14 @@ impl ResponsesReader {
         let Some(subject) = name.strip_prefix("response.") else {
             return false;
         };
-        let [index, content, summary, delta, item, part] = members_of(
-            root,
-            [
-                "output_index",
-                "content_index",
-                "summary_index",
-                "delta",
-                "item",
-                "part",
-            ],
-        );
+        let [index, content, summary, delta, item, part] = root.pick([
+            "output_index",
+            "content_index",
+            "summary_index",
+            "delta",
+            "item",
+            "part",
+        ]);
         let delta = delta.map(|delta| (root, delta));
         let index = place(index);
         if let Some(call) = CALLS.iter().find(|call| name.starts_with(call.event)) {
@@ -212,7 +210,7 @@ impl ResponsesReader {
     /// Emits the end of a response, preceded by its items if none was received before.
     pub(super) fn end(&mut self, response: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(response) = response else { return };
-        let [output, usage, error] = members_of(response, ["output", "usage", "error"]);
+        let [output, usage, error] = response.pick(["output", "usage", "error"]);
         let items = || (0..).zip(output.into_iter().flat_map(|output| output.elements()));
         if self.sent.is_empty() {
             items().for_each(|(index, item)| self.item(index, item, false, on));
@@ -262,7 +260,7 @@ impl ResponsesReader {
     }
 
     fn start_call(&mut self, index: u32, item: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
-        let [kind, id, call_id, name] = members_of(item, ["type", "id", "call_id", "name"]);
+        let [kind, id, call_id, name] = item.pick(["type", "id", "call_id", "name"]);
         self.has_calls |= calls_client(item);
         // The id of an item is not the id of a call, except where calls have no other.
         let id = word(call_id)
@@ -286,7 +284,7 @@ impl ResponsesReader {
 
     /// Reads an item that is whole. `ends`: its texts end with it.
     fn item(&mut self, index: u32, item: Raw<'_>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
-        let [kind, content] = members_of(item, ["type", "content"]);
+        let [kind, content] = item.pick(["type", "content"]);
         let kind = word(kind);
         if let Some(call) = kind.as_deref().and_then(call_of) {
             let text = TextSource {
@@ -315,7 +313,7 @@ impl ResponsesReader {
     ) {
         let Some(part) = part else { return };
         let slot = SlotId::part(index, at);
-        let [kind, text, refusal] = members_of(part, ["type", "text", "refusal"]);
+        let [kind, text, refusal] = part.pick(["type", "text", "refusal"]);
         match word(kind).as_deref() {
             Some("output_text") => self.whole(
                 TextSource {
@@ -348,7 +346,8 @@ impl ResponsesReader {
     ) {
         let Some((event, delta)) = delta else { return };
         let Some(inner) = delta.inner() else { return };
-        members_of(event, CHANGING)
+        event
+            .pick(CHANGING)
             .into_iter()
             .flatten()
             .for_each(|value| self.form.note_changing(value));

@@ -4,7 +4,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, Switch};
-use crate::provider::fields::{is_true, members_of, object, present, word};
+use crate::provider::fields::{is_true, object, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{
     REST_TOOL, any_schema, message, remove_format, set_format, set_grammar, turn_reasoning_off,
@@ -26,7 +26,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         return None;
     }
     let [stream, model, text, reasoning, cap, tools] =
-        members_of(root, ["stream", "model", "text", REASONING, CAP, "tools"]);
+        root.pick(["stream", "model", "text", REASONING, CAP, "tools"]);
     let format = text.and_then(|text| text.member("format"));
     let form = word(format.and_then(|format| format.member("type")));
     let schema = present(format.and_then(|format| format.member("schema")));

@@ -6,7 +6,7 @@ use super::{CALLS, CHANGING, ResponsesCall, is_head, is_terminal, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{members_of, object, place, word};
+use crate::provider::fields::{object, place, word};
 use crate::provider::form::Form;
 use crate::provider::wire::{self, Ending, Kept, Slot, SlotKind, SlotText};
 use crate::provider::{Finish, SlotId};
@@ -52,8 +52,7 @@ impl wire::Writer for ResponsesWriter {
     }
 
     fn resume(&self) -> Option<String> {
-        let [id, store, background] =
-            members_of(object(&self.response)?, ["id", "store", "background"]);
+        let [id, store, background] = object(&self.response)?.pick(["id", "store", "background"]);
         let is_on = |value: Option<Raw<'_>>| value.and_then(|value| value.as_bool()) == Some(true);
         let id = word(id).filter(|id| {
             id.bytes()
@@ -193,7 +192,7 @@ impl wire::Writer for ResponsesWriter {
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
         let root = object(data)?;
-        let [kind, delta] = members_of(root, ["type", "delta"]);
+        let [kind, delta] = root.pick(["type", "delta"]);
         let kind = word(kind)?;
         let is_call = |call: &ResponsesCall| kind.strip_prefix(call.event) == Some(".delta");
         if kind != "response.output_text.delta" && !CALLS.iter().any(is_call) {
@@ -206,10 +205,8 @@ impl wire::Writer for ResponsesWriter {
 
     fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
         let root = object(data)?;
-        let [kind, index, content, item, part] = members_of(
-            root,
-            ["type", "output_index", "content_index", "item", "part"],
-        );
+        let [kind, index, content, item, part] =
+            root.pick(["type", "output_index", "content_index", "item", "part"]);
         let (kind, index, content) = (word(kind)?, place(index), place(content));
         let mut changes = ItemChanges {
             edits: Edits::default(),
@@ -264,10 +261,8 @@ impl ResponsesWriter {
 
     /// Takes note of an event.
     pub(super) fn note(&mut self, name: &str, root: Raw<'_>) {
-        let [number, index, content, delta] = members_of(
-            root,
-            ["sequence_number", "output_index", "content_index", "delta"],
-        );
+        let [number, index, content, delta] =
+            root.pick(["sequence_number", "output_index", "content_index", "delta"]);
         let number = number.and_then(|number| number.as_u64());
         if is_terminal(name) || is_head(name) {
             // A failure that is continued never reaches the client, so the response does not get
@@ -304,7 +299,7 @@ impl ResponsesWriter {
                         content,
                         call,
                     };
-                    let [number, padding] = members_of(root, CHANGING);
+                    let [number, padding] = root.pick(CHANGING);
                     // The only number in the template is that of the event.
                     let padding = padding.filter(|padding| padding.kind() == ValueKind::String);
                     number
@@ -461,7 +456,7 @@ struct ItemChanges<'a> {
 impl ItemChanges<'_> {
     /// Sets the texts of an item.
     fn item(&mut self, index: u32, item: Raw<'_>) {
-        let [kind, content] = members_of(item, ["type", "content"]);
+        let [kind, content] = item.pick(["type", "content"]);
         let kind = word(kind).unwrap_or_default();
         if let Some(call) = super::call_of(&kind) {
             self.text(SlotKind::Arguments, index, 0, item.member(call.member));

@@ -10,7 +10,12 @@ use restitch::internal::wire::Dialect;
 pub(crate) type Event = (String, String);
 
 /// The wires whose readers remember the form of an event.
-pub(crate) const WIRES: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
+pub(crate) const WIRES: [Dialect; 4] = [
+    Dialect::Chat,
+    Dialect::Messages,
+    Dialect::Responses,
+    Dialect::Gemini,
+];
 
 pub(crate) fn check(input: &[u8]) {
     let Some((first, data)) = input.split_first() else {
@@ -33,12 +38,12 @@ pub(crate) fn check_events(dialect: Dialect, events: &[Event]) {
     );
 }
 
-/// Returns events that mean the same and of which none is familiar: a reader of chats takes events
-/// of one name for familiar alone, and in front of an object white space means nothing.
+/// Returns events that mean the same and of which none is familiar: a reader of chats or of Gemini
+/// takes events of one name for familiar alone, and in front of an object white space means nothing.
 fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
     let mut apart = events.to_vec();
     for (at, (name, data)) in apart.iter_mut().enumerate() {
-        if dialect == Dialect::Chat && name != "error" {
+        if matches!(dialect, Dialect::Chat | Dialect::Gemini) && name != "error" {
             *name = at.to_string();
         } else if data.starts_with('{') && walk::is_valid(data) {
             data.insert_str(0, &" ".repeat(at + 1));
@@ -47,12 +52,13 @@ fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
     apart
 }
 
-/// Returns each delta on one line.
+/// Returns each delta on one line, and what a reader keeps for the next call.
 fn deltas(dialect: Dialect, events: &[Event]) -> Vec<String> {
     let (mut reader, mut seen) = (dialect.wire().reader(), Vec::new());
     for (name, data) in events {
         let kind = reader.read(name, data, &mut |delta| seen.push(format!("{delta:?}")));
         seen.push(format!("{kind:?}"));
     }
+    seen.push(format!("{:?}", reader.checkpoints()));
     seen
 }

@@ -148,6 +148,21 @@ const RESPONSES: [&str; 8] = [
     r#""type":"response.created","response":{}"#,
 ];
 
+const GEMINI: [&str; 12] = [
+    r#""candidates":[{"content":{"parts":[{"text":"T"}],"role":"model"},"index":0}]"#,
+    r#""candidates": [{"content": {"parts": [{"text": "T","thought": true}]},"index": 1}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"},{"text":"T"}]}}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"}]}},{"content":{"parts":[{"text":"T"}]}}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"}]},"finishReason":"T"}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"}]},"continuationToken":"T"}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T","functionCall":{"name":"f","args":{"a":"T"}}}]}}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T","text":"T","inlineData":{}}]}}],"promptFeedback":{}"#,
+    r#""usageMetadata":{"promptTokenCount":S,"candidatesTokenCount":S,"details":[{"modality":"TEXT","tokenCount":S}]}"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"}]}}],"usageMetadata":{"a":S,"b":S,"c":S,"d":S,"e":S,"f":S,"g":S,"h":S}"#,
+    r#""usageMetadata": {"a": S},"candidates":[{"content":{"parts":[{"text":"T"}]}}]"#,
+    r#""candidates":[{"content":{"parts":[{"text":"T"}]}}],"error":S"#,
+];
+
 const IGNORED: [&str; 7] = [
     r#""obfuscation":S"#,
     r#""sequence_number":S"#,
@@ -180,6 +195,7 @@ fn stream(dialect: Dialect, rng: &mut Rng) -> Vec<Event> {
     let texts: &[&str] = match dialect {
         Dialect::Messages => &MESSAGES,
         Dialect::Responses => &RESPONSES,
+        Dialect::Gemini => &GEMINI,
         _ => &CHAT,
     };
     let mut members: Vec<&str> = (0..rng.below(4)).map(|_| rng.pick(&IGNORED)).collect();
