@@ -123,7 +123,12 @@ fn an_allowed_rest_fits_the_schema() {
                 };
                 ended += 1;
                 let whole = format!("{delivered}{rest}");
-                let value = serde_json::from_str(&whole).unwrap();
+                let value = match serde_json::from_str(&whole) {
+                    Ok(value) => value,
+                    // It is legal JSON, but no double holds it, so the validator can't read it.
+                    Err(error) if error.to_string().starts_with("number out of range") => continue,
+                    Err(error) => panic!("{error}: {whole}"),
+                };
                 assert!(validator.is_valid(&value), "{delivered}▮ {whole}");
             }
         }
