@@ -51,6 +51,13 @@ impl File {
     }
 }
 
+async fn two_upstreams() -> (Arc<Raw>, Arc<Raw>) {
+    (
+        Arc::new(named("base").await),
+        Arc::new(named("other").await),
+    )
+}
+
 async fn started(base: &Arc<Raw>, other: &Arc<Raw>, file: &File) -> Server {
     let loader = file.loader(base, other);
     loader()
@@ -77,10 +84,7 @@ async fn upstream_of(proxy: &Server) -> String {
 /// The metrics tell whether the last reload was valid, and the series of new routes begin with 0.
 #[tokio::test]
 async fn a_reload_is_measured() {
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
     for (text, status, line) in [
@@ -113,10 +117,7 @@ async fn a_reload_is_measured() {
 /// begun before still calls it.
 #[tokio::test]
 async fn the_state_of_a_removed_upstream_is_not_shown() {
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
     let proxy = started(&base, &other, &file).await;
@@ -146,10 +147,7 @@ async fn the_state_of_a_removed_upstream_is_not_shown() {
 
 #[tokio::test]
 async fn the_next_request_is_answered_by_the_new_routes() {
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
     assert_eq!(upstream_of(&proxy).await, "base");
@@ -190,10 +188,7 @@ async fn the_next_request_is_answered_by_the_new_routes() {
 async fn a_wrong_file_changes_nothing() {
     let log = Log::default();
     let _guard = listen(log.clone());
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
     let proxy = started(&base, &other, &file).await;
@@ -224,10 +219,7 @@ async fn a_wrong_file_changes_nothing() {
 
 #[tokio::test]
 async fn what_needs_a_restart_is_told() {
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
     file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_continuations = 3\n[engine]\nmax_hint_age = 7\n");
@@ -245,10 +237,7 @@ async fn what_needs_a_restart_is_told() {
 /// A page in a browser can make the browser send a POST without a preflight.
 #[tokio::test]
 async fn pages_and_other_methods_reload_nothing() {
-    let (base, other) = (
-        Arc::new(named("base").await),
-        Arc::new(named("other").await),
-    );
+    let (base, other) = two_upstreams().await;
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
     file.write("[[route]]\nupstream = \"{0}\"\n");

@@ -366,6 +366,10 @@ async fn an_answer_that_broke_off_stays_broken() {
         let response = exchange(proxy.addr(), &about("GET", &id, &after("1-1"))).await;
         assert_eq!(body_of(&response), (numbered(&[chunk("lo")], 2), false));
     }
+    // A client that has both events must not take the answer for a whole one.
+    let response = exchange(proxy.addr(), &about("GET", &id, &after("1-2"))).await;
+    assert_eq!(status(&response), "410 Gone");
+    assert!(response.contains("\"broken_stream\""), "{response}");
     let response = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
     assert_eq!(header(&response, "x-restitch-state"), "broken");
     proxy.shutdown().await;
@@ -526,14 +530,20 @@ async fn a_reader_of_the_last_event_is_told_to_stop() {
         .split('\n')
         .next()
         .unwrap();
-    for reads in 0.. {
+    let described = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
+    let offset = header(&described, "stream-next-offset");
+    let reads = [
+        about("GET", &id, &after(last)),
+        about("GET", &format!("{id}?offset={offset}"), ""),
+    ];
+    for (number, read) in reads.iter().cycle().enumerate() {
         // A second of keeping has passed long before.
-        assert!(reads < 1000, "reading renews the time");
-        let response = exchange(proxy.addr(), &about("GET", &id, &after(last))).await;
-        match status(&response) {
-            "204 No Content" => {}
-            "410 Gone" => break,
-            other => panic!("{other}: {response}"),
+        assert!(number < 1000, "reading renews the time");
+        let response = exchange(proxy.addr(), read).await;
+        match (number % 2, status(&response)) {
+            (0, "204 No Content") | (1, "200 OK") => {}
+            (_, "410 Gone") => break,
+            (_, other) => panic!("{other}: {response}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
