@@ -25,10 +25,9 @@ impl CutHistory {
     /// Counts a cut. `now`: the time since the proxy has started.
     pub(super) fn count(&mut self, now: Duration, model: &str, cause: &'static str) {
         let number = self.forget(now);
-        let model = match self.knows(model) || self.models().len() < MOST_MODELS {
-            true => model,
-            false => OTHER,
-        };
+        let known = self.models();
+        let has_place = known.contains(model) || known.len() < MOST_MODELS;
+        let model = if has_place { model } else { OTHER };
         let key = (model.to_owned(), cause);
         match self
             .slices
@@ -76,10 +75,6 @@ impl CutHistory {
     fn models(&self) -> BTreeSet<&str> {
         let keys = self.slices.iter().flat_map(|slice| slice.counts.keys());
         keys.map(|(model, _)| &**model).collect()
-    }
-
-    fn knows(&self, model: &str) -> bool {
-        self.models().contains(model)
     }
 }
 
