@@ -39,7 +39,7 @@ pub(super) struct Token {
 pub(super) struct ClientToken {
     /// Its name, which is not secret.
     pub(super) name: Arc<str>,
-    /// The header that it came in.
+    /// The header that had it.
     pub(super) header: HeaderName,
 }
 

@@ -140,7 +140,7 @@ impl Refusal {
             &self.message,
         )));
         *response.status_mut() = self.status;
-        // `restitch run` tells the proxy's own errors from the upstream's by it.
+        // `restitch run` distinguishes the proxy's own errors from the upstream's.
         response.extensions_mut().insert(OwnError);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

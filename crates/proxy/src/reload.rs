@@ -161,7 +161,7 @@ impl Reloader {
     }
 
     /// Reads the files of tokens and keys again, as the proxy does every 10 seconds, and uses their
-    /// secrets for the next requests. A file that can't be used leaves its secret as it was.
+    /// secrets for the next requests. Keeps the secret of a file that can't be used.
     pub async fn read_secrets(&self) {
         let mut known_errors = self.turn.lock().await;
         let Some(first) = self.threads.first().map(Current::get) else {

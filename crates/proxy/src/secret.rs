@@ -169,7 +169,7 @@ fn checked(secret: &str, least: usize) -> Result<Arc<str>, String> {
     }
     if secret.len() < least {
         return Err(format!(
-            "is too short: it needs at least {least} characters, so that nobody guesses it"
+            "is too short: it needs at least {least} characters, so that it can't be guessed"
         ));
     }
     Ok(secret.into())
@@ -183,7 +183,7 @@ pub(super) const POLL: Duration = Duration::from_secs(10);
 /// The most bytes of a file with a secret.
 const LONGEST: u64 = 8 << 10;
 
-// 16 random characters from an alphabet of 16 have 64 bits, which nobody guesses over a network.
+// 16 random characters from an alphabet of 16 have 64 bits: too many to guess over a network.
 /// The fewest characters of a client's token.
 pub(super) const SHORTEST_TOKEN: usize = 16;
 // The provider chooses its keys.

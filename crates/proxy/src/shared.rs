@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) logs_content: bool,
     /// The collector of spans and metrics.
     pub(super) otlp: Option<Otlp>,
-    /// Set once the proxy is told to stop.
+    /// Set once the proxy begins to stop.
     pub(super) stopping: Arc<AtomicBool>,
     /// The signal that the time to drain is over.
     pub(super) cut: Arc<Stop>,

@@ -157,7 +157,7 @@ impl Table {
         (bytes.get(colon) == Some(&b':')).then(|| skip_space(bytes, colon + 1))
     }
 
-    /// Adds a key or a value. Returns its number, which is none of an entry if there is no room.
+    /// Adds a key or a value. Returns its number; without room for it, no entry has that number.
     #[inline(always)]
     fn add(&mut self, start: usize, end: usize) -> usize {
         let number = self.count;

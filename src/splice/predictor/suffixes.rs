@@ -21,7 +21,7 @@ type StateId = u16;
 /// The state of the empty piece.
 const ROOT: StateId = 0;
 
-/// In place of a state or an edge: there is none.
+/// No state, or no edge.
 const NONE: u16 = u16::MAX;
 
 /// The automaton of the text so far.
@@ -33,7 +33,7 @@ pub(super) struct Suffixes {
     root: Box<[StateId; 256]>,
     /// The state of the whole text.
     whole: StateId,
-    /// The end of the text, as far as it is counted.
+    /// The longest counted piece at the end of the text.
     end: Piece,
 }
 
@@ -48,7 +48,7 @@ struct State {
     count: u16,
     /// One of them is the end of the text.
     is_end: bool,
-    /// The bytes that follow, as a list of edges. The first one of it is the oldest, which is the
+    /// The bytes that follow, as a list of edges. The first edge is the oldest, which is the
     /// most frequent one in most states.
     edge: u16,
     /// Their number.

@@ -38,7 +38,7 @@ pub(crate) fn check_events(dialect: Dialect, events: &[Event]) {
     );
 }
 
-/// Returns events that mean the same and of which none is familiar: a reader of chats or of Gemini
+/// Returns events with the same meaning that the reader does not recognise: a reader of chats or of Gemini
 /// takes events of one name for familiar alone, and in front of an object white space means nothing.
 fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
     let mut apart = events.to_vec();

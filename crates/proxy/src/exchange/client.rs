@@ -1,4 +1,4 @@
-//! The address of the client, where trusted proxies stand in front.
+//! The address of the client, also behind trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
