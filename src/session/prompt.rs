@@ -179,8 +179,8 @@ impl Part {
             Self::MembersInstruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please answer with one JSON object that has the members \
-                 below, with only what is missing. The message above, followed by them, must make the whole document, so \
-                 leave out nothing that is still due, and repeat nothing."
+                 below. Together with the message above they must make the whole document, so leave out nothing that is \
+                 still due."
             }
             Self::Members => "<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::TextInstruction => {

@@ -39,7 +39,8 @@ pub fn missing_members(
             .lines()
             .find_map(|line| line.strip_prefix(&start))?;
         let is_text = line.contains("JSON text");
-        let text = model.member(name, line)?;
+        let shape = &schema["properties"][name];
+        let text = model.member(name, line, shape.to_string().contains("\"pattern\""))?;
         let value = match is_text {
             true => json!(text).to_string(),
             false => text,
@@ -53,8 +54,10 @@ pub fn missing_members(
 /// A document, and the place up to which the answer has it.
 struct Model<'a> {
     document: &'a str,
-    /// The opening brackets of the containers that are not closed yet.
-    open: Vec<char>,
+    /// The opening brackets of the containers that are not closed yet, and where they are.
+    open: Vec<(usize, char)>,
+    /// The last container that the client has as a whole.
+    last: &'a str,
     at: usize,
     /// Where the token begins in which the client's text stops, if it stops in one.
     token: Option<usize>,
@@ -62,7 +65,7 @@ struct Model<'a> {
 
 impl<'a> Model<'a> {
     fn new(document: &'a str, position: usize) -> Self {
-        let (mut open, mut string, mut scalar) = (Vec::new(), None, None);
+        let (mut open, mut string, mut scalar, mut last) = (Vec::new(), None, None, "");
         let mut escaped = false;
         for (at, c) in document[..position].char_indices() {
             if string.is_some() {
@@ -78,8 +81,11 @@ impl<'a> Model<'a> {
             scalar = scalar.filter(|_| is_scalar).or(is_scalar.then_some(at));
             match c {
                 '"' => string = Some(at),
-                '{' | '[' => open.push(c),
-                '}' | ']' => drop(open.pop()),
+                '{' | '[' => open.push((at, c)),
+                '}' | ']' => {
+                    let start = open.pop().map_or(0, |(start, _)| start);
+                    last = &document[start..=at];
+                }
                 _ => {}
             }
         }
@@ -90,6 +96,7 @@ impl<'a> Model<'a> {
         Self {
             document,
             open,
+            last,
             at: match literal {
                 Some(_) => document.len() - rest.len(),
                 None => position,
@@ -98,10 +105,25 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns the part that a line of the question names.
-    fn member(&mut self, name: &str, line: &str) -> Option<String> {
+    /// Returns the part that a line of the question names. `quotes`: the cut number comes in quotes.
+    fn member(&mut self, name: &str, line: &str, quotes: bool) -> Option<String> {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
         match name {
+            "item" if line.contains("the last object") => Some(self.last.to_owned()),
+            "item" => {
+                let path = line.split('`').nth(1)?;
+                self.open.truncate(path.matches('/').count() + 1);
+                let (start, _) = self.open.pop()?;
+                self.at = start + end_of_value(&self.document[start..])?;
+                let mut item = self.document[start..self.at].to_owned();
+                let number = self.token.take().filter(|_| quotes);
+                if let Some(number) = number.map(|number| number - start) {
+                    let length = end_of_value(&item[number..])?;
+                    item.insert(number + length, '"');
+                    item.insert(number, '"');
+                }
+                Some(item)
+            }
             "rest_of_string" | "rest_of_key" => {
                 let from = self.start_of_character();
                 let end = from + end_of_string(&self.document[from..])?;
@@ -114,7 +136,11 @@ impl<'a> Model<'a> {
                 let end = self.document[from..]
                     .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '+' | '.'));
                 self.at = end.map_or(self.document.len(), |end| from + end);
-                Some(self.document[from..self.at].to_owned())
+                let number = &self.document[from..self.at];
+                Some(match quotes {
+                    true => format!("\"{number}\""),
+                    false => number.to_owned(),
+                })
             }
             "value" => {
                 // A key that the question does not ask for is known to the client.

@@ -2,13 +2,16 @@
 //! nothing else.
 //!
 //! The answer is an object: one member for the rest of the cut token, then one for each open
-//! container, the innermost first. No member has a comma, a closing bracket, or the rest of a
+//! container, the innermost first. A short object in which the document stops, or after which it
+//! stops, comes as a whole instead: a model that copies the beginning of an object continues it
+//! better than one that is asked for its rest. No member has a comma, a closing bracket, or the rest of a
 //! literal or of a key that the schema names: these follow from the document. The shapes are
 //! copies of parts of the request's own schema, as far as the provider enforces them. A part
 //! without such a shape is a string of JSON text.
 
 pub(super) mod open_containers;
 mod reader;
+mod repeat;
 pub(super) mod shapes;
 
 use crate::document::Document;
@@ -17,9 +20,10 @@ use crate::json::walk::Raw;
 use crate::json::{Frame, GrammarState, Kind, PathSegment};
 use crate::provider::capability::SchemaSubset;
 
-use open_containers::OpenContainers;
+use open_containers::{Member, OpenContainers};
 pub(crate) use reader::RestReader;
-use shapes::Shape;
+use repeat::Repeat;
+use shapes::{DueMember, Shape};
 
 /// The most open containers of a document whose rest is asked for by a schema.
 // Chosen: each costs a member with a line in the prompt, and providers limit the properties.
@@ -31,6 +35,10 @@ const MAX_SCHEMA: usize = 128 << 10;
 
 /// The most bytes of a cut number, which the prompt shows.
 const MAX_NUMBER: usize = 64;
+
+// The model writes them again: some 250 tokens, about as many as the question has.
+/// The most bytes of an object that is asked for as a whole.
+const MAX_REPEATED: usize = 1 << 10;
 
 // Shorter texts occur again by chance: in English some 12 characters are unique in a document.
 /// The fewest characters of delivered text whose repeat at the start of an answer shows that the
@@ -48,7 +56,7 @@ pub(crate) struct RestSchema {
 }
 
 /// A piece of the rest of the document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Piece {
     /// Text that follows from the document and the schema.
     Known(String),
@@ -57,7 +65,7 @@ enum Piece {
 }
 
 /// The text that a member of the answer adds to the document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Content {
     /// The text of a string without its quotes, with its escapes.
     StringRest {
@@ -66,6 +74,8 @@ enum Content {
         /// The delivered text of the string, if its repeat would show.
         delivered: String,
     },
+    /// An object, whole. The document has its beginning, or all of it.
+    Object(Repeat),
     /// A number, whole. The document has its first characters.
     Number { begun: String },
     /// A value.
@@ -100,14 +110,16 @@ pub(crate) fn rest_schema(
         lines: String::new(),
         has_free_key: false,
     };
-    let cut = builder.token()?;
-    for depth in (0..frames.len()).rev() {
-        let before = if depth + 1 == frames.len() {
-            cut
-        } else {
-            Before::Child
-        };
+    let (open, mut before) = match builder.open_object() {
+        Some(depth) => (depth, Before::Child),
+        None => {
+            builder.last_object();
+            (frames.len(), builder.token()?)
+        }
+    };
+    for depth in (0..open).rev() {
         builder.tail(depth, before)?;
+        before = Before::Child;
     }
     // Without a member the whole rest would be a guess.
     if builder.properties.is_empty() {
@@ -141,6 +153,115 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// Adds the object in which the document stops, as a whole. Returns its depth. `None`: there is
+    /// none but the root, or it is long, or may have members that the schema does not name.
+    fn open_object(&mut self) -> Option<usize> {
+        let document = self.open.document;
+        let depth = self.open.len().checked_sub(1).filter(|depth| *depth > 0)?;
+        // The innermost object. An array in it is open, too.
+        let depth = (1..=depth).rev().find(|depth| {
+            let frame = self.open.frame(*depth);
+            frame.is_some_and(|frame| frame.kind == Kind::Object)
+        })?;
+        let begun = document.text().get(self.open.frame(depth)?.start..)?;
+        let mut due = self.open.members(depth).filter(|due| due.is_closed)?;
+        if begun.len() > MAX_REPEATED {
+            return None;
+        }
+        let (shape, members) = self.open.object(depth)?;
+        let mut properties = self.delivered(shape, members)?;
+        let machine = document.machine();
+        if self.open.is_innermost(depth) && machine.in_token() {
+            if machine.in_key() {
+                // The character of an open escape is unknown, and so is the key.
+                if !self.open.open_escape().is_empty() {
+                    return None;
+                }
+                let begun = decode(self.open.begun().get(1..)?);
+                let certain = due.certain(&begun)?;
+                due.members.get_mut(..=certain)?.rotate_right(1);
+            } else if let Some((_, open)) = properties.last_mut() {
+                *open = self.open_value()?.unwrap_or_else(|| std::mem::take(open));
+            }
+        }
+        let mut required: Vec<_> = properties.iter().map(|(key, _)| key.clone()).collect();
+        for member in due.members {
+            let key = quoted(&member.key);
+            required.extend(member.is_required.then(|| key.clone()));
+            properties.push((key, self.open.shapes.copy(member.shape)?));
+        }
+        if self.open.shapes.takes_all_only() && required.len() < properties.len() {
+            return None;
+        }
+        let repeat = Repeat::of(begun, self.open.open_escape(), self.open.len())?;
+        let schema = self.open.shapes.object(&properties, &required, "false");
+        let about = format!(
+            "the object at {} as a whole: what the message above has of it, unchanged, and then its rest",
+            self.pointer(depth)
+        );
+        self.member("item", Content::Object(repeat), schema, &about);
+        Some(depth)
+    }
+
+    /// Adds the object after which the document stops in an array: the elements that follow are
+    /// then written after it.
+    fn last_object(&mut self) -> Option<()> {
+        if self.open.document.machine().in_token() {
+            return None;
+        }
+        let (shape, last) = self.open.last_object()?;
+        let whole = last.span.of(self.open.document.text());
+        if whole.len() > MAX_REPEATED {
+            return None;
+        }
+        let properties = self.delivered(shape, &last.members)?;
+        let required: Vec<_> = properties.iter().map(|(key, _)| key.clone()).collect();
+        let schema = self.open.shapes.object(&properties, &required, "false");
+        let repeat = Repeat::of(whole, "", whole.len())?;
+        let about = format!(
+            "the last object that the message above has in the array at {}, unchanged",
+            self.pointer(self.open.len() - 1)
+        );
+        self.member("item", Content::Object(repeat), schema, &about);
+        Some(())
+    }
+
+    /// Returns the quoted keys and the schemas of delivered members. `None`: the schema does not
+    /// name one of them, or one has no copy, or two have one key.
+    fn delivered(&self, shape: Shape<'a>, members: &[Member]) -> Option<Vec<(String, String)>> {
+        let named = shape.member("properties")?;
+        let text = self.open.document.text();
+        let mut properties: Vec<(String, String)> = Vec::with_capacity(members.len());
+        for member in members {
+            let key = quoted(&member.key);
+            let shape = named.member(&member.key)?;
+            let only = member
+                .scalar
+                .and_then(|value| self.open.shapes.only(value.of(text)));
+            let value = only.or_else(|| self.open.shapes.copy(shape))?;
+            if properties.iter().any(|(other, _)| *other == key) {
+                return None;
+            }
+            properties.push((key, value));
+        }
+        Some(properties)
+    }
+
+    /// Returns the schema of the string or number in which the document stops; an inner `None` for a
+    /// literal. `None` if its number is long, or no listed string begins so.
+    fn open_value(&self) -> Option<Option<String>> {
+        let begun = self.open.begun();
+        if begun.starts_with('"') {
+            let begun = decode(begun.get(1..)?.strip_suffix(self.open.open_escape())?);
+            return Some(Some(self.open.shapes.string(self.open.choices(&begun))));
+        }
+        let is_literal = self.open.state().in_literal();
+        match begun.len() > MAX_NUMBER {
+            true => None,
+            false => Some((!is_literal).then(|| self.number_schema(begun))),
+        }
+    }
+
     /// Adds the rest of the cut token. Returns the text before the rest of its container.
     fn token(&mut self) -> Option<Before> {
         let machine = self.open.document.machine();
@@ -175,16 +296,8 @@ impl<'a> Builder<'a> {
             self.known(only.get(1..)?);
             return Some(());
         }
-        // Gemini refuses an empty string in a list.
-        let is_listed =
-            !rests.is_empty() && open.is_empty() && rests.iter().all(|rest| rest != "\"\"");
-        let shape = match is_listed {
-            false => self.open.shapes.typed("string", ""),
-            true => {
-                let members = format!(r#","enum":[{}]"#, rests.join(","));
-                self.open.shapes.typed("string", &members)
-            }
-        };
+        let rests = if open.is_empty() { rests } else { Vec::new() };
+        let shape = self.open.shapes.string(rests);
         let about = format!(
             "the rest of the string at {}, which {}, up to its end; empty if the string is whole",
             self.pointer(self.open.len()),
@@ -211,19 +324,13 @@ impl<'a> Builder<'a> {
         }
         let begun = decode(begun);
         let due = self.open.members(depth);
-        let is_closed = due.as_ref().is_some_and(|due| due.is_closed);
-        let named = due.iter().flat_map(|due| &due.members);
-        let fitting: Vec<_> = named
-            .filter(|member| member.key.starts_with(&*begun))
-            .collect();
-        // The document needs a required member in any case, so its key is no guess. Nor is the only
-        // one that is legal.
-        let required = fitting.iter().find(|member| member.is_required);
-        let only = fitting.first().filter(|_| fitting.len() == 1 && is_closed);
-        if fitting.is_empty() && is_closed {
+        let fits = |member: &&DueMember<'_>| member.key.starts_with(&*begun);
+        let fitting = due.iter().flat_map(|due| &due.members).filter(fits).count();
+        if fitting == 0 && due.as_ref().is_some_and(|due| due.is_closed) {
             return None;
         }
-        if let Some(member) = required.or(only) {
+        let certain = due.as_ref().and_then(|due| due.certain(&begun));
+        if let Some(member) = certain.and_then(|at| due.as_ref()?.members.get(at)) {
             let rest = quoted(member.key.strip_prefix(&*begun)?);
             let shape = member.shape;
             let pointer = self.pointer_of(depth, &member.key);
@@ -232,9 +339,9 @@ impl<'a> Builder<'a> {
             self.value(Some(shape), &pointer);
             return Some(());
         }
-        let shape = match fitting.is_empty() {
-            false => None,
-            true => due.as_ref().and_then(|due| due.others),
+        let shape = match fitting {
+            1.. => None,
+            0 => due.as_ref().and_then(|due| due.others),
         };
         self.has_free_key = true;
         let about = format!(
@@ -255,16 +362,29 @@ impl<'a> Builder<'a> {
 
     /// Adds the number in which the document stops.
     fn number(&mut self, begun: &str) {
-        let shape = self.open.child();
-        let is_integer = shape.is_some_and(|shape| self.open.shapes.allows(shape, "integer"));
-        let name = if is_integer { "integer" } else { "number" };
+        let shape = self.number_schema(begun);
         let about = format!(
             "the number at {} as a whole; it begins with {begun}",
             self.pointer(self.open.len())
         );
         let begun = begun.to_owned();
-        let shape = self.open.shapes.typed(name, "");
         self.member("number", Content::Number { begun }, shape, &about);
+    }
+
+    /// Returns the schema of the number in which the document stops: a string whose pattern has the
+    /// delivered digits, where the provider enforces patterns.
+    fn number_schema(&self, begun: &str) -> String {
+        let shapes = &self.open.shapes;
+        let shape = self.open.child();
+        let is_integer = shape.is_some_and(|shape| shapes.allows(shape, "integer"));
+        match shapes.enforces_patterns() {
+            true => {
+                let digits = begun.replace('.', "[.]").replace('+', "[+]");
+                let rest = rest_of_number(self.open.state(), is_integer);
+                shapes.typed("string", &format!(r#","pattern":"^{digits}{rest}$""#))
+            }
+            false => shapes.typed(if is_integer { "integer" } else { "number" }, ""),
+        }
     }
 
     /// Adds the value of the key that the document has.
@@ -438,6 +558,26 @@ impl Before {
             Self::Opener | Self::Comma => "",
             Self::Child => ", ",
         }
+    }
+}
+
+/// Returns a pattern of the rests of a number.
+fn rest_of_number(state: GrammarState, is_integer: bool) -> String {
+    const INTEGER: &str = "(0|[1-9][0-9]*)";
+    const EXPONENT: &str = "([eE][-+]?[0-9]+)?";
+    let tail = format!("([.][0-9]+)?{EXPONENT}");
+    match (state, is_integer) {
+        (GrammarState::Minus, true) => INTEGER.to_owned(),
+        (GrammarState::Zero, true) => String::new(),
+        (GrammarState::Integer, true) => "[0-9]*".to_owned(),
+        (GrammarState::Minus, false) => format!("{INTEGER}{tail}"),
+        (GrammarState::Zero, false) => tail,
+        (GrammarState::Integer, false) => format!("[0-9]*{tail}"),
+        (GrammarState::Point, _) => format!("[0-9]+{EXPONENT}"),
+        (GrammarState::Fraction, _) => format!("[0-9]*{EXPONENT}"),
+        (GrammarState::Exponent, _) => "[-+]?[0-9]+".to_owned(),
+        (GrammarState::ExponentSign, _) => "[0-9]+".to_owned(),
+        _ => "[0-9]*".to_owned(),
     }
 }
 

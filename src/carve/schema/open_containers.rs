@@ -1,9 +1,11 @@
 //! The open containers of a cut document under the request's schema.
 
+use std::borrow::Cow;
+
 use super::shapes::{DueMembers, Elements, Shape, Shapes};
 use crate::document::Document;
 use crate::json::string::quoted;
-use crate::json::{Event, Frame, GrammarState, ParserView, Sink};
+use crate::json::{Event, Frame, GrammarState, Kind, ParserView, Sink, Span};
 use crate::provider::capability::SchemaSubset;
 
 /// The open containers of a document, with their shapes and their keys.
@@ -18,6 +20,25 @@ struct OpenContainer<'a> {
     shape: Option<Shape<'a>>,
     /// The keys of an object.
     keys: Vec<String>,
+    /// The members of an object whose text is in the document.
+    members: Vec<Member>,
+    /// The last element of an array, if it is a whole object.
+    last: Option<WholeObject>,
+}
+
+/// A member of an object.
+#[derive(Clone, Debug)]
+pub(in crate::carve) struct Member {
+    pub(in crate::carve) key: String,
+    /// Its value, if it is whole and no container.
+    pub(in crate::carve) scalar: Option<Span>,
+}
+
+/// An object that the document has as a whole.
+#[derive(Clone, Debug)]
+pub(in crate::carve) struct WholeObject {
+    pub(in crate::carve) span: Span,
+    pub(in crate::carve) members: Vec<Member>,
 }
 
 impl<'a> OpenContainers<'a> {
@@ -31,10 +52,12 @@ impl<'a> OpenContainers<'a> {
         document.root_start()?;
         let frames = document.machine().frames();
         let shapes = Shapes::read(schema, subset)?;
-        let mut keys = OpenKeys::default();
-        document.replay(&mut keys);
+        let mut open = OpenMembers::default();
+        document.replay(&mut open);
         let mut containers: Vec<OpenContainer<'a>> = Vec::with_capacity(frames.len());
-        for (depth, (frame, keys)) in frames.iter().zip(keys.0).enumerate() {
+        for (depth, (frame, open)) in frames.iter().zip(open.0).enumerate() {
+            let (members, last) = open;
+            let keys: Vec<_> = members.iter().map(|member| member.key.clone()).collect();
             let shape = match depth.checked_sub(1) {
                 None => Some(shapes.root()),
                 Some(outer) => {
@@ -43,7 +66,12 @@ impl<'a> OpenContainers<'a> {
                 }
             };
             let shape = shape.and_then(|shape| shapes.container(shape, frame.kind, &keys));
-            containers.push(OpenContainer { shape, keys });
+            containers.push(OpenContainer {
+                shape,
+                keys,
+                members,
+                last,
+            });
         }
         let is_known = containers.iter().any(|container| container.shape.is_some());
         is_known.then_some(Self {
@@ -78,6 +106,26 @@ impl<'a> OpenContainers<'a> {
             .child(self.shape(depth), self.frame(depth)?, self.document.text())
     }
 
+    /// Returns the members of the open object at this depth, and its shape.
+    pub(in crate::carve) fn object(&self, depth: usize) -> Option<(Shape<'a>, &[Member])> {
+        let open = self.containers.get(depth)?;
+        Some((open.shape?, &open.members))
+    }
+
+    /// Returns the last element of the innermost array, if it is a whole object, and its shape.
+    pub(in crate::carve) fn last_object(&self) -> Option<(Shape<'a>, &WholeObject)> {
+        let array = self.containers.last()?;
+        let last = array.last.as_ref()?;
+        let keys: Vec<_> = last
+            .members
+            .iter()
+            .map(|member| member.key.clone())
+            .collect();
+        let count = self.frame(self.len() - 1)?.count as u64;
+        let shape = self.shapes.element(array.shape?, count.checked_sub(1)?)?;
+        Some((self.shapes.container(shape, Kind::Object, &keys)?, last))
+    }
+
     /// Returns the members that the object at this depth may still have.
     pub(in crate::carve) fn members(&self, depth: usize) -> Option<DueMembers<'a>> {
         let container = self.containers.get(depth)?;
@@ -110,10 +158,21 @@ impl<'a> OpenContainers<'a> {
     /// Returns the rests of the listed strings that begin as the open one does, each a JSON string.
     /// Empty if the schema lists no such string.
     pub(in crate::carve) fn rests_of_choices(&self, begun: &str) -> Vec<String> {
-        let choices = self.child().and_then(|shape| self.shapes.strings(shape));
-        let choices = choices.into_iter().flatten();
-        let rests = choices.filter_map(|choice| choice.strip_prefix(begun).map(quoted));
+        let listed = self.listed();
+        let rests = listed.filter_map(|choice| choice.strip_prefix(begun).map(quoted));
         rests.collect()
+    }
+
+    /// Returns the listed strings that begin as the open one does, each a JSON string.
+    pub(in crate::carve) fn choices(&self, begun: &str) -> Vec<String> {
+        let fitting = self.listed().filter(|choice| choice.starts_with(begun));
+        fitting.map(|choice| quoted(&choice)).collect()
+    }
+
+    /// Returns the strings that the schema lists for the open one.
+    fn listed(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        let choices = self.child().and_then(|shape| self.shapes.strings(shape));
+        choices.into_iter().flatten()
     }
 
     /// Returns the text of the escape in which the document stops; empty outside of escapes.
@@ -135,19 +194,41 @@ impl<'a> OpenContainers<'a> {
     }
 }
 
-/// Collects the keys of each open container; none for an array.
-#[derive(Default)]
-struct OpenKeys(Vec<Vec<String>>);
+/// The members of an open container, and its last element.
+type Open = (Vec<Member>, Option<WholeObject>);
 
-impl Sink for OpenKeys {
+/// Collects the members of each open object, and the last element of each open array.
+#[derive(Default)]
+struct OpenMembers(Vec<Open>);
+
+impl Sink for OpenMembers {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
+        let ended = match event {
+            Event::Begin { .. } => {
+                self.0.push(Open::default());
+                return;
+            }
+            Event::End { .. } => self.0.pop(),
+            _ => None,
+        };
+        let Some((members, last)) = self.0.last_mut() else {
+            return;
+        };
         match event {
-            Event::Begin { .. } => self.0.push(Vec::new()),
-            Event::End { .. } => drop(self.0.pop()),
-            Event::Key(key) => {
-                if let Some(keys) = self.0.last_mut() {
-                    keys.push(live.key(key).into_owned());
+            Event::Key(key) => members.push(Member {
+                key: live.key(key).into_owned(),
+                scalar: None,
+            }),
+            Event::StringEnd(span) | Event::Scalar { span, .. } => {
+                *last = None;
+                if let Some(member) = members.last_mut() {
+                    member.scalar = Some(span);
                 }
+            }
+            Event::End { kind, span, .. } => {
+                *last = ended
+                    .filter(|_| kind == Kind::Object)
+                    .map(|(members, _)| WholeObject { span, members });
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::repeat::{Repeat, Step};
 use super::{Content, LEAST_REPEAT, Piece, RestSchema, is_repeatable};
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, quoted};
@@ -43,6 +44,8 @@ enum State {
         from: usize,
         is_container: bool,
     },
+    /// Inside an object that is written from its beginning, before new text.
+    Repeat(Box<Repeat>),
     /// Inside a member that is not due.
     Other { name: String, from: usize },
     /// The answer does not have the form that was asked for.
@@ -166,6 +169,11 @@ impl RestWriter {
         let Some(Piece::Member { content, .. }) = self.due.pop_front() else {
             return;
         };
+        if let Content::Object(repeat) = content {
+            self.state = State::Repeat(Box::new(repeat));
+            self.repeat(event, live);
+            return;
+        }
         let open = Box::new(OpenMember::new(content, self.max_depth));
         let from = match (&open.content, event) {
             (Content::Value, Event::StringBegin(_)) => {
@@ -178,6 +186,8 @@ impl RestWriter {
             }
             (Content::StringRest { .. } | Content::Text { .. }, Event::StringBegin(_)) => at + 1,
             (Content::Number { .. }, Event::Scalar { .. }) => at,
+            // Its pattern has the delivered digits.
+            (Content::Number { .. }, Event::StringBegin(_)) => at + 1,
             _ => {
                 self.state = State::Failed;
                 return;
@@ -190,6 +200,28 @@ impl RestWriter {
         };
         if let Event::Scalar { span, .. } = event {
             self.end(span, live);
+        }
+    }
+
+    /// Compares a part of an object that is written from its beginning.
+    fn repeat(&mut self, event: Event, live: &ParserView<'_>) {
+        let State::Repeat(repeat) = &mut self.state else {
+            return;
+        };
+        match repeat.event(event, live) {
+            Step::Follows => {}
+            Step::Contradicts => self.state = State::Failed,
+            Step::Arrived(rest, from) => {
+                self.out.push_str(&rest);
+                self.state = State::Member {
+                    open: Box::new(OpenMember::new(Content::Value, self.max_depth)),
+                    from,
+                    is_container: true,
+                };
+                if live.path().len() == 1 && matches!(event, Event::End { .. }) {
+                    self.end(event.span(), live);
+                }
+            }
         }
     }
 
@@ -230,7 +262,7 @@ impl RestWriter {
                 }
             }
             State::Failed => self.state = State::Failed,
-            State::Between | State::Key(_) => {}
+            State::Between | State::Key(_) | State::Repeat(_) => {}
         }
     }
 }
@@ -238,6 +270,10 @@ impl RestWriter {
 impl Sink for RestWriter {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         if self.has_failed() {
+            return;
+        }
+        if matches!(self.state, State::Repeat(_)) {
+            self.repeat(event, live);
             return;
         }
         match (live.path().len(), event) {
@@ -293,7 +329,8 @@ impl OpenMember {
                 Kind::Object => found == ValueKind::Object,
                 Kind::Array => found == ValueKind::Array,
             },
-            (Content::Value | Content::Number { .. }, _) => return self.end(text, out),
+            (Content::Number { .. }, _) => return self.end(text.trim_start_matches('"'), out),
+            (Content::Value, _) => return self.end(text, out),
             _ => false,
         };
         is_container.then(|| self.end(text.get(1..)?, out))?
@@ -377,7 +414,8 @@ impl OpenMember {
                 }
                 out.push_str(text);
             }
-            Content::Items { .. } | Content::Number { .. } => return None,
+            Content::Number { .. } => self.held.push_str(raw),
+            Content::Items { .. } | Content::Object(_) => return None,
         }
         Some(())
     }
@@ -399,13 +437,15 @@ impl OpenMember {
                 inside.is_complete().then_some(())
             }
             Content::Number { begun } => {
-                out.push_str(rest.strip_prefix(begun.as_str())?);
+                self.held.push_str(rest.trim_end_matches('"'));
+                out.push_str(self.held.strip_prefix(begun.as_str())?);
                 Some(())
             }
             Content::Value => {
                 out.push_str(rest);
                 Some(())
             }
+            Content::Object(_) => None,
             Content::Items { separator, .. } => {
                 let separator = *separator;
                 self.raw(rest.get(..rest.len().checked_sub(1)?)?, out)?;
@@ -441,7 +481,7 @@ fn after_repeat<'a>(raw: &'a str, delivered: &str) -> Option<&'a str> {
 
 /// Returns the rest of an escape that begins with `open` and means the same as `first`,
 /// one character or escape.
-fn rest_of_escape(open: &str, first: &str) -> Option<String> {
+pub(super) fn rest_of_escape(open: &str, first: &str) -> Option<String> {
     let decoded = decode(first);
     let units: String = decoded
         .encode_utf16()

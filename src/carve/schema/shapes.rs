@@ -59,6 +59,22 @@ impl Elements<'_> {
     }
 }
 
+impl DueMembers<'_> {
+    /// Returns the index of the member that an object has next, whose key begins so: a required one,
+    /// which the document needs in any case, or the only one that is legal.
+    pub(in crate::carve) fn certain(&self, begun: &str) -> Option<usize> {
+        let fitting = self.members.iter().enumerate();
+        let mut fitting = fitting.filter(|(_, member)| member.key.starts_with(begun));
+        let required = fitting.clone().find(|(_, member)| member.is_required);
+        let only = || {
+            fitting
+                .next()
+                .filter(|_| fitting.next().is_none() && self.is_closed)
+        };
+        required.or_else(only).map(|(at, _)| at)
+    }
+}
+
 impl<'a> Shapes<'a> {
     /// Reads a schema. `None` if it is not a JSON object.
     pub(in crate::carve) fn read(schema: &'a str, subset: SchemaSubset) -> Option<Self> {
@@ -220,6 +236,41 @@ impl<'a> Shapes<'a> {
         Some(self.object(&properties, &required, &others))
     }
 
+    /// Returns whether the provider takes objects only whose members are all required.
+    pub(super) fn takes_all_only(&self) -> bool {
+        self.subset == SchemaSubset::Strict
+    }
+
+    /// Returns whether the provider enforces simple patterns.
+    pub(super) fn enforces_patterns(&self) -> bool {
+        self.subset != SchemaSubset::Plain
+    }
+
+    /// Writes the schema of a string: one of these, each a JSON string, or any if there are none.
+    pub(super) fn string(&self, choices: Vec<String>) -> String {
+        // Gemini refuses an empty string in a list.
+        let is_listed = !choices.is_empty() && choices.iter().all(|choice| choice != "\"\"");
+        match is_listed {
+            true => self.typed("string", &format!(r#","enum":[{}]"#, choices.join(","))),
+            false => self.typed("string", ""),
+        }
+    }
+
+    /// Writes the schema of a member's delivered value: exactly this one. `None` if the provider may
+    /// not take it in a list.
+    pub(in crate::carve) fn only(&self, value: &str) -> Option<String> {
+        let name = match value.as_bytes().first()? {
+            // Gemini refuses an empty string in a list.
+            b'"' if value.len() > 2 => "string",
+            // Its `responseSchema` lists strings only.
+            _ if self.is_upper_case => return None,
+            b't' | b'f' => "boolean",
+            b'0'..=b'9' | b'-' => "number",
+            _ => return None,
+        };
+        Some(self.typed(name, &format!(r#","enum":[{value}]"#)))
+    }
+
     /// Writes the schema of an array of these elements. `None` if their shape has no copy.
     pub(in crate::carve) fn rest_of_array(&self, due: &Elements<'a>) -> Option<String> {
         let Elements { shape, least, most } = *due;
@@ -268,7 +319,12 @@ impl<'a> Shapes<'a> {
     }
 
     /// Writes the schema of an object; `properties`: quoted keys and their schemas.
-    fn object(&self, properties: &[(String, String)], required: &[String], others: &str) -> String {
+    pub(super) fn object(
+        &self,
+        properties: &[(String, String)],
+        required: &[String],
+        others: &str,
+    ) -> String {
         let written = properties
             .iter()
             .map(|(key, shape)| format!("{key}:{shape}"));
@@ -333,7 +389,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Returns the shape of an element.
-    fn element(&self, shape: Shape<'a>, index: u64) -> Option<Shape<'a>> {
+    pub(in crate::carve) fn element(&self, shape: Shape<'a>, index: u64) -> Option<Shape<'a>> {
         let mut first = shape.member("prefixItems").into_iter();
         let mut first = first.by_ref().flat_map(|first| first.elements());
         match first.nth(usize::try_from(index).ok()?) {
