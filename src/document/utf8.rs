@@ -69,9 +69,7 @@ impl Utf8 {
                     Err(_) => self.keep(bytes, 1),
                 }
             }
-            let whole = bytes
-                .get(..whole_characters(bytes))
-                .unwrap_or_default();
+            let whole = bytes.get(..whole_characters(bytes)).unwrap_or_default();
             let text = match simdutf8::compat::from_utf8(whole) {
                 Ok(text) => text,
                 Err(error) => {
