@@ -462,7 +462,7 @@ fn short_number<S: Simd>(simd: S, bytes: &[u8; NUMBER]) -> Option<usize> {
     let digits = (u8x32::simd_from(simd, *bytes) - u8x32::splat(simd, b'0'))
         .simd_le(u8x32::splat(simd, 9))
         .to_bitmask();
-    let digits_at = |from: usize| (!u64::from(digits) >> (from % 64)).trailing_zeros() as usize;
+    let digits_at = |from: usize| (!digits >> (from % 64)).trailing_zeros() as usize;
     let byte = |at: usize| bytes[at % NUMBER];
     let sign = usize::from(byte(0) == b'-');
     let mut length = sign + digits_at(sign);
