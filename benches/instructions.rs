@@ -26,6 +26,7 @@ use restitch::{Document, Limits};
 
 use shapes::Shape;
 
+mod growth;
 #[expect(dead_code, reason = "the benchmarks use more shapes")]
 mod shapes;
 
@@ -40,16 +41,8 @@ fn main() {
             let path = PATHS.iter().find(|path| path.name == name).unwrap();
             (path.run)(path.units, units.parse().unwrap());
         }
-        ["families"] => FAMILIES.iter().for_each(|family| println!("{}", family.0)),
-        ["family", name, reader, push, kib] => {
-            let family = FAMILIES.iter().find(|family| family.0 == name).unwrap();
-            read_family(
-                family,
-                reader,
-                push.parse().unwrap(),
-                kib.parse::<usize>().unwrap() << 10,
-            );
-        }
+        ["growth"] => growth::list(),
+        ["growth", ref case @ .., kib] => growth::run(case, kib.parse::<usize>().unwrap() << 10),
         _ => println!("scripts/instructions runs this"),
     }
 }
@@ -63,7 +56,7 @@ struct Path {
     run: fn(usize, usize),
 }
 
-const PATHS: [Path; 18] = [
+const PATHS: [Path; 19] = [
     Path {
         name: "machine-4-byte-push",
         units: 50_000,
@@ -73,6 +66,11 @@ const PATHS: [Path; 18] = [
         name: "machine-whole-KiB",
         units: 256,
         run: |most, units| machine(1 << 10, most, units),
+    },
+    Path {
+        name: "document-4-KiB-pushes-KiB",
+        units: 256,
+        run: document,
     },
     Path {
         name: "framing-16-KiB-reads-event",
@@ -173,6 +171,18 @@ fn machine(size: usize, most: usize, units: usize) {
         machine.feed(black_box(push)).unwrap();
         black_box(machine.cut_state());
     }
+}
+
+/// Pushes KiB into a document, four at a time.
+fn document(most: usize, units: usize) {
+    let text = sections(2 * most << 10);
+    let mut document = Document::new(64);
+    for push in text.as_bytes()[..units << 10].chunks(4 << 10) {
+        document
+            .push(std::str::from_utf8(black_box(push)).unwrap())
+            .unwrap();
+    }
+    black_box(document.text().len());
 }
 
 /// How a stream is divided into reads.
@@ -416,54 +426,5 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as usize % bound
-    }
-}
-
-/// A family of texts: its name, the start, what is repeated, and what closes each repetition.
-type Family = (&'static str, &'static str, &'static str, &'static str);
-
-const FAMILIES: [Family; 12] = [
-    ("deep-arrays", "", "[", "]"),
-    ("deep-objects", "", "{\"a\":", "}"),
-    ("escapes", "[\"", "\\n\\t", ""),
-    ("surrogates", "[\"", "\\ud83d\\ude00", ""),
-    ("escaped-quotes", "[\"", "\\\"\\\\", ""),
-    ("empty-strings", "[", "\"\",", ""),
-    ("non-ascii", "[\"", "é😀", ""),
-    ("digits", "[1", "4159", ""),
-    ("short-numbers", "[", "0,", ""),
-    ("white-space", "[", " \n\t\r", ""),
-    ("many-keys", "{", "\"key\":1,", ""),
-    ("long-string", "[\"", "a", ""),
-];
-
-/// Reads about `bytes` bytes of a family in pushes of about `size` bytes.
-fn read_family(&(_, start, unit, end): &Family, reader: &str, size: usize, bytes: usize) {
-    let count = bytes / (unit.len() + end.len());
-    let middle = if end.is_empty() { "" } else { "0" };
-    let text = [start, &unit.repeat(count), middle, &end.repeat(count)].concat();
-    let mut rest = &text[..];
-    let pushes = std::iter::from_fn(|| {
-        let end = (size.min(rest.len())..=rest.len()).find(|&at| rest.is_char_boundary(at))?;
-        let (push, after) = rest.split_at(end);
-        rest = after;
-        (!push.is_empty()).then_some(black_box(push))
-    });
-    match reader {
-        "machine" => {
-            let mut machine = Machine::new(bytes);
-            for push in pushes {
-                machine.feed(push.as_bytes()).unwrap();
-                black_box(machine.cut_state());
-            }
-        }
-        "document" => {
-            let mut document = Document::new(bytes);
-            for push in pushes {
-                document.push(push).unwrap();
-            }
-            assert_eq!(document.text().len(), text.len());
-        }
-        _ => panic!("no reader {reader}"),
     }
 }

@@ -293,6 +293,26 @@ pub fn corpus() -> Vec<Input> {
     inputs
 }
 
+/// Returns the usual files among those of [`corpus`]: three that most benchmarks of parsers have, and
+/// the recorded answers as one array.
+pub fn usual() -> Vec<Input> {
+    let (mut usual, mut answers) = (Vec::new(), Vec::new());
+    for input in corpus() {
+        match input.name.as_str() {
+            "twitter" | "citm_catalog" | "canada" => usual.push(input),
+            name if name.starts_with("llm") => answers.push(input.text),
+            _ => {}
+        }
+    }
+    if !answers.is_empty() {
+        usual.push(Input {
+            name: "recorded answers".to_owned(),
+            text: format!("[{}]", answers.join(",")),
+        });
+    }
+    usual
+}
+
 /// Reads the event streams below `streams` in the folder that `RESTITCH_CORPUS` names: the JSON of
 /// their events, as one array. `None` without them.
 pub fn streams() -> Option<Input> {

@@ -69,18 +69,22 @@ impl Utf8 {
                     Err(_) => self.keep(bytes, 1),
                 }
             }
-            match std::str::from_utf8(bytes) {
-                Ok(text) => {
-                    *bytes = &[];
-                    return Ok(Some(text).filter(|text| !text.is_empty()));
+            let whole = bytes.get(..whole_characters(bytes)).unwrap_or_default();
+            let text = match simdutf8::compat::from_utf8(whole) {
+                Ok(text) => text,
+                Err(error) => {
+                    let valid = whole.get(..error.valid_up_to()).unwrap_or_default();
+                    std::str::from_utf8(valid).unwrap_or_default()
                 }
-                Err(error) if error.valid_up_to() > 0 => {
-                    let (text, rest) = bytes.split_at(error.valid_up_to());
-                    *bytes = rest;
-                    return Ok(std::str::from_utf8(text).ok());
-                }
-                Err(_) => self.keep(bytes, 1),
+            };
+            if !text.is_empty() {
+                *bytes = bytes.get(text.len()..).unwrap_or_default();
+                return Ok(Some(text));
             }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            self.keep(bytes, 1);
         }
     }
 
@@ -94,6 +98,21 @@ impl Utf8 {
         self.len += new.len();
         *bytes = rest;
     }
+}
+
+/// Returns the length of `bytes` without a last character whose end is missing.
+// Else the check of the encoding would fail at that character, and the text before it would be
+// checked twice.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let lead = bytes.iter().rev().take(3).position(|&byte| byte >= 0xc0);
+    let is_open = |&at: &usize| match bytes.get(at) {
+        Some(0xc0..=0xdf) => at + 2 > bytes.len(),
+        Some(0xe0..=0xef) => at + 3 > bytes.len(),
+        _ => true,
+    };
+    lead.map(|from_end| bytes.len() - 1 - from_end)
+        .filter(is_open)
+        .unwrap_or(bytes.len())
 }
 
 // Not derived: the bytes belong to a text, which must not be printed.

@@ -8,7 +8,7 @@
 //! encoding. It ends before the first block of 64 bytes in which it finds an error, and the machine
 //! finds the byte.
 
-use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
+use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x32, u8x64};
 
 use super::scan;
 use crate::work::bytes_examined;
@@ -35,6 +35,9 @@ const MANY_ESCAPES: u32 = 4;
 // Two quotes of a key, the colon, two quotes of a string, and the comma. A walk that has them needs
 // no test for the end of the marks within a member.
 pub(super) const AHEAD: usize = 6;
+/// The number of bytes of a number that are examined together, one bit of a word each.
+// The shortest form of an `f64` has at most 24 bytes.
+const NUMBER: usize = 32;
 /// Set in the position of a closing quote if the string has an escape.
 const HAS_ESCAPE: u32 = 1 << 31;
 
@@ -44,7 +47,6 @@ pub(super) struct StructuralIndex<'a> {
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
     marks: [Mark; ROOM + BLOCK + 2 * AHEAD],
-    digits: DigitBlocks,
     /// The next mark.
     next: usize,
     /// How many were found.
@@ -56,14 +58,6 @@ pub(super) struct StructuralIndex<'a> {
     /// No further marks can be found.
     is_over: bool,
     carry: Carry,
-}
-
-/// The digits among the bytes of the newest blocks.
-struct DigitBlocks {
-    /// A bit for each byte, the oldest block first: set if the byte is not a digit.
-    no_digits: [u64; ROOM / BLOCK],
-    /// The offset of the first block.
-    start: usize,
 }
 
 /// The state that a block passes to the next one.
@@ -120,10 +114,6 @@ impl<'a> StructuralIndex<'a> {
             bytes,
             level,
             marks: [Mark(bytes.len() as u32); ROOM + BLOCK + 2 * AHEAD],
-            digits: DigitBlocks {
-                no_digits: [0; ROOM / BLOCK],
-                start: 0,
-            },
             next: 0,
             count: 0,
             end: 0,
@@ -231,7 +221,6 @@ impl<'a> StructuralIndex<'a> {
     #[inline(always)]
     fn fill_with<S: Simd>(&mut self, simd: S) {
         while self.count < AHEAD && !self.is_over {
-            self.digits.start = self.end;
             for _ in 0..ROOM / BLOCK {
                 let rest = self.bytes.get(self.end..).unwrap_or_default();
                 self.is_over = match rest.first_chunk::<BLOCK>() {
@@ -311,11 +300,6 @@ impl<'a> StructuralIndex<'a> {
             escapes << (BLOCK - length) | carry.escapes >> length
         };
 
-        let digits = (text - u8x64::splat(simd, b'0'))
-            .simd_le(u8x64::splat(simd, 9))
-            .to_bitmask();
-        self.digits.no_digits[(self.end - self.digits.start) / BLOCK % (ROOM / BLOCK)] = !digits;
-
         // An opening bracket and a brace differ in this bit, and so do a closing one and its brace.
         let folded = text | u8x64::splat(simd, b'{' ^ b'[');
         let openers = folded.simd_eq(u8x64::splat(simd, b'{'));
@@ -336,29 +320,12 @@ impl<'a> StructuralIndex<'a> {
     /// Returns where the number that begins at `at` ends, if a byte follows it.
     #[inline(always)]
     pub(super) fn number_end(&self, at: usize) -> Option<usize> {
-        let (block, shift) = (at.wrapping_sub(self.digits.start) / BLOCK, at % BLOCK);
-        let words = self
-            .digits
-            .no_digits
-            .get(block..)
-            .and_then(|words| words.first_chunk::<2>());
-        match words {
-            // A byte of each is a bit, the first one the lowest.
-            Some(&[first, second]) if at + BLOCK < self.end => {
-                let no_digits = first >> shift | second << 1 << (BLOCK - 1 - shift);
-                match short_number_end(self.bytes, at, no_digits) {
-                    Some(end) => Some(end),
-                    None => self.other_number_end(at),
-                }
-            }
-            _ => self.other_number_end(at),
+        let start = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        let level = self.level;
+        match start.and_then(|start| dispatch!(level, simd => short_number(simd, start))) {
+            Some(length) => Some(at + length),
+            None => scan::number_end(self.bytes, at),
         }
-    }
-
-    /// Does the same for any number.
-    #[cold]
-    fn other_number_end(&self, at: usize) -> Option<usize> {
-        scan::number_end(self.bytes, at)
     }
 
     /// Whether the encoding of the next `length` bytes is valid. The end of all bytes may cut the
@@ -488,39 +455,36 @@ fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<us
     }
 }
 
-/// Returns the end of a number of less than 60 bytes. A bit of `no_digits` is set for each byte
-/// from `at` on that is not a digit.
+/// Returns the length of the number that `bytes` begin with, if a byte follows it in them.
 #[inline(always)]
-fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
-    let digits = |from: u32| (no_digits >> (from & 63)).trailing_zeros();
-    let sign = u32::from(bytes.get(at) == Some(&b'-'));
-    let mut length = sign + digits(sign);
-    if length == sign
-        || length > 59
-        || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0')
-    {
+fn short_number<S: Simd>(simd: S, bytes: &[u8; NUMBER]) -> Option<usize> {
+    bytes_examined(NUMBER);
+    let digits = (u8x32::simd_from(simd, *bytes) - u8x32::splat(simd, b'0'))
+        .simd_le(u8x32::splat(simd, 9))
+        .to_bitmask();
+    let digits_at = |from: usize| (!digits >> (from % 64)).trailing_zeros() as usize;
+    let byte = |at: usize| bytes[at % NUMBER];
+    let sign = usize::from(byte(0) == b'-');
+    let mut length = sign + digits_at(sign);
+    if length == sign || length > sign + 1 && byte(sign) == b'0' {
         return None;
     }
-    if bytes.get(at + length as usize) == Some(&b'.') {
-        let fraction = digits(length + 1);
+    if byte(length) == b'.' {
+        let fraction = digits_at(length + 1);
         length += 1 + fraction;
-        if fraction == 0 || length > 60 {
+        if fraction == 0 {
             return None;
         }
     }
-    if let Some(b'e' | b'E') = bytes.get(at + length as usize) {
-        length += 1 + u32::from(matches!(
-            bytes.get(at + length as usize + 1),
-            Some(b'+' | b'-')
-        ));
-        let exponent = digits(length);
+    if let b'e' | b'E' = byte(length) {
+        length += 1 + usize::from(matches!(byte(length + 1), b'+' | b'-'));
+        let exponent = digits_at(length);
         length += exponent;
-        if exponent == 0 || length > 62 {
+        if exponent == 0 {
             return None;
         }
     }
-    let end = at + length as usize;
-    (end < bytes.len()).then_some(end)
+    (length < NUMBER).then_some(length)
 }
 
 /// Returns which bytes of a block are `byte`.

@@ -21,8 +21,8 @@ use restitch::internal::json::Machine;
 use restitch::json::{CloseOptions, Event, ParserView, PathSegment, Sink};
 use restitch::paths::Paths;
 use restitch::splice::Slot;
-use restitch::{Document, Limits};
-use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams};
+use restitch::{Document, Limits, Utf8};
+use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams, usual};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
 use serde::de::IgnoredAny;
@@ -592,9 +592,10 @@ fn jsonriver(deltas: &[&str]) -> Option<f64> {
 }
 
 /// The columns of table e. The ratio in each cell is to the one at [`BASE`].
-const WHOLE: [&str; 10] = [
+const WHOLE: [&str; 11] = [
     "restitch `Machine`",
     "`Machine`, pushes of 4 KiB",
+    "`Utf8` and `Document`, pushes of 4 KiB",
     "`Machine`, events counted",
     "serde_json `IgnoredAny`, and simdutf8",
     "sonic-rs `IgnoredAny`",
@@ -604,47 +605,42 @@ const WHOLE: [&str; 10] = [
     "actson",
     "jiter `JsonValue`",
 ];
-const BASE: usize = 3;
+const BASE: usize = 4;
 
 /// Table e: whole buffers.
 fn whole() {
     let mut inputs = generated(MIB);
     let generated = inputs.len();
     inputs.extend(streams());
-    let benches = ["twitter", "citm_catalog", "canada"];
-    inputs.extend(
-        corpus()
-            .into_iter()
-            .filter(|input| benches.contains(&input.name.as_str())),
-    );
+    let recorded = inputs.len();
+    inputs.extend(usual());
     let mut rows = vec![row(["MiB/s (÷ `IgnoredAny` and simdutf8)"])];
     rows[0].extend(WHOLE.map(str::to_owned));
-    let mut ratios = vec![Vec::new(); WHOLE.len()];
-    for (n, Input { name, text }) in inputs.iter().enumerate() {
+    let mut logs = Vec::new();
+    for Input { name, text } in &inputs {
         let times = race(&mut whole_parties(text), ROUNDS);
         let speed = |party: usize| text.len() as f64 / MIB as f64 / (times.median(party) / 1e9);
-        let ratio = |party: usize| 1.0 / times.ratio(party, BASE);
+        let ratio: [f64; WHOLE.len()] = std::array::from_fn(|party| 1.0 / times.ratio(party, BASE));
         let cells =
-            (0..WHOLE.len()).map(|party| format!("{:.0} ({:.2})", speed(party), ratio(party)));
+            (0..WHOLE.len()).map(|party| format!("{:.0} ({:.2})", speed(party), ratio[party]));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
-        if n < generated {
-            ratios
-                .iter_mut()
-                .enumerate()
-                .for_each(|(party, ratios)| ratios.push(ratio(party).ln()));
-        }
+        logs.push(ratio.map(f64::ln));
     }
-    let mean = |logs: &Vec<f64>| {
-        format!(
-            "({:.2})",
-            (logs.iter().sum::<f64>() / logs.len() as f64).exp()
-        )
-    };
-    rows.push(
-        std::iter::once("geometric mean of the generated texts".to_owned())
-            .chain(ratios.iter().map(mean))
-            .collect(),
-    );
+    for (name, logs) in [
+        ("the generated texts", &logs[..generated]),
+        ("the usual files", &logs[recorded..]),
+    ] {
+        let mean = |party: usize| {
+            let sum: f64 = logs.iter().map(|logs| logs[party]).sum();
+            format!("({:.2})", (sum / logs.len() as f64).exp())
+        };
+        let first = format!("geometric mean of {name}");
+        rows.push(
+            std::iter::once(first)
+                .chain((0..WHOLE.len()).map(mean))
+                .collect(),
+        );
+    }
     print("e. Whole buffers", &rows);
 }
 
@@ -666,26 +662,35 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
     [
         Party::new(WHOLE[0], machine(bytes.len())),
         Party::new(WHOLE[1], machine(4096)),
-        Party::new(WHOLE[2], || {
+        Party::new(WHOLE[2], move || {
+            let (mut document, mut utf8) = (Document::new(DEPTH), Utf8::new());
+            for mut push in bytes.chunks(4096) {
+                while let Some(text) = utf8.next_text(black_box(&mut push)).expect("it is UTF-8") {
+                    document.push(text).expect("restitch accepts the input");
+                }
+            }
+            assert!(document.is_complete(), "the input is one document");
+        }),
+        Party::new(WHOLE[3], || {
             let mut sink = Counting::default();
             Machine::new(DEPTH)
                 .feed_text(black_box(text), &mut sink)
                 .expect("restitch accepts the input");
             black_box((sink.events, sink.bytes));
         }),
-        Party::new(WHOLE[3], || {
+        Party::new(WHOLE[4], || {
             simdutf8::basic::from_utf8(black_box(bytes)).expect("it is UTF-8");
             black_box(serde_json::from_slice::<IgnoredAny>(black_box(bytes)).expect("it is JSON"));
         }),
-        Party::new(WHOLE[4], || {
+        Party::new(WHOLE[5], || {
             black_box(sonic_rs::from_slice::<IgnoredAny>(black_box(bytes)).expect("it is JSON"));
         }),
-        Party::new(WHOLE[5], move || {
+        Party::new(WHOLE[6], move || {
             copy.clear();
             copy.extend_from_slice(black_box(bytes));
             black_box(simd_json::to_tape(&mut copy).expect("it is JSON"));
         }),
-        Party::new(WHOLE[6], move || {
+        Party::new(WHOLE[7], move || {
             let mut parser = FixedAnalyzer::new(black_box(bytes)).into_parser();
             loop {
                 match parser.next_meaningful() {
@@ -694,18 +699,18 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
                 }
             }
         }),
-        Party::new(WHOLE[7], || {
+        Party::new(WHOLE[8], || {
             black_box(
                 serde_json::from_slice::<serde_json::Value>(black_box(bytes)).expect("it is JSON"),
             );
         }),
-        Party::new(WHOLE[8], move || {
+        Party::new(WHOLE[9], move || {
             let mut parser = JsonParser::new(SliceJsonFeeder::new(black_box(bytes)));
             while let Some(event) = parser.next_event().expect("actson accepts the input") {
                 black_box(event);
             }
         }),
-        Party::new(WHOLE[9], || {
+        Party::new(WHOLE[10], || {
             black_box(JsonValue::parse(black_box(bytes), false).expect("jiter accepts the input"));
         }),
     ]

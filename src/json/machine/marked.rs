@@ -130,10 +130,11 @@ impl Machine {
             let kind = frame.kind;
             let at = ahead[0].at();
             let byte = index.byte(at);
-            // A child has ended at `end` after `passed` marks.
-            let (end, passed) = if byte == kind.closer_byte() && state.takes_closer() {
+            // A child has ended at `end`; `rest` are the marks after it. They have a constant offset
+            // in each case, so that one test of the length is enough for all.
+            let (end, rest) = if byte == kind.closer_byte() && state.takes_closer() {
                 self.pop(base + at, out);
-                (at + 1, 1)
+                (at + 1, marks.get(1..))
             } else if !state.takes_child() {
                 if byte != b',' || !state.is_after_child() {
                     break false;
@@ -167,7 +168,7 @@ impl Machine {
                         },
                         out,
                     );
-                    (close + 1, 2)
+                    (close + 1, marks.get(2..))
                 } else if matches!(byte, b'{' | b'[') {
                     if self.frames.len() >= self.depth {
                         break false;
@@ -189,16 +190,16 @@ impl Machine {
                         end: base + end,
                     };
                     out.tell(Event::Scalar { kind: scalar, span }, &self.frames);
-                    (end, 1)
+                    (end, marks.get(1..))
                 }
             };
-            marks = marks.get(passed..).unwrap_or_default();
+            marks = rest.unwrap_or_default();
             (state, taken) = (self.value_ended(base + end), end);
-            if let Some((due, next)) = state.due()
+            if let Some(parent) = self.frames.last()
                 && let [comma, rest @ ..] = marks
-                && index.byte(comma.at()) == due
+                && index.byte(comma.at()) == b','
             {
-                (state, taken) = (next, comma.at() + 1);
+                (state, taken) = (next_child(parent.kind), comma.at() + 1);
                 marks = rest;
             }
         };
