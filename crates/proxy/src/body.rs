@@ -202,10 +202,9 @@ impl Collected {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(restitch_http::Body::wrap(body)));
         }
-        // A peer can announce a large body and send nothing, so the reservation has a limit.
-        let announced =
-            usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
-        let mut read = BytesMut::with_capacity(announced);
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+        // A peer can announce a large body and send nothing, so the first reservation has a limit.
+        let mut read = BytesMut::with_capacity(announced.min(MOST_RESERVED));
         loop {
             let frame = match timeouts {
                 Some([first, idle]) => {
@@ -230,6 +229,10 @@ impl Collected {
                 if !has_room(data.len()) {
                     return Err(ReadError::NoRoom);
                 }
+                if read.capacity() - read.len() < data.len() {
+                    // Growing step by step would copy the bytes several times.
+                    read.reserve(data.len().max(announced.saturating_sub(read.len())));
+                }
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
@@ -242,8 +245,7 @@ impl Collected {
     }
 }
 
-/// The most bytes that are reserved because a body announces its length.
-// The memory of a longer body grows with the bytes that have come.
+/// The most bytes that are reserved for a body before as many have come.
 const MOST_RESERVED: usize = 2 << 20;
 
 /// A body that fails if no bytes come for too long, or when the operator ends it.
