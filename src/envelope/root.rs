@@ -244,21 +244,26 @@ impl RootFinder {
 
     /// Takes the next character; returns how certainly a root begins with it.
     fn step(&mut self, c: char) -> Option<Certainty> {
-        let line = self.scanner.line();
-        if c == '\n' && ticks_of(line).is_some() {
-            self.preamble.end_fence_line(line, self.sought);
-        } else if c == '\n' && !line.is_empty() && !self.scanner.in_reasoning() {
-            self.note_prose();
+        // Reading the line costs more than all else here, so only characters that need it do.
+        if c == '\n' {
+            let line = self.scanner.line();
+            if ticks_of(line).is_some() {
+                self.preamble.end_fence_line(line, self.sought);
+            } else if !line.is_empty() && !self.scanner.in_reasoning() {
+                self.note_prose();
+            }
         }
         if self.offset == 0 && c == BYTE_ORDER_MARK {
             return None;
         }
         let is_bracket = matches!(c, '{' | '[');
-        let line = self.scanner.line();
-        if is_bracket && self.preamble.opens_root(line, self.sought) {
-            // ```json{"a": 1}
-            self.preamble.open_fence(line);
-            return Some(Certainty::Certain);
+        if is_bracket {
+            let line = self.scanner.line();
+            if self.preamble.opens_root(line, self.sought) {
+                // ```json{"a": 1}
+                self.preamble.open_fence(line);
+                return Some(Certainty::Certain);
+            }
         }
         let is_allowed = u8::try_from(c).is_ok_and(|byte| self.roots.allows(byte));
         let follows_prose = is_bracket && self.follows_prose();
@@ -277,8 +282,10 @@ impl RootFinder {
             },
             _ => follows_prose.then_some(Certainty::Possible),
         };
-        if !self.scanner.line().is_empty()
+        // More of the prose changes nothing.
+        if !self.is_prose()
             && start.is_none()
+            && !self.scanner.line().is_empty()
             && !self.preamble.may_be_envelope(&self.scanner)
         {
             self.note_prose();

@@ -11,7 +11,12 @@ use crate::json::walk::{Raw, ValueKind};
 /// Returns the text of the last message, if `role` wrote it and it ends with text. `content` is the
 /// name of its member.
 pub(super) fn last_text(messages: Raw<'_>, role: &str, content: &str) -> Option<String> {
-    text_of(content_of(messages.elements().last()?, role, content)?)
+    text_by(messages.elements().last()?, role, content)
+}
+
+/// Returns the text of a message, if `role` wrote it and it ends with text.
+pub(super) fn text_by(message: Raw<'_>, role: &str, content: &str) -> Option<String> {
+    text_of(content_of(message, role, content)?)
 }
 
 /// Returns the content of a message of a role.

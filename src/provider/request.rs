@@ -32,11 +32,13 @@ pub(super) fn schema_of(root: Raw<'_>, format: Option<Raw<'_>>) -> Option<String
     fn within<'a>(outer: Option<Raw<'a>>, key: &str) -> Option<Raw<'a>> {
         present(outer?.member(key))
     }
+    let [of_root, outputs, guided] =
+        root.pick(["json_schema", "structured_outputs", "guided_json"]);
     let schema = within(within(format, "json_schema"), "schema")
         .or_else(|| within(format, "schema"))
-        .or_else(|| within(Some(root), "json_schema"))
-        .or_else(|| within(within(Some(root), "structured_outputs"), "json"))
-        .or_else(|| within(Some(root), "guided_json"));
+        .or_else(|| present(of_root))
+        .or_else(|| within(present(outputs), "json"))
+        .or_else(|| present(guided));
     let form = text(format.and_then(|format| format.member("type")));
     match schema {
         Some(schema) => Some(schema.as_str().to_owned()),

@@ -18,8 +18,8 @@ use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
 use crate::provider::checkpoints::MAX_HOPS;
-use crate::provider::wire::{Ending, Tool};
-use crate::provider::{Dialect, add_usage, answer_tokens};
+use crate::provider::wire::{Ending, Tool, Wire};
+use crate::provider::{Delta, Dialect, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs
 /// once. Without [`dialect`](Self::dialect) it is one of Chat Completions. Drain
@@ -124,13 +124,16 @@ impl BodyRelay {
 
     /// Reads the body of a call.
     fn read_body(&mut self, now: Duration, body: String) {
-        let mut answer = EventSummary::default();
         let wire = if self.slots.session().is_first() {
             self.slots.list.wire
         } else {
             self.slots.further.wire(self.slots.list.wire)
         };
-        let known = wire.read_body(&body, &mut |delta| answer.add(delta));
+        let BodySummary {
+            answer,
+            is_known,
+            is_whole,
+        } = self.summary(wire, &body);
         if answer.error.is_some() {
             self.last_error.clone_from(&answer.error);
         }
@@ -147,7 +150,11 @@ impl BodyRelay {
         if self.slots.session().is_first() {
             // The response is built from this body: members that no reader knows stay in it.
             self.first = Some(body);
-            self.first_body(now, &answer, known);
+            if is_whole {
+                self.slots.pass();
+            } else {
+                self.first_body(now, &answer, is_known);
+            }
             let mut ends = ChoiceEnds::default();
             ends.note(&answer);
             return self.end_of_first(now, &ends, &end);
@@ -155,6 +162,45 @@ impl BodyRelay {
         let Slots { list, further, .. } = &mut self.slots;
         further.read(list, now, &answer);
         self.end_call(now, end);
+    }
+
+    /// Reads a body. A text that is a whole document is only checked: if all texts are, there is
+    /// nothing to compare, to repair or to keep.
+    fn summary(&self, wire: &dyn Wire, body: &str) -> BodySummary {
+        let session = self.slots.session();
+        let may_pass = session.is_first()
+            && !session.repairs_text()
+            && session.channel.text.base.prefill().is_empty();
+        let max_depth = session.channel.settings.limits.parser.max_depth;
+        let is_whole = |text: &str| {
+            may_pass
+                && text.trim_start().starts_with(['{', '['])
+                && walk::is_valid_within(text, max_depth)
+        };
+        let (mut answer, mut whole) = (EventSummary::default(), 0);
+        let is_known = wire.read_body(body, &mut |mut delta| {
+            if let Delta::Text { text, .. }
+            | Delta::ToolCall {
+                arguments: text, ..
+            } = &mut delta
+                && is_whole(text)
+            {
+                whole += 1;
+                *text = "";
+            }
+            answer.add(delta);
+        });
+        let is_whole = whole > 0 && whole == answer.pieces.len() && answer.text.is_empty();
+        if whole > 0 && !is_whole {
+            // The session needs the whole documents, too: it compares all texts.
+            answer = EventSummary::default();
+            wire.read_body(body, &mut |delta| answer.add(delta));
+        }
+        BodySummary {
+            answer,
+            is_known,
+            is_whole,
+        }
     }
 
     /// Counts the usage of a call.
@@ -236,35 +282,23 @@ impl BodyRelay {
     }
 
     fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {
-        if self.is_whole(answer) {
-            return self.slots.pass();
-        }
         if answer.is.opaque || answer.texts().filter(|(_, text)| !text.is_empty()).count() > 1 {
             // Their texts pass unchanged.
             self.slots
                 .configure(|session| session.set_repair(RepairLevel::Strict));
         }
         for (piece, text) in answer.texts() {
-            self.slots.text(now, piece, text);
+            let mut rest = text;
+            // A slot may have no text.
+            self.slots.text(now, piece, next_piece(&mut rest));
+            while !rest.is_empty() {
+                self.slots.text(now, piece, next_piece(&mut rest));
+            }
         }
         // An unknown body passes: its rest can't be written into it.
         if answer.is.opaque || !known || answer.error.is_some() {
             self.slots.pass();
         }
-    }
-
-    /// Returns whether all texts of an answer are whole documents, so that there is nothing to
-    /// compare, to repair or to keep.
-    fn is_whole(&self, answer: &EventSummary) -> bool {
-        let session = self.slots.session();
-        let max_depth = session.channel.settings.limits.parser.max_depth;
-        let is_whole = |text: &str| {
-            text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
-        };
-        !session.repairs_text()
-            && session.channel.text.base.prefill().is_empty()
-            && !answer.pieces.is_empty()
-            && answer.texts().all(|(_, text)| is_whole(text))
     }
 
     /// A call has failed, or its body was cut off.
@@ -393,3 +427,24 @@ impl BodyRelay {
             .unwrap_or(first)
     }
 }
+
+/// The content of a body.
+struct BodySummary {
+    answer: EventSummary,
+    /// The body is an answer or an error of the API.
+    is_known: bool,
+    /// All texts are whole documents. `answer` is without them.
+    is_whole: bool,
+}
+
+/// Takes the next piece of a text.
+fn next_piece<'t>(rest: &mut &'t str) -> &'t str {
+    let end = (PIECE..rest.len()).find(|at| rest.is_char_boundary(*at));
+    let (piece, later) = rest.split_at(end.unwrap_or(rest.len()));
+    *rest = later;
+    piece
+}
+
+// Prose is recognized between two pieces, and the rest of it is not read.
+/// The number of bytes of a text that the session takes at a time.
+const PIECE: usize = 16 << 10;

@@ -1,12 +1,16 @@
 //! The cost of a push, counted and not timed: allocations, bytes allocated, events. It does not
 //! depend on earlier text, and grows linearly.
 
+use std::time::Duration;
+
 use allocation_counter::{AllocationInfo, measure};
 use restitch::AllowedRoots;
 use restitch::internal::children::ChildIndex;
 use restitch::internal::json::Machine;
+use restitch::internal::relay::{BodyRelay, Output};
 use restitch::json::{CloseOptions, CutState, Event, ParserView, Sink, Span};
 use restitch::paths::Paths;
+use restitch::provider::Dialect;
 use restitch::repair::{RepairOptions, RepairStatus, repair_root};
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
@@ -718,4 +722,62 @@ fn the_counter_counts() {
             bytes: 2
         }
     );
+}
+
+/// Returns a whole answer of an API with a text, which has no characters that JSON escapes but
+/// quotes and line ends.
+fn whole_answer(dialect: Dialect, text: &str) -> String {
+    let text = text.replace('"', "\\\"").replace('\n', "\\n");
+    match dialect {
+        Dialect::Messages => format!(
+            r#"{{"type":"message","role":"assistant","content":[{{"type":"text","text":"{text}"}}],"stop_reason":"end_turn"}}"#
+        ),
+        Dialect::Gemini => format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}],"role":"model"}},"finishReason":"STOP"}}]}}"#
+        ),
+        _ => format!(
+            r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}"}},"finish_reason":"stop"}}]}}"#
+        ),
+    }
+}
+
+/// Relays a whole answer that needs no continuation. Returns what the relay allocates.
+fn relay_whole(dialect: Dialect, text: &str) -> AllocationInfo {
+    let body = whole_answer(dialect, text);
+    let (expected, mut sent) = (body.clone(), None);
+    let used = measure(|| {
+        let mut relay = BodyRelay::new(Limits::default()).dialect(dialect);
+        relay.handle_body(Duration::ZERO, body);
+        while let Some(output) = relay.poll_output() {
+            if let Output::Bytes(bytes) = output {
+                sent = Some(bytes);
+            }
+        }
+    });
+    assert!(sent.is_some_and(|sent| sent == expected), "{dialect}");
+    used
+}
+
+/// Memory that is touched for the first time costs more than reading it.
+#[test]
+fn a_whole_answer_is_copied_once_to_decode_it() {
+    for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Gemini] {
+        for size in [1 << 20, 4 << 20] {
+            let document = format!("[{}\"\"]", "\"a word of many\", ".repeat(size / 18));
+            let used = relay_whole(dialect, &document);
+            let most = (document.len() as u64 / 8 * 9) + (64 << 10);
+            assert!(used.bytes_total <= most, "{dialect} {size}: {used:?}");
+        }
+    }
+}
+
+/// Prose is decoded and collected, and the document keeps none of it.
+#[test]
+fn prose_of_a_whole_answer_is_read_up_to_its_limit() {
+    for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Gemini] {
+        let prose = "A sentence of many, and its end.\n".repeat(4 << 15);
+        let used = relay_whole(dialect, &prose);
+        let most = (prose.len() as u64 / 4 * 9) + (512 << 10);
+        assert!(used.bytes_total <= most, "{dialect}: {used:?}");
+    }
 }

@@ -69,25 +69,45 @@ impl<'writer> FormatFields<'writer> for Logfmt {
 }
 
 /// The fields of an event or a span.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LogfmtFields {
     message: String,
     /// The other fields, formatted, each after a space.
     others: String,
+    /// The buffer that values are formatted into before they are escaped.
+    value: String,
+}
+
+// The line of an answered request has some 350.
+/// Bytes that are reserved for the fields of a line.
+const TYPICAL_FIELDS: usize = 512;
+
+impl Default for LogfmtFields {
+    fn default() -> Self {
+        Self {
+            message: String::new(),
+            others: String::with_capacity(TYPICAL_FIELDS),
+            value: String::new(),
+        }
+    }
 }
 
 impl Visit for LogfmtFields {
     fn record_str(&mut self, field: &Field, value: &str) {
+        // Writing to a string can't fail.
         if field.name() == "message" {
             value.clone_into(&mut self.message);
         } else {
-            // Writing to a string can't fail.
             let _ = write!(self.others, " {field}={}", LogfmtValue(value));
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.record_str(field, &format!("{value:?}"));
+        let mut text = std::mem::take(&mut self.value);
+        text.clear();
+        let _ = write!(text, "{value:?}");
+        self.record_str(field, &text);
+        self.value = text;
     }
 }
 

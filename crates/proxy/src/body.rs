@@ -25,10 +25,15 @@ use restitch_http::{self, BodyError};
 /// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow
 /// client. So a failed body only stops and requests the cut, and the
 /// [`Socket`](restitch_http::server_socket::Socket) cuts the connection after the last byte.
+///
+/// hyper also copies each frame into a buffer that grows with the largest one, and that lives as
+/// long as the connection. So a large frame leaves in pieces.
 #[derive(Debug)]
 pub(super) struct FlushThenCloseBody<B> {
     /// `None` after the body has failed.
     body: Option<Pin<Box<B>>>,
+    /// The rest of the last frame.
+    rest: Bytes,
     cut: Cut,
     /// `None`: the request is not logged.
     line: Option<AccessLine>,
@@ -48,12 +53,21 @@ impl<B: Body> FlushThenCloseBody<B> {
         }
         Self {
             body: Some(Box::pin(body)),
+            rest: Bytes::new(),
             cut,
             line,
             _answering: answering,
         }
     }
 }
+
+/// Takes the next piece of a frame.
+fn next_piece(rest: &mut Bytes) -> Frame<Bytes> {
+    Frame::data(rest.split_to(rest.len().min(PIECE)))
+}
+
+/// The most bytes of a frame that hyper gets: as many as one read from an upstream returns.
+const PIECE: usize = 64 << 10;
 
 impl<B> Body for FlushThenCloseBody<B>
 where
@@ -69,10 +83,14 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Self {
             body: open,
+            rest,
             cut,
             line,
             ..
         } = self.get_mut();
+        if !rest.is_empty() {
+            return Poll::Ready(Some(Ok(next_piece(rest))));
+        }
         // The socket ends the connection. An end of the body would be an end of the answer.
         let Some(body) = open else {
             return Poll::Pending;
@@ -84,6 +102,13 @@ where
                 if let Some(line) = line {
                     line.note_frame(&**body, &frame);
                 }
+                let frame = match frame.into_data() {
+                    Ok(data) => {
+                        *rest = data;
+                        next_piece(rest)
+                    }
+                    Err(trailers) => trailers,
+                };
                 Poll::Ready(Some(Ok(frame)))
             }
             None => {
@@ -106,14 +131,16 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| body.is_end_stream())
+        self.rest.is_empty() && self.body.as_ref().is_some_and(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body
-            .as_ref()
-            .map(|body| body.size_hint())
-            .unwrap_or_default()
+        let hint = self.body.as_ref().map(|body| body.size_hint());
+        let hint = hint.unwrap_or_default();
+        match hint.exact() {
+            Some(left) => SizeHint::with_exact(left + self.rest.len() as u64),
+            None => hint,
+        }
     }
 }
 
@@ -175,10 +202,9 @@ impl Collected {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(restitch_http::Body::wrap(body)));
         }
-        // A peer can announce a large body and send nothing, so the reservation has a limit.
-        let announced =
-            usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
-        let mut read = BytesMut::with_capacity(announced);
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+        // A peer can announce a large body and send nothing, so the first reservation has a limit.
+        let mut read = BytesMut::with_capacity(announced.min(MOST_RESERVED));
         loop {
             let frame = match timeouts {
                 Some([first, idle]) => {
@@ -203,6 +229,10 @@ impl Collected {
                 if !has_room(data.len()) {
                     return Err(ReadError::NoRoom);
                 }
+                if read.capacity() - read.len() < data.len() {
+                    // Growing step by step would copy the bytes several times.
+                    read.reserve(data.len().max(announced.saturating_sub(read.len())));
+                }
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
@@ -215,8 +245,7 @@ impl Collected {
     }
 }
 
-/// The most bytes that are reserved because a body announces its length.
-// The memory of a longer body grows with the bytes that have come.
+/// The most bytes that are reserved for a body before as many have come.
 const MOST_RESERVED: usize = 2 << 20;
 
 /// A body that fails if no bytes come for too long, or when the operator ends it.
@@ -355,5 +384,30 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replayed<B> {
             return Poll::Ready(Some(Ok(Frame::data(read))));
         }
         Pin::new(&mut self.rest).poll_frame(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Activity;
+
+    /// hyper's buffer has room for the largest frame, as long as the connection lives.
+    #[tokio::test]
+    async fn a_large_body_leaves_in_pieces() {
+        let whole: Bytes = (0..=u8::MAX).cycle().take(10 * PIECE + 1).collect();
+        let body = restitch_http::Body::full(whole.clone());
+        let mut body =
+            FlushThenCloseBody::new(body, Cut::default(), None, Activity::default().begin());
+        let (mut pieces, mut sent) = (0, BytesMut::new());
+        while !body.is_end_stream() {
+            let left = (whole.len() - sent.len()) as u64;
+            assert_eq!(body.size_hint().exact(), Some(left));
+            let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(frame.len() <= PIECE);
+            pieces += 1;
+            sent.extend_from_slice(&frame);
+        }
+        assert_eq!((pieces, sent.freeze()), (11, whole));
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::capability::{GrammarForm, PrefillForm};
-use crate::provider::fields::{has_stop, is_true, object, object_of, object_with, text};
+use crate::provider::fields::{has_stop, is_true, object_of, object_with, recorded_object, text};
 use crate::provider::prefill;
 use crate::provider::request::{
     FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, set_grammar,
@@ -15,8 +15,9 @@ use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array
 /// `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
-    let root = object(std::str::from_utf8(body).ok()?)?;
-    // One walk finds all members, because the messages may be long.
+    // The messages may be long, so their bytes are read once.
+    let mut table = Table::default();
+    let root = recorded_object(&mut table, std::str::from_utf8(body).ok()?)?;
     let [
         messages,
         stream,
@@ -60,7 +61,7 @@ fn base(messages: Raw<'_>, is_final: bool) -> Base {
         .filter(|last| !calls_tools(*last));
     let is_marked = last.is_some_and(|last| FLAGS.iter().any(|flag| is_true(last.member(flag))));
     Base::prefill(
-        last.and_then(|_| prefill::last_text(messages, "assistant", "content")),
+        last.and_then(|last| prefill::text_by(last, "assistant", "content")),
         is_final || is_marked,
     )
 }

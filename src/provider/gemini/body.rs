@@ -3,24 +3,28 @@
 use super::reader::GeminiReader;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{self, Raw, ValueKind};
-use crate::provider::wire::{Ending, Reader as _, SlotKind, SlotText};
+use crate::json::walk::{self, Raw, Table, ValueKind};
+use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Kind, add_usage, fields};
 
 /// Reads a whole answer: a response object, or an array of the events of a stream, which the API
 /// sends without `alt=sse`.
 pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-    let Some(root) = Raw::root(body).filter(|_| walk::is_valid(body)) else {
+    let mut table = Table::default();
+    let Some(root) = table.read(body) else {
         return false;
     };
     let mut reader = GeminiReader::default();
-    let mut read =
-        |event: &str| matches!(reader.read("message", event, on), Kind::Chunk | Kind::Error);
+    let mut read = |event: Raw<'_>| {
+        let event = Some(event).filter(|event| event.kind() == ValueKind::Object);
+        let kind = event.map(|event| reader.response("message", event, on));
+        matches!(kind, Some(Kind::Chunk | Kind::Error))
+    };
     if root.kind() == ValueKind::Array {
         // Every element is read, so `any` would not do.
-        return root.elements().filter(|event| read(event.as_str())).count() > 0;
+        return root.elements().filter(|event| read(*event)).count() > 0;
     }
-    read(root.as_str())
+    read(root)
 }
 
 /// Writes the first answer's body with other texts and another end.
@@ -78,7 +82,8 @@ fn text_of(candidate: Raw<'_>) -> String {
 
 /// Returns the token of an answer that has one candidate and asks to be continued, raw JSON.
 pub(super) fn token(body: &str) -> Option<String> {
-    let candidate = only_candidate(body)?;
+    let mut table = Table::default();
+    let candidate = only_candidate(table.read(body)?)?;
     let is_asked = fields::word(candidate.member("finishReason"))? == super::CONTINUATION;
     let token = candidate.member(TOKEN)?;
     let has_token = fields::word(Some(token)).is_some();
@@ -91,7 +96,10 @@ pub(super) fn join(first: &str, next: &str) -> Option<String> {
     if !walk::is_valid(next) {
         return None;
     }
-    let (before, after) = (only_candidate(first)?, only_candidate(next)?);
+    let (before, after) = (
+        only_candidate(fields::object(first)?)?,
+        only_candidate(fields::object(next)?)?,
+    );
     let mut edits = Edits::default();
     let mut set: Vec<(String, String)> = after
         .members()
@@ -124,8 +132,8 @@ pub(super) fn join(first: &str, next: &str) -> Option<String> {
 }
 
 /// Returns the candidate of an answer with one.
-fn only_candidate(body: &str) -> Option<Raw<'_>> {
-    let mut candidates = fields::object(body)?.member("candidates")?.elements();
+fn only_candidate(answer: Raw<'_>) -> Option<Raw<'_>> {
+    let mut candidates = answer.member("candidates")?.elements();
     let candidate = candidates.next()?;
     (candidates.next().is_none() && candidate.kind() == ValueKind::Object).then_some(candidate)
 }

@@ -98,9 +98,19 @@ fn text_of(part: Raw<'_>) -> Option<(TextKind, Cow<'_, str>)> {
 impl GeminiReader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let mut table = Table::default();
-        let Some(root) = fields::recorded_object(&mut table, data) else {
-            return fields::no_object(event_type, data, on);
-        };
+        match fields::recorded_object(&mut table, data) {
+            Some(root) => self.response(event_type, root, on),
+            None => fields::no_object(event_type, data, on),
+        }
+    }
+
+    /// Reads a response: the data of an event, or the body of an answer.
+    pub(super) fn response(
+        &mut self,
+        event_type: &str,
+        root: Raw<'_>,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) -> Kind {
         let [candidates, feedback, usage, error] =
             root.pick(["candidates", "promptFeedback", "usageMetadata", "error"]);
         let candidates = candidates.filter(|candidates| candidates.kind() == ValueKind::Array);

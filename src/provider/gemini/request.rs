@@ -3,7 +3,7 @@
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{Raw, ValueKind};
+use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields;
 use crate::provider::prefill;
@@ -21,7 +21,12 @@ pub(super) fn method(path: &str) -> Option<(&str, &str)> {
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `contents`.
 pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     let (before, method) = method(path)?;
-    let (root, contents) = fields::object_with(body, "contents")?;
+    // The contents may be long, so their bytes are read once.
+    let mut table = Table::default();
+    let root = fields::recorded_object(&mut table, body)?;
+    let contents = root
+        .member("contents")
+        .filter(|contents| contents.kind() == ValueKind::Array)?;
     let config = fields::either(root, CONFIG).map(|(_, config)| config);
     let of = |keys| {
         config

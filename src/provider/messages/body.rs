@@ -4,15 +4,16 @@ use super::reader::{Input, MessagesReader};
 use super::{is_call, stop_reason};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{self, Raw, ValueKind};
+use crate::json::walk::{self, Raw, Table, ValueKind};
 use crate::provider::Delta;
-use crate::provider::fields::{message, object, present, word};
+use crate::provider::fields::{message, object, present, recorded_object, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or
 /// an error.
 pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-    let Some(root) = object(body) else {
+    let mut table = Table::default();
+    let Some(root) = recorded_object(&mut table, body) else {
         return false;
     };
     let [content, reason, usage, error] = root.pick(["content", "stop_reason", "usage", "error"]);

@@ -2,8 +2,8 @@
 
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{is_true, object_with, present, word};
+use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::fields::{is_true, object_with, present, recorded_object, word};
 use crate::provider::prefill;
 use crate::provider::request::{
     any_schema, message, remove_format, set_format, turn_reasoning_off,
@@ -15,8 +15,21 @@ use crate::provider::wire::{
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array
 /// `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    let (root, messages) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
-    let [stream, stop, model, thinking, cap, form, config, tools] = root.pick([
+    // The messages may be long, so their bytes are read once.
+    let mut table = Table::default();
+    let root = recorded_object(&mut table, std::str::from_utf8(body).ok()?)?;
+    let [
+        messages,
+        stream,
+        stop,
+        model,
+        thinking,
+        cap,
+        form,
+        config,
+        tools,
+    ] = root.pick([
+        "messages",
         "stream",
         "stop_sequences",
         "model",
@@ -26,6 +39,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         CONFIG,
         "tools",
     ]);
+    let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
     let format = present(form).or(present(config.and_then(|config| config.member("format"))));
     let schema = format.and_then(|format| format.member("schema"));
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));

@@ -6,15 +6,16 @@ use super::reader::ResponsesReader;
 use super::{call_of, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::{Raw, ValueKind};
-use crate::provider::fields::{message, object, present, word};
+use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::fields::{message, object, present, recorded_object, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Finish};
 
 /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or
 /// an error.
 pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-    let Some(root) = object(body) else {
+    let mut table = Table::default();
+    let Some(root) = recorded_object(&mut table, body) else {
         return false;
     };
     let [output, error] = root.pick(["output", "error"]);
