@@ -175,7 +175,7 @@ fn machine(size: usize, most: usize, units: usize) {
 
 /// Pushes KiB into a document, four at a time.
 fn document(most: usize, units: usize) {
-    let text = sections(2 * most << 10);
+    let text = sections((2 * most) << 10);
     let mut document = Document::new(64);
     for push in text.as_bytes()[..units << 10].chunks(4 << 10) {
         document

@@ -128,9 +128,15 @@ impl DocumentContinuation {
                 RequestKind::Grammar { .. } => RepairMode::Kept,
                 _ => RepairMode::new(channel, decisions, &splice),
             },
-            // A provider that continues or enforces the rest knows where the value ends.
+            // A provider that continues the text itself, or under a grammar, knows where the value
+            // ends. In all other answers the model is told where it stops.
             cut_value: match kind {
-                RequestKind::Reprompt => CutValue::of(channel.document()),
+                RequestKind::Reprompt
+                | RequestKind::Again
+                | RequestKind::Grammar {
+                    answer: ForcedAnswer::Members(_),
+                    ..
+                } => CutValue::of(channel.document()),
                 _ => None,
             },
             splice,

@@ -356,6 +356,26 @@ fn an_object_that_is_written_again_is_compared_with_the_delivered_one() {
     }
 }
 
+/// Only the model knows whether a string that it ends at the cut is whole.
+#[test]
+fn a_value_that_ends_at_the_cut_is_reported() {
+    for (item, reported) in [
+        (r#"{"t":"Anna","n":1,"of":[]}"#, false),
+        (r#"{"t":"Ann","n":1,"of":[]}"#, true),
+    ] {
+        let mut asked = cut_at(ROWS, r#"{"rows": [{"t": "Ann"#);
+        asked.text(&format!(r#"{{"item": {item}, "rest_of_items": []}}"#));
+        asked.end(Finish::Stop);
+        let values = &asked.outcome.as_ref().unwrap().tally().cut_values;
+        let expected: Vec<_> = reported.then_some(("/rows/0/t", 20)).into_iter().collect();
+        let found: Vec<_> = values
+            .iter()
+            .map(|(path, at)| (path.as_str(), *at))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
+
 #[test]
 fn long_and_uncertain_objects_are_asked_for_by_their_rests() {
     let rows = |cells: &str| format!(r#"{{"rows": [{{{cells}, "n": 4"#);

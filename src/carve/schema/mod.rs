@@ -253,7 +253,7 @@ impl<'a> Builder<'a> {
         let begun = self.open.begun();
         if begun.starts_with('"') {
             let begun = decode(begun.get(1..)?.strip_suffix(self.open.open_escape())?);
-            return Some(Some(self.open.shapes.string(self.open.choices(&begun))));
+            return Some(Some(self.open.shapes.string(&self.open.choices(&begun))));
         }
         let is_literal = self.open.state().in_literal();
         match begun.len() > MAX_NUMBER {
@@ -297,7 +297,7 @@ impl<'a> Builder<'a> {
             return Some(());
         }
         let rests = if open.is_empty() { rests } else { Vec::new() };
-        let shape = self.open.shapes.string(rests);
+        let shape = self.open.shapes.string(&rests);
         let about = format!(
             "the rest of the string at {}, which {}, up to its end; empty if the string is whole",
             self.pointer(self.open.len()),

@@ -247,7 +247,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Writes the schema of a string: one of these, each a JSON string, or any if there are none.
-    pub(super) fn string(&self, choices: Vec<String>) -> String {
+    pub(super) fn string(&self, choices: &[String]) -> String {
         // Gemini refuses an empty string in a list.
         let is_listed = !choices.is_empty() && choices.iter().all(|choice| choice != "\"\"");
         match is_listed {
