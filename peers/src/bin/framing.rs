@@ -1,4 +1,5 @@
-//! The race of decoders of server-sent events: reads of 16 KiB, and reads of one event each.
+//! The race of decoders of server-sent events: reads of 16 KiB, reads of 1,400 bytes (a TCP segment), and reads of one event
+//! each.
 
 #![forbid(unsafe_code)]
 
@@ -27,8 +28,9 @@ fn main() {
         "`Decoder`, data copied",
         "sse-stream",
     ])];
-    let reads: [(&str, Vec<&[u8]>); 2] = [
+    let reads: [(&str, Vec<&[u8]>); 3] = [
         ("reads of 16 KiB", body.chunks(16 << 10).collect()),
+        ("reads of 1,400 bytes", body.chunks(1_400).collect()),
         (
             "reads of one event",
             events.iter().map(Vec::as_slice).collect(),
