@@ -230,7 +230,7 @@ fn new_text_is_given_out_as_soon_as_it_comes() {
         ("ин\"], \"sta", "ин\"]"),
         ("te\": \"open", ", \"state\": \"open"),
         ("\", \"nick\": null}", "\", \"nick\": null}"),
-        (", \"rest_of_items\": [{\"name\": \"B", ", {\"name\": \"B"),
+        (", \"element_1\": {\"name\": \"B", ", {\"name\": \"B"),
     ] {
         let before = asked.client.len();
         asked.text(text);
@@ -250,7 +250,7 @@ fn the_shapes_are_those_of_the_request() {
         found,
         json!({
             "type": "object", "additionalProperties": false,
-            "required": ["item", "rest_of_items", "rest_of_item"],
+            "required": ["item", "element_1", "rest_of_items", "rest_of_item"],
             "properties": {
                 "item": {
                     "type": "object", "additionalProperties": false, "required": ["name", "age", "tags", "state", "nick"],
@@ -262,7 +262,8 @@ fn the_shapes_are_those_of_the_request() {
                         "nick": {"anyOf": [{"type": "string"}, {"type": "null"}]},
                     },
                 },
-                "rest_of_items": {"type": "array", "items": {"$ref": "#/$defs/person"}, "minItems": 1, "maxItems": 2},
+                "element_1": {"$ref": "#/$defs/person"},
+                "rest_of_items": {"type": "array", "items": {"$ref": "#/$defs/person"}, "maxItems": 1},
                 "rest_of_item": {
                     "type": "object", "additionalProperties": false, "required": ["ok", "rate"],
                     "properties": {"ok": {"type": "boolean"}, "rate": {"type": "number"}},
@@ -282,7 +283,11 @@ fn the_shapes_are_those_of_the_request() {
     let rest = &asked.schema()["properties"]["rest_of_items"];
     assert_eq!(
         (&rest["minItems"], &rest["maxItems"]),
-        (&json!(1), &json!(2))
+        (&Value::Null, &json!(1))
+    );
+    assert_eq!(
+        asked.schema()["properties"]["element_1"],
+        json!({"$ref": "#/$defs/person"})
     );
 }
 
@@ -373,6 +378,41 @@ fn a_value_that_ends_at_the_cut_is_reported() {
             .map(|(path, at)| (path.as_str(), *at))
             .collect();
         assert_eq!(found, expected);
+    }
+}
+
+/// A list that needs many elements has one member; names of members are unique.
+#[test]
+fn a_few_required_elements_have_a_member_each() {
+    let schema = |least: usize| {
+        format!(
+            r#"{{"type": "array", "minItems": {least}, "items": {{"type": "array", "minItems": 3, "items": {{"type": "integer"}}}}}}"#
+        )
+    };
+    let asked = cut_at(&schema(3), "[[1, 2, 3], [4, 5");
+    assert_eq!(
+        asked.schema()["required"],
+        json!([
+            "number",
+            "element_2",
+            "rest_of_items",
+            "outer_element_2",
+            "outer_rest_of_items"
+        ])
+    );
+    let asked = cut_at(&schema(10), "[[1, 2, 3], [4, 5, 6]");
+    assert_eq!(asked.schema()["required"][7], "element_9");
+    let asked = cut_at(&schema(11), "[[1, 2, 3], [4, 5, 6]");
+    assert_eq!(asked.schema()["properties"]["rest_of_items"]["minItems"], 9);
+    // The first element once more shows that the model begins the list again.
+    let rows = r#"{"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "object", "additionalProperties": false, "required": ["t"], "properties": {"t": {"type": "string"}}}}"#;
+    for (element, joined) in [("The first one", false), ("The second one", true)] {
+        let mut asked = cut_at(rows, r#"[{"t": "The first one"}"#);
+        asked.text(&format!(
+            r#"{{"item": {{"t": "The first one"}}, "element_1": {{"t": "{element}"}}}}"#
+        ));
+        asked.end(Finish::Stop);
+        assert_eq!(asked.outcome.is_some(), joined, "{}", asked.client);
     }
 }
 
@@ -618,7 +658,7 @@ fn json_text_stays_in_its_container() {
             json!({"type": "string"})
         );
         let text = Value::from(text);
-        asked.text(&format!(r#"{{"number": 1, "rest_of_items": {text}, "rest_of_item": "", "rest_of_item_2": {{"out": 2}}}}"#));
+        asked.text(&format!(r#"{{"number": 1, "rest_of_items": {text}, "rest_of_item": "", "outer_rest_of_item": {{"out": 2}}}}"#));
         asked.end(Finish::Stop);
         let mode = asked.mode();
         (asked.client, mode)
@@ -762,11 +802,17 @@ fn a_schema_has_only_what_the_provider_enforces() {
     let items = |n: Value| json!({"type": "object", "properties": {"n": n, "properties": {"type": "string"}}, "required": ["n"], "additionalProperties": false});
     assert_eq!(
         rows(SchemaSubset::Full),
-        json!({"type": "array", "minItems": 2, "maxItems": 4, "items": items(json!({"type": "integer", "minimum": 1}))})
+        json!({"type": "array", "maxItems": 2, "items": items(json!({"type": "integer", "minimum": 1}))})
     );
     assert_eq!(
         rows(SchemaSubset::Plain),
-        json!({"type": "array", "minItems": 1, "items": items(json!({"type": "integer"}))})
+        json!({"type": "array", "items": items(json!({"type": "integer"}))})
+    );
+    // The elements that are required come before, so every provider enforces their number.
+    let asked = cut_with(SchemaSubset::Plain, schema, r#"{"rows": [{"n": 1}"#).schema();
+    assert_eq!(
+        asked["required"],
+        json!(["item", "element_1", "element_2", "rest_of_items"])
     );
     // An optional member can't be asked for.
     assert_eq!(rows(SchemaSubset::Strict), json!({"type": "string"}));

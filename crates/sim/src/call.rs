@@ -303,7 +303,12 @@ impl Continuation {
     }
 
     fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {
-        let position = position(document, &delivered)?;
+        let position = position(document, &delivered);
+        let rendered = || end_of_rendering(document, &delivered, &anchor);
+        let (position, delivered) = match position.as_ref().err().and_then(|_| rendered()) {
+            Some(end) => (end, document[..end].to_owned()),
+            None => (position?, delivered),
+        };
         let end = delivered.trim_end_matches(WHITE_SPACE).len();
         let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len());
         let gap = begin.and_then(|begin| delivered.get(begin..)?.strip_prefix(anchor.as_str()));
@@ -363,6 +368,22 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
             shown(expected),
         ),
     ))
+}
+
+/// Returns where the delivered text ends that a message renders: hints replace most of its values,
+/// and its end, which the client asks to repeat, is the text itself. `None` if there are no hints.
+fn end_of_rendering(document: &str, rendering: &str, anchor: &str) -> Option<usize> {
+    const HINTS: [&str; 7] = [
+        "…", "<str>", "<object>", "<array>", "<bool>", "<null>", "<number>",
+    ];
+    let has_hints = HINTS.iter().any(|hint| rendering.contains(hint));
+    let end = rendering.trim_end_matches(WHITE_SPACE).len();
+    let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len())?;
+    let end = rendering
+        .get(begin..)
+        .filter(|end| has_hints && !anchor.is_empty() && end.starts_with(anchor))?;
+    // A client chooses an anchor that occurs once in the text that it has.
+    Some(document.find(end)? + end.len())
 }
 
 /// Returns, if the last user message asks for a continuation: where its turn begins, the delivered
@@ -464,6 +485,22 @@ mod tests {
             r#"the delivered text is not a prefix of the document: at byte 11 it has "2, 3]" instead of ", 3], \"b\": \"text\"}""#,
         );
         assert!(position(DOCUMENT, &format!("{DOCUMENT}{DOCUMENT}")).is_err());
+    }
+
+    #[test]
+    fn a_rendering_ends_where_its_anchor_first_occurs() {
+        let document = r#"{"a": [1, 2], "b": "x", "c": [1, 2, 3]}"#;
+        let end = |rendering, anchor| end_of_rendering(document, rendering, anchor);
+        assert_eq!(
+            end(r#"{"a": <array>, "b": "x", "#, r#""b": "x","#),
+            Some(24)
+        );
+        assert_eq!(end(r#"{"a": …, "b": "x"#, r#", "b": "x"#), Some(21));
+        // Other text, no hint, or an anchor elsewhere.
+        assert_eq!(end(r#"{"a": …, "b": "y"#, r#", "b": "y"#), None);
+        assert_eq!(end(r#"{"a": [7], "b": "x"#, r#", "b": "x"#), None);
+        assert_eq!(end(r#"{"a": …, "b": "x"#, r#""a": "#), None);
+        assert_eq!(end(r#"{"a": …, "b": "x"#, ""), None);
     }
 
     #[test]

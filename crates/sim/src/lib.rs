@@ -76,7 +76,7 @@
 //! A style that does not apply at a cut is answered as `anchor`. The same document and cut produce
 //! the same fragment. Once a client has accepted text that differs from the document's, the text
 //! that it sends back is no longer a prefix of the document, and a further continuation request
-//! gets status 422.
+//! gets status 422. A message with a rendering of the text ends where its anchor first occurs.
 //!
 //! | end | |
 //! |---|---|

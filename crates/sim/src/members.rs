@@ -108,7 +108,7 @@ impl<'a> Model<'a> {
     /// Returns the part that a line of the question names. `quotes`: the cut number comes in quotes.
     fn member(&mut self, name: &str, line: &str, quotes: bool) -> Option<String> {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-        match name {
+        match name.trim_start_matches("outer_") {
             "item" if line.contains("the last object") => Some(self.last.to_owned()),
             "item" => {
                 let path = line.split('`').nth(1)?;
@@ -123,6 +123,22 @@ impl<'a> Model<'a> {
                     item.insert(number, '"');
                 }
                 Some(item)
+            }
+            "element" => {
+                let path = line.split('`').nth(1)?;
+                // The client has completed the only string that is legal.
+                if self.token.take().is_some() {
+                    self.at += end_of_string(&self.document[self.at..])?;
+                }
+                while self.open.len() > path.matches('/').count() {
+                    let (_, end) = self.close()?;
+                    self.at = end;
+                }
+                let rest = &self.document[self.at..];
+                let space = |c: char| c == ',' || WHITE_SPACE.contains(&c);
+                let from = self.at + (rest.len() - rest.trim_start_matches(space).len());
+                self.at = from + end_of_value(&self.document[from..])?;
+                Some(self.document[from..self.at].to_owned())
             }
             "rest_of_string" | "rest_of_key" => {
                 let from = self.start_of_character();
@@ -169,7 +185,7 @@ impl<'a> Model<'a> {
                 if line.contains("JSON text") {
                     return Some(children.to_owned());
                 }
-                Some(match name {
+                Some(match name.trim_start_matches("outer_") {
                     "rest_of_item" => format!("{{{children}}}"),
                     _ => format!("[{children}]"),
                 })

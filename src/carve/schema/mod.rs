@@ -4,7 +4,8 @@
 //! The answer is an object: one member for the rest of the cut token, then one for each open
 //! container, the innermost first. A short object in which the document stops, or after which it
 //! stops, comes as a whole instead: a model that copies the beginning of an object continues it
-//! better than one that is asked for its rest. No member has a comma, a closing bracket, or the rest of a
+//! better than one that is asked for its rest. A few elements that an array still needs have a
+//! member each: so all providers enforce their number, and a model does not begin the list anew. No member has a comma, a closing bracket, or the rest of a
 //! literal or of a key that the schema names: these follow from the document. The shapes are
 //! copies of parts of the request's own schema, as far as the provider enforces them. A part
 //! without such a shape is a string of JSON text.
@@ -35,6 +36,10 @@ const MAX_SCHEMA: usize = 128 << 10;
 
 /// The most bytes of a cut number, which the prompt shows.
 const MAX_NUMBER: usize = 64;
+
+// Chosen: each costs a line in the prompt, and a copy of the element's schema.
+/// The most elements that are still required and have a member each.
+const MOST_NAMED: u64 = 8;
 
 // The model writes them again: some 250 tokens, about as many as the question has.
 /// The most bytes of an object that is asked for as a whole.
@@ -79,7 +84,10 @@ enum Content {
     /// A number, whole. The document has its first characters.
     Number { begun: String },
     /// A value.
-    Value,
+    Value {
+        /// The first delivered element, if its repeat would show that the model begins again.
+        delivered: String,
+    },
     /// The members or elements of a container without its brackets.
     Items {
         kind: Kind,
@@ -193,7 +201,7 @@ impl<'a> Builder<'a> {
         if self.open.shapes.takes_all_only() && required.len() < properties.len() {
             return None;
         }
-        let repeat = Repeat::of(begun, self.open.open_escape(), self.open.len())?;
+        let repeat = Repeat::of(begun, self.open.open_escape(), begun.len())?;
         let schema = self.open.shapes.object(&properties, &required, "false");
         let about = format!(
             "the object at {} as a whole: what the message above has of it, unchanged, and then its rest",
@@ -396,7 +404,10 @@ impl<'a> Builder<'a> {
     fn value(&mut self, shape: Option<Shape<'a>>, place: &str) {
         let about = format!("the value at {place}");
         match shape.and_then(|shape| self.open.shapes.copy(shape)) {
-            Some(copy) => self.member("value", Content::Value, copy, &about),
+            Some(copy) => {
+                let delivered = String::new();
+                self.member("value", Content::Value { delivered }, copy, &about);
+            }
             None => self.text("value", Kind::Array, "", &about),
         }
     }
@@ -460,12 +471,37 @@ impl<'a> Builder<'a> {
             return (before != Before::Comma).then_some(());
         }
         due.least = due.least.max(u64::from(before == Before::Comma));
+        let mut separator = separator;
+        if due.least <= MOST_NAMED
+            && let Some(copy) = due.shape.and_then(|shape| self.open.shapes.copy(shape))
+        {
+            let mut delivered = self.first_element(frame);
+            let first = self.open.next_index(depth)?;
+            for index in first..first + due.least {
+                self.known(separator);
+                separator = ", ";
+                let about = format!("the new element `{}`", self.child_pointer(depth, index));
+                let content = Content::Value {
+                    delivered: std::mem::take(&mut delivered),
+                };
+                self.member(&format!("element_{index}"), content, copy.clone(), &about);
+            }
+            due.most = due.most.map(|most| most - due.least);
+            if due.most == Some(0) {
+                return Some(());
+            }
+            due.least = 0;
+        }
         match self.open.shapes.rest_of_array(&due) {
             Some(schema) => {
                 let content = Content::Items {
                     kind: Kind::Array,
                     separator,
-                    delivered: self.first_element(frame),
+                    // After other new elements it is no repeat of the list.
+                    delivered: match separator == before.separator() {
+                        true => self.first_element(frame),
+                        false => String::new(),
+                    },
                 };
                 self.member("rest_of_items", content, schema, &about);
             }
@@ -502,17 +538,10 @@ impl<'a> Builder<'a> {
     }
 
     fn member(&mut self, name: &str, content: Content, shape: String, about: &str) {
-        let same = self
-            .properties
-            .iter()
-            .filter(|(other, _)| {
-                other.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit()) == name
-            })
-            .count();
-        let name = match same {
-            0 => name.to_owned(),
-            same => format!("{name}_{}", same + 1),
-        };
+        let mut name = name.to_owned();
+        while self.properties.iter().any(|(other, _)| *other == name) {
+            name.insert_str(0, "outer_");
+        }
         self.lines.push_str(&format!("- `{name}`: {about}\n"));
         self.properties.push((name.clone(), shape));
         self.pieces.push(Piece::Member { name, content });
@@ -531,6 +560,17 @@ impl<'a> Builder<'a> {
             "" => "the root".to_owned(),
             path => format!("`{path}`"),
         }
+    }
+
+    /// Returns the JSON Pointer of an element of the open array at this depth.
+    fn child_pointer(&self, depth: usize, index: u64) -> String {
+        let tokens = self.open.document.path();
+        let steps: String = tokens
+            .tokens()
+            .take(depth)
+            .map(|step| format!("/{step}"))
+            .collect();
+        format!("{steps}/{index}")
     }
 
     /// Names a member of a container.

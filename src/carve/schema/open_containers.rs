@@ -135,10 +135,17 @@ impl<'a> OpenContainers<'a> {
     /// Returns the elements that the array at this depth may still have, after the one in which the
     /// document stops.
     pub(in crate::carve) fn elements(&self, depth: usize) -> Option<Elements<'a>> {
+        Some(
+            self.shapes
+                .elements(self.shape(depth)?, self.next_index(depth)?),
+        )
+    }
+
+    /// Returns the index of the element after the one in which the document stops.
+    pub(in crate::carve) fn next_index(&self, depth: usize) -> Option<u64> {
         // Every container but the innermost is open in a child of its own.
         let has_open = !self.is_innermost(depth) || self.document.machine().in_token();
-        let count = self.frame(depth)?.count as u64 + u64::from(has_open);
-        Some(self.shapes.elements(self.shape(depth)?, count))
+        Some(self.frame(depth)?.count as u64 + u64::from(has_open))
     }
 
     /// Adds a key to the object at this depth.
@@ -195,17 +202,17 @@ impl<'a> OpenContainers<'a> {
 }
 
 /// The members of an open container, and its last element.
-type Open = (Vec<Member>, Option<WholeObject>);
+type OpenContents = (Vec<Member>, Option<WholeObject>);
 
 /// Collects the members of each open object, and the last element of each open array.
 #[derive(Default)]
-struct OpenMembers(Vec<Open>);
+struct OpenMembers(Vec<OpenContents>);
 
 impl Sink for OpenMembers {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         let ended = match event {
             Event::Begin { .. } => {
-                self.0.push(Open::default());
+                self.0.push(OpenContents::default());
                 return;
             }
             Event::End { .. } => self.0.pop(),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::repeat::{Repeat, Step};
+use super::repeat::{Repeat, RepeatStep};
 use super::{Content, LEAST_REPEAT, Piece, RestSchema, is_repeatable};
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, quoted};
@@ -176,11 +176,11 @@ impl RestWriter {
         }
         let open = Box::new(OpenMember::new(content, self.max_depth));
         let from = match (&open.content, event) {
-            (Content::Value, Event::StringBegin(_)) => {
+            (Content::Value { .. }, Event::StringBegin(_)) => {
                 self.out.push('"');
                 at + 1
             }
-            (Content::Value, _) => at,
+            (Content::Value { .. }, _) => at,
             (Content::Items { kind, .. }, Event::Begin { kind: found, .. }) if *kind == found => {
                 at + 1
             }
@@ -209,12 +209,17 @@ impl RestWriter {
             return;
         };
         match repeat.event(event, live) {
-            Step::Follows => {}
-            Step::Contradicts => self.state = State::Failed,
-            Step::Arrived(rest, from) => {
+            RepeatStep::Follows => {}
+            RepeatStep::Contradicts => self.state = State::Failed,
+            RepeatStep::Arrived(rest, from) => {
                 self.out.push_str(&rest);
+                let content = Content::Value {
+                    delivered: String::new(),
+                };
+                let mut open = Box::new(OpenMember::new(content, self.max_depth));
+                open.has_begun = true;
                 self.state = State::Member {
-                    open: Box::new(OpenMember::new(Content::Value, self.max_depth)),
+                    open,
                     from,
                     is_container: true,
                 };
@@ -330,22 +335,22 @@ impl OpenMember {
                 Kind::Array => found == ValueKind::Array,
             },
             (Content::Number { .. }, _) => return self.end(text.trim_start_matches('"'), out),
-            (Content::Value, _) => return self.end(text, out),
+            (Content::Value { .. }, _) => return self.end(text, out),
             _ => false,
         };
         is_container.then(|| self.end(text.get(1..)?, out))?
     }
 
-    /// Writes text of a container. `None` if it repeats the container's delivered text.
+    /// Writes text of a container. `None` if it repeats delivered text.
     fn raw(&mut self, text: &str, out: &mut String) -> Option<()> {
-        let Content::Items {
-            separator,
-            delivered,
-            ..
-        } = &self.content
-        else {
-            out.push_str(text);
-            return Some(());
+        let (separator, delivered) = match &self.content {
+            Content::Items {
+                separator,
+                delivered,
+                ..
+            } => (*separator, delivered),
+            Content::Value { delivered } => ("", delivered),
+            _ => return None,
         };
         if self.has_begun {
             out.push_str(text);
@@ -397,7 +402,7 @@ impl OpenMember {
                 self.held.clear();
                 delivered.clear();
             }
-            Content::Value => out.push_str(raw),
+            Content::Value { .. } => out.push_str(raw),
             Content::Text { separator, .. } => {
                 let text = decode(raw);
                 let inside = self.inside.as_mut()?;
@@ -441,8 +446,11 @@ impl OpenMember {
                 out.push_str(self.held.strip_prefix(begun.as_str())?);
                 Some(())
             }
-            Content::Value => {
-                out.push_str(rest);
+            Content::Value { .. } => {
+                self.raw(rest, out)?;
+                if !self.has_begun {
+                    out.push_str(&self.held);
+                }
                 Some(())
             }
             Content::Object(_) => None,

@@ -14,14 +14,14 @@ use crate::json::{Event, Kind, ParserView, Sink};
 #[derive(Clone, Debug)]
 pub(super) struct Repeat {
     /// The parts that the answer must have next.
-    due: VecDeque<Token>,
+    due: VecDeque<RepeatPart>,
     /// The bytes of the open string that the answer has repeated, decoded.
     repeated: usize,
 }
 
 /// A part of a delivered object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum RepeatPart {
     Begin(Kind),
     End(Kind),
     Key(String),
@@ -36,7 +36,7 @@ enum Token {
 }
 
 /// How an answer goes on.
-pub(super) enum Step {
+pub(super) enum RepeatStep {
     /// It has repeated all that was due so far.
     Follows,
     /// It has repeated the whole beginning. The rest of the object is this text, and the text of
@@ -52,87 +52,91 @@ impl Repeat {
     pub(super) fn of(begun: &str, escape: &str, max_depth: usize) -> Option<Self> {
         let mut document = Document::new(max_depth);
         document.push(begun).ok()?;
-        let mut due = Tokens::default();
+        let mut due = RepeatParts::default();
         document.replay(&mut due);
-        let Tokens(mut due) = due;
+        let RepeatParts(mut due) = due;
         let machine = document.machine();
         let cut = begun.get(machine.token_start()..).unwrap_or_default();
         if machine.in_string() {
             let said = decode(cut.get(1..cut.len().checked_sub(escape.len())?)?).into_owned();
             due.push_back(match machine.in_key() {
-                true => Token::OpenKey(said),
-                false => Token::OpenString(said, escape.to_owned()),
+                true => RepeatPart::OpenKey(said),
+                false => RepeatPart::OpenString(said, escape.to_owned()),
             });
         } else if machine.in_token() {
-            due.push_back(Token::OpenScalar(cut.to_owned()));
+            due.push_back(RepeatPart::OpenScalar(cut.to_owned()));
         } else if begun.trim_ascii_end().ends_with([',', ':']) {
-            due.push_back(Token::Mark);
+            due.push_back(RepeatPart::Mark);
         }
         Some(Self { due, repeated: 0 })
     }
 
     /// Compares the next part of an answer.
-    pub(super) fn event(&mut self, event: Event, live: &ParserView<'_>) -> Step {
+    pub(super) fn event(&mut self, event: Event, live: &ParserView<'_>) -> RepeatStep {
         let span = event.span();
         let text = span.of(live.text);
         let Some(token) = self.due.front() else {
-            return Step::Contradicts;
+            return RepeatStep::Contradicts;
         };
         let is_same = match (token, event) {
             // Its fragments are compared, or its end.
-            (Token::String(_), Event::StringBegin(_) | Event::Fragment(_)) => return Step::Follows,
-            (Token::OpenString(said, escape), Event::StringBegin(_)) => {
+            (RepeatPart::String(_), Event::StringBegin(_) | Event::Fragment(_)) => {
+                return RepeatStep::Follows;
+            }
+            (RepeatPart::OpenString(said, escape), Event::StringBegin(_)) => {
                 return match said.is_empty() && escape.is_empty() {
-                    true => Step::Arrived(String::new(), span.end),
-                    false => Step::Follows,
+                    true => RepeatStep::Arrived(String::new(), span.end),
+                    false => RepeatStep::Follows,
                 };
             }
-            (Token::OpenString(..), Event::Fragment(_)) => return self.fragment(event, live),
+            (RepeatPart::OpenString(..), Event::Fragment(_)) => return self.fragment(event, live),
             // A number may come as a string, whose pattern has its beginning.
-            (Token::OpenScalar(_), Event::StringBegin(_) | Event::Fragment(_)) => {
-                return Step::Follows;
+            (RepeatPart::OpenScalar(_), Event::StringBegin(_) | Event::Fragment(_)) => {
+                return RepeatStep::Follows;
             }
-            (Token::OpenScalar(begun), Event::Scalar { .. } | Event::StringEnd(_)) => {
+            (RepeatPart::OpenScalar(begun), Event::Scalar { .. } | Event::StringEnd(_)) => {
                 return match text.trim_matches('"').strip_prefix(begun.as_str()) {
-                    Some(rest) => Step::Arrived(rest.to_owned(), span.end),
-                    None => Step::Contradicts,
+                    Some(rest) => RepeatStep::Arrived(rest.to_owned(), span.end),
+                    None => RepeatStep::Contradicts,
                 };
             }
-            (Token::OpenKey(begun), Event::Key(_)) => {
+            (RepeatPart::OpenKey(begun), Event::Key(_)) => {
                 let whole = key(text);
                 return match whole.strip_prefix(begun.as_str()).map(quoted) {
                     // The span is the text between the quotes.
                     Some(rest) => {
                         let rest = rest.get(1..).unwrap_or_default().to_owned();
-                        Step::Arrived(rest, span.end + 1)
+                        RepeatStep::Arrived(rest, span.end + 1)
                     }
-                    None => Step::Contradicts,
+                    None => RepeatStep::Contradicts,
                 };
             }
-            (Token::Begin(kind), Event::Begin { kind: found, .. })
-            | (Token::End(kind), Event::End { kind: found, .. }) => *kind == found,
-            (Token::Key(name), Event::Key(_)) => key(text) == **name,
-            (Token::String(value), Event::StringEnd(_)) => decode(unquoted(text)) == **value,
-            (Token::Scalar(value), Event::Scalar { .. }) => value == text,
-            (Token::Mark, Event::End { .. }) => false,
-            (Token::Mark, Event::Key(_)) => return Step::Arrived(String::new(), span.start - 1),
-            (Token::Mark, _) => return Step::Arrived(String::new(), span.start),
+            (RepeatPart::Begin(kind), Event::Begin { kind: found, .. })
+            | (RepeatPart::End(kind), Event::End { kind: found, .. }) => *kind == found,
+            (RepeatPart::Key(name), Event::Key(_)) => key(text) == **name,
+            (RepeatPart::String(value), Event::StringEnd(_)) => decode(unquoted(text)) == **value,
+            (RepeatPart::Scalar(value), Event::Scalar { .. }) => value == text,
+            (RepeatPart::Mark, Event::End { .. }) => false,
+            (RepeatPart::Mark, Event::Key(_)) => {
+                return RepeatStep::Arrived(String::new(), span.start - 1);
+            }
+            (RepeatPart::Mark, _) => return RepeatStep::Arrived(String::new(), span.start),
             _ => false,
         };
         if !is_same {
-            return Step::Contradicts;
+            return RepeatStep::Contradicts;
         }
         self.due.pop_front();
         match self.due.is_empty() {
-            true => Step::Arrived(String::new(), end_of(event)),
-            false => Step::Follows,
+            true => RepeatStep::Arrived(String::new(), end_of(event)),
+            false => RepeatStep::Follows,
         }
     }
 
     /// Compares text of the string in which the document stops.
-    fn fragment(&mut self, event: Event, live: &ParserView<'_>) -> Step {
-        let Some(Token::OpenString(said, escape)) = self.due.front() else {
-            return Step::Contradicts;
+    fn fragment(&mut self, event: Event, live: &ParserView<'_>) -> RepeatStep {
+        let Some(RepeatPart::OpenString(said, escape)) = self.due.front() else {
+            return RepeatStep::Contradicts;
         };
         let (start, mut text) = (event.span().start, event.span().of(live.text));
         let mut at = start;
@@ -141,25 +145,25 @@ impl Repeat {
             let decoded = decode(unit);
             let due = said.get(self.repeated..).unwrap_or_default();
             if !due.starts_with(&*decoded) {
-                return Step::Contradicts;
+                return RepeatStep::Contradicts;
             }
             self.repeated += decoded.len();
             at += unit.len();
             text = rest;
         }
         if self.repeated < said.len() {
-            return Step::Follows;
+            return RepeatStep::Follows;
         }
         if escape.is_empty() {
-            return Step::Arrived(String::new(), at);
+            return RepeatStep::Arrived(String::new(), at);
         }
         if text.is_empty() {
-            return Step::Follows;
+            return RepeatStep::Follows;
         }
         let (unit, _) = text.split_at(first_unit(text).1.max(1));
         match rest_of_escape(escape, unit) {
-            Some(rest) => Step::Arrived(rest, at + unit.len()),
-            None => Step::Contradicts,
+            Some(rest) => RepeatStep::Arrived(rest, at + unit.len()),
+            None => RepeatStep::Contradicts,
         }
     }
 }
@@ -172,17 +176,17 @@ fn end_of(event: Event) -> usize {
 
 /// Collects the parts of a delivered object.
 #[derive(Default)]
-struct Tokens(VecDeque<Token>);
+struct RepeatParts(VecDeque<RepeatPart>);
 
-impl Sink for Tokens {
+impl Sink for RepeatParts {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
         let text = event.span().of(live.text);
         self.0.push_back(match event {
-            Event::Begin { kind, .. } => Token::Begin(kind),
-            Event::End { kind, .. } => Token::End(kind),
-            Event::Key(_) => Token::Key(key(text).into_owned()),
-            Event::StringEnd(_) => Token::String(decode(unquoted(text)).into_owned()),
-            Event::Scalar { .. } => Token::Scalar(text.to_owned()),
+            Event::Begin { kind, .. } => RepeatPart::Begin(kind),
+            Event::End { kind, .. } => RepeatPart::End(kind),
+            Event::Key(_) => RepeatPart::Key(key(text).into_owned()),
+            Event::StringEnd(_) => RepeatPart::String(decode(unquoted(text)).into_owned()),
+            Event::Scalar { .. } => RepeatPart::Scalar(text.to_owned()),
             Event::StringBegin(_) | Event::Fragment(_) => return,
         });
     }

@@ -231,6 +231,34 @@ async fn a_healthy_stream_passes_unchanged() {
     }
 }
 
+/// A long text is rendered in the question, and the rest is still exact.
+#[tokio::test]
+async fn a_large_answer_is_continued_after_a_rendering() {
+    let rows: Vec<_> = (0..2000)
+        .map(|n| format!(r#"{{"id": {n}, "text": "Row {n} of the report"}}"#))
+        .collect();
+    let document = format!(r#"{{"rows": [{}]}}"#, rows.join(", "));
+    for at in [20_000, 50_001, 77_777] {
+        let script = format!("answer@{at} | anchor");
+        let sim = Sim::new(document.clone(), script.parse().unwrap())
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        let proxy = TestProxy::new(sim.url())
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        let answer = ask(&proxy.url(), &request(true, "A document, please.")).await;
+        answer.assert_seamless(&document, &script);
+        let calls = sim.calls();
+        let sizes: Vec<_> = calls.iter().map(|call| call.body.len()).collect();
+        assert!(
+            matches!(sizes[..], [_, second] if second < 10_000),
+            "{sizes:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn every_behaviour_first_and_the_anchor_then() {
     let ends = [
