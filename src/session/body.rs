@@ -177,22 +177,26 @@ impl BodyRelay {
                 && text.trim_start().starts_with(['{', '['])
                 && walk::is_valid_within(text, max_depth)
         };
-        let (mut answer, mut whole) = (EventSummary::default(), 0);
+        let (mut answer, mut texts, mut whole) = (EventSummary::default(), 0, 0);
         let is_known = wire.read_body(body, &mut |mut delta| {
             if let Delta::Text { text, .. }
             | Delta::ToolCall {
                 arguments: text, ..
             } = &mut delta
-                && is_whole(text)
             {
-                whole += 1;
-                *text = "";
+                texts += 1;
+                if is_whole(text) {
+                    whole += 1;
+                    *text = "";
+                }
             }
             answer.add(delta);
         });
-        let is_whole = whole > 0 && whole == answer.pieces.len() && answer.text.is_empty();
+        // Two texts of one choice are one piece, and no whole document.
+        let is_separate = texts == answer.pieces.len();
+        let is_whole = whole > 0 && whole == texts && is_separate && answer.text.is_empty();
         if whole > 0 && !is_whole {
-            // The session needs the whole documents, too: it compares all texts.
+            // The session needs the whole documents, too: it compares all texts. They are decoded twice.
             answer = EventSummary::default();
             wire.read_body(body, &mut |delta| answer.add(delta));
         }

@@ -128,8 +128,8 @@ impl DocumentContinuation {
                 RequestKind::Grammar { .. } => RepairMode::Kept,
                 _ => RepairMode::new(channel, decisions, &splice),
             },
-            // A provider that continues the text itself, or under a grammar, knows where the value
-            // ends. In all other answers the model is told where it stops.
+            // A model that continues the text itself, or under a grammar, knows where the value ends.
+            // In all other calls the request describes the cut.
             cut_value: match kind {
                 RequestKind::Reprompt
                 | RequestKind::Again

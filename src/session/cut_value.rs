@@ -1,4 +1,4 @@
-//! Numbers and strings that an answer to a question may have left short: nothing in the text shows whether
+//! Numbers and strings that `again`, `schema` or `words` may have left short: nothing in the text shows whether
 //! `51` is the whole number, or the beginning of `5150`.
 
 use crate::document::Document;

@@ -180,7 +180,7 @@ impl Part {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
                  stops in the middle of the JSON document. Please answer with one JSON object that has the members \
                  below. Together with the message above they must make the whole document, so leave out nothing that is \
-                 still due."
+                 still due, and repeat only what a member asks for."
             }
             Self::Members => "<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::TextInstruction => {

@@ -1,10 +1,9 @@
 //! JSON Schemas: requirements for a value. Checking them changes nothing.
 
-use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use jsonschema::{Draft, Registry, Retrieve, Uri, Validator};
+use jsonschema::Validator;
 use serde_json::Value;
 
 use super::Violation;
@@ -66,49 +65,10 @@ impl std::str::FromStr for Schema {
     fn from_str(text: &str) -> Result<Self, SchemaError> {
         let schema: Value =
             serde_json::from_str(text).map_err(|error| SchemaError(error.to_string()))?;
-        refuse_other_documents(&schema)?;
-        jsonschema::validator_for(&schema)
+        let validator = jsonschema::options().offline().build(&schema);
+        validator
             .map(|validator| Self(Arc::new(validator)))
             .map_err(|error| SchemaError(error.to_string()))
-    }
-}
-
-/// Fails if a schema refers to a document that it does not contain.
-///
-/// `jsonschema::options().offline()` refuses them, too. But its `build` is generic, so this crate would contain a second copy
-/// of all keywords: 1.4 MB. `validator_for` is not, but fetches documents if another crate switches that
-/// feature on.
-fn refuse_other_documents(schema: &Value) -> Result<(), SchemaError> {
-    let failed = |error: jsonschema::ReferencingError| SchemaError(error.to_string());
-    let other = Arc::new(OnceLock::new());
-    let draft = Draft::default().detect(schema);
-    let resource = draft.create_resource_ref(schema);
-    let registry = Registry::new()
-        .retriever(Refusal(Arc::clone(&other)))
-        .draft(draft)
-        .add(resource.id().unwrap_or(UNNAMED), resource)
-        .map_err(failed)?
-        .prepare();
-    match other.get() {
-        Some(uri) => Err(SchemaError(format!(
-            "it needs {uri}, and nothing is fetched"
-        ))),
-        None => registry.map(drop).map_err(failed),
-    }
-}
-
-/// The address of a schema without one, as `jsonschema` has it.
-const UNNAMED: &str = "json-schema:///";
-
-/// Fetches nothing, and notes the first address that it was asked for.
-struct Refusal(Arc<OnceLock<String>>);
-
-impl Retrieve for Refusal {
-    fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn Error + Send + Sync>> {
-        let uri = self
-            .0
-            .get_or_init(|| uri.as_str().trim_start_matches(UNNAMED).to_owned());
-        Err(format!("{uri} is not fetched").into())
     }
 }
 
@@ -128,7 +88,7 @@ impl fmt::Display for SchemaError {
     }
 }
 
-impl Error for SchemaError {}
+impl std::error::Error for SchemaError {}
 
 /// The most violations of one value that are reported: a value that is wrong throughout has one for
 /// each element.

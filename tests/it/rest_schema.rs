@@ -255,7 +255,7 @@ fn the_shapes_are_those_of_the_request() {
                 "item": {
                     "type": "object", "additionalProperties": false, "required": ["name", "age", "tags", "state", "nick"],
                     "properties": {
-                        "name": {"type": "string", "enum": ["Anné \"A\" 😀\n"]},
+                        "name": {"type": "string"},
                         "age": {"type": "number", "enum": [41]},
                         "tags": {"type": "array", "items": {"type": "string"}},
                         "state": {"type": "string", "enum": ["open", "opened"]},
@@ -313,6 +313,8 @@ fn an_object_that_is_written_again_is_compared_with_the_delivered_one() {
             r#"{"t":"Café", "of":[1, 2.50],"n": "17"}"#,
             Some("7}"),
         ),
+        (open, r#"{"t":"Café","of":[1.0,2.5],"n":12}"#, Some("2}")),
+        (open, r#"{"t":"Café","of":[1,2.50],"n":"1,5"}"#, None),
         (open, r#"{"t":"Cafe","of":[1,2.50],"n":12}"#, None),
         (open, r#"{"t":"Café","of":[1],"n":12}"#, None),
         (open, r#"{"t":"Café","of":[1,2.50],"n":27}"#, None),
@@ -361,6 +363,36 @@ fn an_object_that_is_written_again_is_compared_with_the_delivered_one() {
     }
 }
 
+/// What must follow is demanded, so that no legal answer contradicts the delivered text.
+#[test]
+fn a_begun_member_is_required_in_the_object() {
+    let item = |delivered: &str| cut_at(ROWS, delivered).schema()["properties"]["item"].clone();
+    let found = item(r#"{"rows": [{"n": 1, "mo"#);
+    assert_eq!(found["required"], json!(["n", "more", "t", "of"]));
+    let found = item(r#"{"rows": [{"t": "x", "n": 1, "of": [], "#);
+    assert_eq!(found["required"], json!(["t", "n", "of", "more"]));
+    // Nothing may follow the comma.
+    let asked = cut_at(
+        ROWS,
+        r#"{"rows": [{"t": "x", "n": 1, "of": [], "more": "", "#,
+    );
+    assert_eq!(asked.mode(), ContinuationMode::Reprompt);
+    // A literal is certain; escapes and fractions are not listed, but compared.
+    let flags = r#"{"type": "array", "items": {"type": "object", "additionalProperties": false, "required": ["a", "b"], "properties": {"a": {"type": "boolean"}, "b": {"type": "string"}}}}"#;
+    let found = cut_at(flags, r#"[{"b": "x\n", "a": t"#).schema();
+    let found = &found["properties"]["item"]["properties"];
+    assert_eq!(found["a"], json!({"type": "boolean", "enum": [true]}));
+    assert_eq!(found["b"], json!({"type": "string"}));
+    // An array that is full needs no object before its rest, nor does an object without members.
+    let full = flags.replace("\"items\"", "\"maxItems\": 1, \"items\"");
+    for (schema, delivered) in [(full.as_str(), r#"[{"a": true, "b": ""}"#), (flags, "[{}")] {
+        let asked = cut_at(schema, delivered);
+        let has_item = asked.mode() == ContinuationMode::Schema
+            && asked.schema()["properties"].get("item").is_some();
+        assert!(!has_item, "{delivered}");
+    }
+}
+
 /// Only the model knows whether a string that it ends at the cut is whole.
 #[test]
 fn a_value_that_ends_at_the_cut_is_reported() {
@@ -402,10 +434,37 @@ fn a_few_required_elements_have_a_member_each() {
     );
     let asked = cut_at(&schema(10), "[[1, 2, 3], [4, 5, 6]");
     assert_eq!(asked.schema()["required"][7], "element_9");
-    let asked = cut_at(&schema(11), "[[1, 2, 3], [4, 5, 6]");
-    assert_eq!(asked.schema()["properties"]["rest_of_items"]["minItems"], 9);
+    let asked = cut_at(&schema(11), "[[1, 2, 3], [4, 5, 6]").schema();
+    assert_eq!(asked["required"][7], "element_9");
+    assert_eq!(asked["properties"]["rest_of_items"]["minItems"], 1);
+    // Nor are there many copies of a large schema.
+    let title = format!(r#""title": "{}", "minItems""#, "x".repeat(2000));
+    let large = schema(3).replace(r#""minItems""#, &title);
+    let asked = cut_at(&large, "[[1, 2, 3]").schema();
+    assert_eq!(asked["required"], json!(["element_1", "rest_of_items"]));
+    // Counts that contradict each other are asked in words.
+    let contradicts =
+        r#"{"type": "array", "minItems": 3, "maxItems": 1, "items": {"type": "integer"}}"#;
+    assert_eq!(cut_at(contradicts, "[").mode(), ContinuationMode::Reprompt);
     // The first element once more shows that the model begins the list again.
     let rows = r#"{"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "object", "additionalProperties": false, "required": ["t"], "properties": {"t": {"type": "string"}}}}"#;
+    let strings = r#"{"type": "array", "minItems": 2, "items": {"type": "string"}}"#;
+    for (element, joined) in [
+        ("The first one", false),
+        ("The first two", true),
+        ("The", true),
+    ] {
+        for size in [1, 4, 1000] {
+            let mut asked = cut_at(strings, r#"["The first one","#);
+            let answer = format!(r#"{{"element_1": "{element}", "rest_of_items": []}}"#);
+            for piece in pieces_of(&answer, size) {
+                asked.text(&piece);
+            }
+            asked.end(Finish::Stop);
+            let whole = format!(r#"["The first one","{element}"]"#);
+            assert_eq!(asked.client.as_str() == whole, joined, "{}", asked.client);
+        }
+    }
     for (element, joined) in [("The first one", false), ("The second one", true)] {
         let mut asked = cut_at(rows, r#"[{"t": "The first one"}"#);
         asked.text(&format!(
@@ -463,6 +522,17 @@ fn a_cut_number_is_a_string_with_its_digits_where_patterns_are_enforced() {
         let begun = number.replace('.', "[.]").replace('+', "[+]");
         let expected = json!({"type": "string", "pattern": format!("^{begun}{rest}$")});
         assert_eq!(asked.schema()["properties"]["number"], expected, "{number}");
+    }
+    let union =
+        r#"{"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "number"}]}}"#;
+    let found = &cut_at(union, "[5, 19").schema()["properties"]["number"]["pattern"];
+    assert_eq!(*found, "^19[0-9]*([.][0-9]+)?([eE][-+]?[0-9]+)?$");
+    // A provider that does not enforce the pattern.
+    for number in ["19,5", "19], ", "1", "", "19x"] {
+        let mut asked = cut_at(&schema("integer"), "[5, 19");
+        asked.text(&format!(r#"{{"number": "{number}", "rest_of_items": []}}"#));
+        asked.end(Finish::Stop);
+        assert_eq!(asked.client, "[5, 19", "{number}");
     }
     let asked = cut_with(SchemaSubset::Plain, &schema("integer"), "[5, 19");
     assert_eq!(

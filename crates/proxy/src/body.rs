@@ -230,8 +230,9 @@ impl Collected {
                     return Err(ReadError::NoRoom);
                 }
                 if read.capacity() - read.len() < data.len() {
-                    // Growing step by step would copy the bytes several times.
-                    read.reserve(data.len().max(announced.saturating_sub(read.len())));
+                    // Growing in small steps would copy the bytes several times.
+                    let announced = announced.saturating_sub(read.len());
+                    read.reserve(data.len().max(announced.min(3 * read.len())));
                 }
                 read.extend_from_slice(&data);
             }
@@ -245,7 +246,8 @@ impl Collected {
     }
 }
 
-/// The most bytes that are reserved for a body before as many have come.
+/// The most bytes that are reserved for a body before any has arrived. Later, its buffer has at most
+/// four times the bytes that have.
 const MOST_RESERVED: usize = 2 << 20;
 
 /// A body that fails if no bytes come for too long, or when the operator ends it.

@@ -37,9 +37,13 @@ const MAX_SCHEMA: usize = 128 << 10;
 /// The most bytes of a cut number, which the prompt shows.
 const MAX_NUMBER: usize = 64;
 
-// Chosen: each costs a line in the prompt, and a copy of the element's schema.
+// Chosen: each costs a line in the prompt.
 /// The most elements that are still required and have a member each.
-const MOST_NAMED: u64 = 8;
+const MOST_NAMED: usize = 8;
+
+// Chosen: providers refuse large schemas, and each element has a copy of its own.
+/// The most bytes of those copies.
+const MAX_NAMED: usize = 4 << 10;
 
 // The model writes them again: some 250 tokens, about as many as the question has.
 /// The most bytes of an object that is asked for as a whole.
@@ -179,18 +183,23 @@ impl<'a> Builder<'a> {
         let (shape, members) = self.open.object(depth)?;
         let mut properties = self.delivered(shape, members)?;
         let machine = document.machine();
-        if self.open.is_innermost(depth) && machine.in_token() {
-            if machine.in_key() {
-                // The character of an open escape is unknown, and so is the key.
-                if !self.open.open_escape().is_empty() {
-                    return None;
-                }
-                let begun = decode(self.open.begun().get(1..)?);
-                let certain = due.certain(&begun)?;
-                due.members.get_mut(..=certain)?.rotate_right(1);
-            } else if let Some((_, open)) = properties.last_mut() {
-                *open = self.open_value()?.unwrap_or_else(|| std::mem::take(open));
+        let is_key = machine.in_key() || machine.state() == GrammarState::Key;
+        if self.open.is_innermost(depth) && is_key {
+            // The character of an open escape is unknown, and so is the key.
+            if !self.open.open_escape().is_empty() {
+                return None;
             }
+            // A member must follow. The schema demands the one that is certain.
+            let begun = decode(self.open.begun().get(1..).unwrap_or_default());
+            let certain = due.certain(if machine.in_key() { &begun } else { "" })?;
+            due.members.get_mut(..=certain)?.rotate_right(1);
+            due.members.first_mut()?.is_required = true;
+        } else if self.open.is_innermost(depth)
+            && machine.in_token()
+            && let Some((_, open)) = properties.last_mut()
+            && let Some(value) = self.open_value()
+        {
+            *open = value;
         }
         let mut required: Vec<_> = properties.iter().map(|(key, _)| key.clone()).collect();
         for member in due.members {
@@ -204,7 +213,7 @@ impl<'a> Builder<'a> {
         let repeat = Repeat::of(begun, self.open.open_escape(), begun.len())?;
         let schema = self.open.shapes.object(&properties, &required, "false");
         let about = format!(
-            "the object at {} as a whole: what the message above has of it, unchanged, and then its rest",
+            "the object at {} as a whole: copy its beginning from the message above unchanged, then complete it",
             self.pointer(depth)
         );
         self.member("item", Content::Object(repeat), schema, &about);
@@ -218,8 +227,10 @@ impl<'a> Builder<'a> {
             return None;
         }
         let (shape, last) = self.open.last_object()?;
+        let is_full = self.open.elements(self.open.len() - 1)?.most == Some(0);
         let whole = last.span.of(self.open.document.text());
-        if whole.len() > MAX_REPEATED {
+        // Gemini refuses an object without members.
+        if whole.len() > MAX_REPEATED || is_full || last.members.is_empty() {
             return None;
         }
         let properties = self.delivered(shape, &last.members)?;
@@ -255,19 +266,19 @@ impl<'a> Builder<'a> {
         Some(properties)
     }
 
-    /// Returns the schema of the string or number in which the document stops; an inner `None` for a
-    /// literal. `None` if its number is long, or no listed string begins so.
-    fn open_value(&self) -> Option<Option<String>> {
+    /// Returns the schema of the scalar in which the document stops. `None`: the schema of the whole
+    /// value is as good.
+    fn open_value(&self) -> Option<String> {
         let begun = self.open.begun();
         if begun.starts_with('"') {
             let begun = decode(begun.get(1..)?.strip_suffix(self.open.open_escape())?);
-            return Some(Some(self.open.shapes.string(&self.open.choices(&begun))));
+            return Some(self.open.shapes.string(&self.open.choices(&begun)));
         }
-        let is_literal = self.open.state().in_literal();
-        match begun.len() > MAX_NUMBER {
-            true => None,
-            false => Some((!is_literal).then(|| self.number_schema(begun))),
+        if self.open.state().in_literal() {
+            let literal = format!("{begun}{}", self.open.state().rest_of_literal());
+            return self.open.shapes.only(&literal);
         }
+        (begun.len() <= MAX_NUMBER).then(|| self.number_schema(begun))
     }
 
     /// Adds the rest of the cut token. Returns the text before the rest of its container.
@@ -384,7 +395,7 @@ impl<'a> Builder<'a> {
     fn number_schema(&self, begun: &str) -> String {
         let shapes = &self.open.shapes;
         let shape = self.open.child();
-        let is_integer = shape.is_some_and(|shape| shapes.allows(shape, "integer"));
+        let is_integer = shape.is_some_and(|shape| shapes.is_integer(shape));
         match shapes.enforces_patterns() {
             true => {
                 let digits = begun.replace('.', "[.]").replace('+', "[+]");
@@ -471,37 +482,40 @@ impl<'a> Builder<'a> {
             return (before != Before::Comma).then_some(());
         }
         due.least = due.least.max(u64::from(before == Before::Comma));
+        // The schema contradicts itself, or the document violates it.
+        if due.most.is_some_and(|most| due.least > most) {
+            return None;
+        }
+        let copy = due.shape.and_then(|shape| self.open.shapes.copy(shape));
+        let most_named = copy
+            .as_ref()
+            .map_or(0, |copy| MAX_NAMED / copy.len().max(1));
+        let named = due.least.min(most_named.min(MOST_NAMED) as u64);
+        let first = self.open.next_index(depth)?;
+        let mut delivered = self.first_element(frame);
         let mut separator = separator;
-        if due.least <= MOST_NAMED
-            && let Some(copy) = due.shape.and_then(|shape| self.open.shapes.copy(shape))
-        {
-            let mut delivered = self.first_element(frame);
-            let first = self.open.next_index(depth)?;
-            for index in first..first + due.least {
-                self.known(separator);
-                separator = ", ";
-                let about = format!("the new element `{}`", self.child_pointer(depth, index));
-                let content = Content::Value {
-                    delivered: std::mem::take(&mut delivered),
-                };
-                self.member(&format!("element_{index}"), content, copy.clone(), &about);
-            }
-            due.most = due.most.map(|most| most - due.least);
-            if due.most == Some(0) {
-                return Some(());
-            }
-            due.least = 0;
+        for index in first..first + named {
+            self.known(separator);
+            separator = ", ";
+            let about = format!("the new element `{}`", self.child_pointer(depth, index));
+            let content = Content::Value {
+                delivered: std::mem::take(&mut delivered),
+            };
+            let copy = copy.clone().unwrap_or_default();
+            self.member(&format!("element_{index}"), content, copy, &about);
+        }
+        due.least -= named;
+        due.most = due.most.map(|most| most - named);
+        if due.most == Some(0) {
+            return Some(());
         }
         match self.open.shapes.rest_of_array(&due) {
             Some(schema) => {
                 let content = Content::Items {
                     kind: Kind::Array,
                     separator,
-                    // After other new elements it is no repeat of the list.
-                    delivered: match separator == before.separator() {
-                        true => self.first_element(frame),
-                        false => String::new(),
-                    },
+                    // Empty after other new elements: then it is no repeat of the list.
+                    delivered,
                 };
                 self.member("rest_of_items", content, schema, &about);
             }

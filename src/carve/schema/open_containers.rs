@@ -114,14 +114,18 @@ impl<'a> OpenContainers<'a> {
 
     /// Returns the last element of the innermost array, if it is a whole object, and its shape.
     pub(in crate::carve) fn last_object(&self) -> Option<(Shape<'a>, &WholeObject)> {
-        let array = self.containers.last()?;
+        let frame = self.frame(self.len().checked_sub(1)?)?;
+        let array = self
+            .containers
+            .last()
+            .filter(|_| frame.kind == Kind::Array)?;
         let last = array.last.as_ref()?;
         let keys: Vec<_> = last
             .members
             .iter()
             .map(|member| member.key.clone())
             .collect();
-        let count = self.frame(self.len() - 1)?.count as u64;
+        let count = frame.count as u64;
         let shape = self.shapes.element(array.shape?, count.checked_sub(1)?)?;
         Some((self.shapes.container(shape, Kind::Object, &keys)?, last))
     }

@@ -174,10 +174,13 @@ impl RestWriter {
             self.repeat(event, live);
             return;
         }
-        let open = Box::new(OpenMember::new(content, self.max_depth));
+        let mut open = Box::new(OpenMember::new(content, self.max_depth));
         let from = match (&open.content, event) {
-            (Content::Value { .. }, Event::StringBegin(_)) => {
-                self.out.push('"');
+            (Content::Value { delivered }, Event::StringBegin(_)) => {
+                match delivered.is_empty() {
+                    true => self.out.push('"'),
+                    false => open.held.push('"'),
+                }
                 at + 1
             }
             (Content::Value { .. }, _) => at,
@@ -402,7 +405,8 @@ impl OpenMember {
                 self.held.clear();
                 delivered.clear();
             }
-            Content::Value { .. } => out.push_str(raw),
+            Content::Value { delivered } if delivered.is_empty() => out.push_str(raw),
+            Content::Value { .. } => return self.raw(raw, out),
             Content::Text { separator, .. } => {
                 let text = decode(raw);
                 let inside = self.inside.as_mut()?;
@@ -443,7 +447,7 @@ impl OpenMember {
             }
             Content::Number { begun } => {
                 self.held.push_str(rest.trim_end_matches('"'));
-                out.push_str(self.held.strip_prefix(begun.as_str())?);
+                out.push_str(rest_of_scalar(begun, &self.held)?);
                 Some(())
             }
             Content::Value { .. } => {
@@ -466,6 +470,14 @@ impl OpenMember {
             }
         }
     }
+}
+
+/// Returns the rest of a number or literal. `None` if the whole one begins otherwise, or is none.
+pub(super) fn rest_of_scalar<'a>(begun: &str, whole: &'a str) -> Option<&'a str> {
+    use ValueKind::{Array, Object, String};
+    let is_scalar = |value: &Raw<'_>| !matches!(value.kind(), Array | Object | String);
+    Raw::valid(whole).filter(is_scalar)?;
+    whole.strip_prefix(begun)
 }
 
 /// Returns the text after the repeat of the delivered text of a string. `None` if the string's own

@@ -1,11 +1,11 @@
 //! An object that the answer has as a whole, although the document has its beginning.
 //!
 //! A model continues an object better if it writes the object from its beginning: it copies what is
-//! there, and goes on. The repeat is compared value by value, so its layout does not matter.
+//! there, and continues. The repeat is compared value by value, so its layout does not matter.
 
 use std::collections::VecDeque;
 
-use super::reader::rest_of_escape;
+use super::reader::{rest_of_escape, rest_of_scalar};
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, key, quoted};
 use crate::json::{Event, Kind, ParserView, Sink};
@@ -35,7 +35,7 @@ enum RepeatPart {
     Mark,
 }
 
-/// How an answer goes on.
+/// How an answer continues.
 pub(super) enum RepeatStep {
     /// It has repeated all that was due so far.
     Follows,
@@ -95,7 +95,7 @@ impl Repeat {
                 return RepeatStep::Follows;
             }
             (RepeatPart::OpenScalar(begun), Event::Scalar { .. } | Event::StringEnd(_)) => {
-                return match text.trim_matches('"').strip_prefix(begun.as_str()) {
+                return match rest_of_scalar(begun, text.trim_matches('"')) {
                     Some(rest) => RepeatStep::Arrived(rest.to_owned(), span.end),
                     None => RepeatStep::Contradicts,
                 };
@@ -115,7 +115,7 @@ impl Repeat {
             | (RepeatPart::End(kind), Event::End { kind: found, .. }) => *kind == found,
             (RepeatPart::Key(name), Event::Key(_)) => key(text) == **name,
             (RepeatPart::String(value), Event::StringEnd(_)) => decode(unquoted(text)) == **value,
-            (RepeatPart::Scalar(value), Event::Scalar { .. }) => value == text,
+            (RepeatPart::Scalar(value), Event::Scalar { .. }) => is_same_scalar(value, text),
             (RepeatPart::Mark, Event::End { .. }) => false,
             (RepeatPart::Mark, Event::Key(_)) => {
                 return RepeatStep::Arrived(String::new(), span.start - 1);
@@ -190,6 +190,15 @@ impl Sink for RepeatParts {
             Event::StringBegin(_) | Event::Fragment(_) => return,
         });
     }
+}
+
+/// Returns whether two numbers or literals are the same. A provider may have read the schema, so
+/// that `2.50` comes back as `2.5`. Integers are compared as text: larger ones have no exact float.
+fn is_same_scalar(delivered: &str, text: &str) -> bool {
+    let float = |text: &str| text.parse::<f64>().ok();
+    let is_float = |text: &str| text.contains(['.', 'e', 'E']) && !text.starts_with(['t', 'f']);
+    let is_equal = || float(delivered).is_some_and(|value| float(text) == Some(value));
+    delivered == text || (is_float(delivered) || is_float(text)) && is_equal()
 }
 
 /// Returns the text between the quotes of a whole string.

@@ -136,6 +136,13 @@ impl<'a> Shapes<'a> {
         self.resolved(shape, &has).is_some()
     }
 
+    /// Returns whether a schema allows integers, and no other numbers.
+    pub(in crate::carve) fn is_integer(&self, shape: Shape<'a>) -> bool {
+        let alternatives = self.alternatives(shape).unwrap_or_default();
+        let allows = |name| alternatives.iter().any(|shape| self.has_type(*shape, name));
+        allows("integer") && !allows("number")
+    }
+
     /// Returns whether a schema names a type.
     pub(in crate::carve) fn has_type(&self, shape: Shape<'a>, name: &str) -> bool {
         let Some(types) = shape.member("type") else {
@@ -259,13 +266,16 @@ impl<'a> Shapes<'a> {
     /// Writes the schema of a member's delivered value: exactly this one. `None` if the provider may
     /// not take it in a list.
     pub(in crate::carve) fn only(&self, value: &str) -> Option<String> {
+        // Larger integers, and numbers in other forms, may come back as another text.
+        const DIGITS: usize = 15;
+        let is_integer = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
         let name = match value.as_bytes().first()? {
-            // Gemini refuses an empty string in a list.
-            b'"' if value.len() > 2 => "string",
-            // Its `responseSchema` lists strings only.
+            // Gemini refuses an empty string in a list, OpenAI and Ollama one with escapes.
+            b'"' if value.len() > 2 && !value.contains('\\') => "string",
+            // Gemini's `responseSchema` lists strings only.
             _ if self.is_upper_case => return None,
             b't' | b'f' => "boolean",
-            b'0'..=b'9' | b'-' => "number",
+            b'0'..=b'9' if value.len() <= DIGITS && is_integer(value) => "number",
             _ => return None,
         };
         Some(self.typed(name, &format!(r#","enum":[{value}]"#)))

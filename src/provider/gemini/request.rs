@@ -21,7 +21,7 @@ pub(super) fn method(path: &str) -> Option<(&str, &str)> {
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `contents`.
 pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     let (before, method) = method(path)?;
-    // The contents may be long, so their bytes are read once.
+    // The contents may be long. The bytes of few are read once.
     let mut table = Table::default();
     let root = fields::recorded_object(&mut table, body)?;
     let contents = root

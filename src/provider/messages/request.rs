@@ -15,7 +15,7 @@ use crate::provider::wire::{
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array
 /// `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    // The messages may be long, so their bytes are read once.
+    // The messages may be long. The bytes of few are read once.
     let mut table = Table::default();
     let root = recorded_object(&mut table, std::str::from_utf8(body).ok()?)?;
     let [
