@@ -1,6 +1,14 @@
 //! Work whose instructions must grow as its text does: `scripts/instructions growth` counts it for
 //! texts of several sizes.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "inputs that are written here, and a list"
+)]
+
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -18,8 +26,17 @@ use serde_json::{Value, json};
 
 const NOW: Duration = Duration::ZERO;
 
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => list(),
+        [ref case @ .., kib] => run(case, kib.parse::<usize>().unwrap() << 10),
+    }
+}
+
 /// Prints the arguments of [`run`], a line a case.
-pub(crate) fn list() {
+fn list() {
     for (family, ..) in FAMILIES {
         for reader in ["machine", "document"] {
             for push in ["4", "4096"] {
@@ -31,7 +48,7 @@ pub(crate) fn list() {
 }
 
 /// Does the work of a case with about `bytes` bytes of text.
-pub(crate) fn run(case: &[&str], bytes: usize) {
+fn run(case: &[&str], bytes: usize) {
     match *case {
         [family, reader, push] => {
             let family = FAMILIES.iter().find(|known| known.0 == family).unwrap();

@@ -26,7 +26,6 @@ use restitch::{Document, Limits};
 
 use shapes::Shape;
 
-mod growth;
 #[expect(dead_code, reason = "the benchmarks use more shapes")]
 mod shapes;
 
@@ -41,8 +40,6 @@ fn main() {
             let path = PATHS.iter().find(|path| path.name == name).unwrap();
             (path.run)(path.units, units.parse().unwrap());
         }
-        ["growth"] => growth::list(),
-        ["growth", ref case @ .., kib] => growth::run(case, kib.parse::<usize>().unwrap() << 10),
         _ => println!("scripts/instructions runs this"),
     }
 }
