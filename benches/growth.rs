@@ -108,7 +108,7 @@ fn read_family(&(_, start, unit, end): &Family, reader: &str, size: usize, bytes
     }
 }
 
-/// Work with a text of that many bytes, and its name.
+/// The name of some work, and the work: it takes the number of bytes of its text.
 type Case = (&'static str, fn(usize));
 
 const CASES: [Case; 8] = [
@@ -122,7 +122,7 @@ const CASES: [Case; 8] = [
     ("depth", depth),
 ];
 
-/// Returns rows of about that many bytes.
+/// Returns rows of about `bytes` bytes.
 fn rows(bytes: usize) -> String {
     let mut text = String::from("[");
     while text.len() < bytes {
@@ -175,7 +175,7 @@ fn repair_in_pushes(bytes: usize) {
     assert!(document.repairs().count() > bytes / 200);
 }
 
-/// Passes an answer through a relay of whole bodies: it comes in one call, or in two.
+/// Passes an answer through a relay of whole bodies, in one call or in two.
 fn body(text: &str, calls: usize) {
     let cut = text.len() / calls;
     let of = |text: &str, finish: &str| {
@@ -202,7 +202,7 @@ fn body(text: &str, calls: usize) {
     assert!(sent["choices"][0]["message"]["content"] == text);
 }
 
-/// Passes a streamed answer through a relay: it comes in that many calls.
+/// Passes a streamed answer through a relay, in `calls` calls.
 fn answer(text: &str, calls: usize) {
     let event = |delta: Value, finish: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});

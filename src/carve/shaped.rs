@@ -153,7 +153,7 @@ impl<'a> Writer<'a> {
             .alternatives(shape)?
             .into_iter()
             .any(|one| listed(one).is_some());
-        if has_list || !shapes.allows(shape, "integer") || shapes.allows(shape, "number") {
+        if has_list || !shapes.is_integer(shape) {
             return None;
         }
         Some(match state {

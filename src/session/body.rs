@@ -196,7 +196,8 @@ impl BodyRelay {
         let is_separate = texts == answer.pieces.len();
         let is_whole = whole > 0 && whole == texts && is_separate && answer.text.is_empty();
         if whole > 0 && !is_whole {
-            // The session needs the whole documents, too: it compares all texts. They are decoded twice.
+            // The session needs the whole documents, too: it compares all texts. They are decoded
+            // twice.
             answer = EventSummary::default();
             wire.read_body(body, &mut |delta| answer.add(delta));
         }

@@ -1,5 +1,5 @@
-//! Numbers and strings that `again`, `schema` or `words` may have left short: nothing in the text shows whether
-//! `51` is the whole number, or the beginning of `5150`.
+//! Numbers and strings that `again`, `schema` or `words` may have left short: nothing in the text
+//! shows whether `51` is the whole number, or the beginning of `5150`.
 
 use crate::document::Document;
 use crate::json::CutState;

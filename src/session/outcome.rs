@@ -93,7 +93,8 @@ pub struct CallStats {
     /// ended early, too. Elements may be missing.
     pub early_end: u32,
     /// Numbers and strings whose delivered part an `again`, `schema` or `words` continuation has left
-    /// as the whole value: `51` may be the beginning of `5150`. Their JSON Pointers, each with the offset of the cut in bytes.
+    /// as the whole value: `51` may be the beginning of `5150`. Their JSON Pointers, each with the
+    /// offset of the cut in bytes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cut_values: BTreeMap<String, usize>,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named

@@ -272,7 +272,7 @@ fn the_shapes_are_those_of_the_request() {
             "$defs": {"person": person},
         })
     );
-    // The only key that is due and begins so comes next.
+    // The only missing key with this beginning is next.
     let asked = cut_at(cases()[0].1, cut("\"age\": -7, \"ta"));
     let required = &asked.schema()["properties"]["item"]["required"];
     assert_eq!(*required, json!(["name", "age", "tags", "state", "nick"]));
@@ -878,7 +878,7 @@ fn a_schema_has_only_what_the_provider_enforces() {
         rows(SchemaSubset::Plain),
         json!({"type": "array", "items": items(json!({"type": "integer"}))})
     );
-    // The elements that are required come before, so every provider enforces their number.
+    // Required elements precede the list, so every provider enforces their number.
     let asked = cut_with(SchemaSubset::Plain, schema, r#"{"rows": [{"n": 1}"#).schema();
     assert_eq!(
         asked["required"],

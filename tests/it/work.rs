@@ -741,7 +741,7 @@ fn whole_answer(dialect: Dialect, text: &str) -> String {
     }
 }
 
-/// Relays a whole answer that needs no continuation. Returns what the relay allocates.
+/// Relays a whole answer that needs no continuation. Returns the allocations of the relay.
 fn relay_whole(dialect: Dialect, text: &str) -> AllocationInfo {
     let body = whole_answer(dialect, text);
     let (expected, mut sent) = (body.clone(), None);
@@ -771,7 +771,7 @@ fn a_whole_answer_is_copied_once_to_decode_it() {
     }
 }
 
-/// Prose is decoded and collected, and the document keeps none of it.
+/// Prose is decoded and collected, but not kept in the document.
 #[test]
 fn prose_of_a_whole_answer_is_read_up_to_its_limit() {
     for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Gemini] {

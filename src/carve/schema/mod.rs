@@ -5,10 +5,11 @@
 //! container, the innermost first. A short object in which the document stops, or after which it
 //! stops, comes as a whole instead: a model that copies the beginning of an object continues it
 //! better than one that is asked for its rest. A few elements that an array still needs have a
-//! member each: so all providers enforce their number, and a model does not begin the list anew. No member has a comma, a closing bracket, or the rest of a
-//! literal or of a key that the schema names: these follow from the document. The shapes are
-//! copies of parts of the request's own schema, as far as the provider enforces them. A part
-//! without such a shape is a string of JSON text.
+//! member each: so all providers enforce their number, and a model does not begin the list anew. No
+//! member has a comma, a closing bracket, or the rest of a literal or of a key that the schema
+//! names: these follow from the document. The shapes are copies of parts of the request's own
+//! schema, as far as the provider enforces them. A part without such a shape is a string of JSON
+//! text.
 
 pub(super) mod open_containers;
 mod reader;
@@ -24,7 +25,7 @@ use crate::provider::capability::SchemaSubset;
 use open_containers::{Member, OpenContainers};
 pub(crate) use reader::RestReader;
 use repeat::Repeat;
-use shapes::{DueMember, Shape};
+use shapes::{DueMember, DueMembers, Shape};
 
 /// The most open containers of a document whose rest is asked for by a schema.
 // Chosen: each costs a member with a line in the prompt, and providers limit the properties.
@@ -201,17 +202,8 @@ impl<'a> Builder<'a> {
         {
             *open = value;
         }
-        let mut required: Vec<_> = properties.iter().map(|(key, _)| key.clone()).collect();
-        for member in due.members {
-            let key = quoted(&member.key);
-            required.extend(member.is_required.then(|| key.clone()));
-            properties.push((key, self.open.shapes.copy(member.shape)?));
-        }
-        if self.open.shapes.takes_all_only() && required.len() < properties.len() {
-            return None;
-        }
-        let repeat = Repeat::of(begun, self.open.open_escape(), begun.len())?;
-        let schema = self.open.shapes.object(&properties, &required, "false");
+        let schema = self.open.shapes.rest_of_object(properties, &due)?;
+        let repeat = Repeat::of(begun)?;
         let about = format!(
             "the object at {} as a whole: copy its beginning from the message above unchanged, then complete it",
             self.pointer(depth)
@@ -234,9 +226,13 @@ impl<'a> Builder<'a> {
             return None;
         }
         let properties = self.delivered(shape, &last.members)?;
-        let required: Vec<_> = properties.iter().map(|(key, _)| key.clone()).collect();
-        let schema = self.open.shapes.object(&properties, &required, "false");
-        let repeat = Repeat::of(whole, "", whole.len())?;
+        let nothing = DueMembers {
+            members: Vec::new(),
+            others: None,
+            is_closed: true,
+        };
+        let schema = self.open.shapes.rest_of_object(properties, &nothing)?;
+        let repeat = Repeat::of(whole)?;
         let about = format!(
             "the last object that the message above has in the array at {}, unchanged",
             self.pointer(self.open.len() - 1)
@@ -452,7 +448,7 @@ impl<'a> Builder<'a> {
         let is_known = !(self.has_free_key && self.open.is_innermost(depth));
         let is_known = is_known || due.members.is_empty();
         let schema = is_known
-            .then(|| self.open.shapes.rest_of_object(&due))
+            .then(|| self.open.shapes.rest_of_object(Vec::new(), &due))
             .flatten();
         match schema {
             Some(schema) => {
@@ -497,7 +493,7 @@ impl<'a> Builder<'a> {
         for index in first..first + named {
             self.known(separator);
             separator = ", ";
-            let about = format!("the new element `{}`", self.child_pointer(depth, index));
+            let about = format!("the new element `{}/{index}`", self.path(depth));
             let content = Content::Value {
                 delivered: std::mem::take(&mut delivered),
             };
@@ -564,37 +560,22 @@ impl<'a> Builder<'a> {
     /// Names a container, or the child in which the document stops, by the number of containers
     /// around it.
     fn pointer(&self, depth: usize) -> String {
-        let path = self.open.document.path();
-        let steps: String = path
-            .tokens()
-            .take(depth)
-            .map(|step| format!("/{step}"))
-            .collect();
-        match steps.as_str() {
+        match self.path(depth).as_str() {
             "" => "the root".to_owned(),
             path => format!("`{path}`"),
         }
     }
 
-    /// Returns the JSON Pointer of an element of the open array at this depth.
-    fn child_pointer(&self, depth: usize, index: u64) -> String {
-        let tokens = self.open.document.path();
-        let steps: String = tokens
-            .tokens()
-            .take(depth)
-            .map(|step| format!("/{step}"))
-            .collect();
-        format!("{steps}/{index}")
+    /// Returns the JSON Pointer of an open container, or of the child in which the document stops.
+    fn path(&self, depth: usize) -> String {
+        let path = self.open.document.path();
+        let steps = path.tokens().take(depth);
+        steps.map(|step| format!("/{step}")).collect()
     }
 
     /// Names a member of a container.
     fn pointer_of(&self, depth: usize, key: &str) -> String {
-        let key = PathSegment::Key(key.into());
-        let container = self.pointer(depth);
-        match container.strip_suffix('`') {
-            Some(path) => format!("{path}/{key}`"),
-            None => format!("`/{key}`"),
-        }
+        format!("`{}/{}`", self.path(depth), PathSegment::Key(key.into()))
     }
 
     fn finish(self) -> Option<RestSchema> {

@@ -472,7 +472,7 @@ impl OpenMember {
     }
 }
 
-/// Returns the rest of a number or literal. `None` if the whole one begins otherwise, or is none.
+/// Returns the rest of a number or literal. `None` if `whole` begins otherwise, or is another value.
 pub(super) fn rest_of_scalar<'a>(begun: &str, whole: &'a str) -> Option<&'a str> {
     use ValueKind::{Array, Object, String};
     let is_scalar = |value: &Raw<'_>| !matches!(value.kind(), Array | Object | String);

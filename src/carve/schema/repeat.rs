@@ -37,7 +37,7 @@ enum RepeatPart {
 
 /// How an answer continues.
 pub(super) enum RepeatStep {
-    /// It has repeated all that was due so far.
+    /// It has repeated the text so far.
     Follows,
     /// It has repeated the whole beginning. The rest of the object is this text, and the text of
     /// the answer from this offset on.
@@ -47,10 +47,9 @@ pub(super) enum RepeatStep {
 }
 
 impl Repeat {
-    /// Reads the delivered beginning of an object. `escape`: its last bytes, an escape in which the
-    /// document stops.
-    pub(super) fn of(begun: &str, escape: &str, max_depth: usize) -> Option<Self> {
-        let mut document = Document::new(max_depth);
+    /// Reads the delivered beginning of an object.
+    pub(super) fn of(begun: &str) -> Option<Self> {
+        let mut document = Document::new(begun.len());
         document.push(begun).ok()?;
         let mut due = RepeatParts::default();
         document.replay(&mut due);
@@ -58,6 +57,10 @@ impl Repeat {
         let machine = document.machine();
         let cut = begun.get(machine.token_start()..).unwrap_or_default();
         if machine.in_string() {
+            let escape = match machine.state().in_escape() {
+                true => begun.get(machine.pending_start()..)?,
+                false => "",
+            };
             let said = decode(cut.get(1..cut.len().checked_sub(escape.len())?)?).into_owned();
             due.push_back(match machine.in_key() {
                 true => RepeatPart::OpenKey(said),
@@ -138,8 +141,7 @@ impl Repeat {
         let Some(RepeatPart::OpenString(said, escape)) = self.due.front() else {
             return RepeatStep::Contradicts;
         };
-        let (start, mut text) = (event.span().start, event.span().of(live.text));
-        let mut at = start;
+        let (mut at, mut text) = (event.span().start, event.span().of(live.text));
         while !text.is_empty() && self.repeated < said.len() {
             let (unit, rest) = text.split_at(first_unit(text).1.max(1));
             let decoded = decode(unit);
@@ -192,8 +194,8 @@ impl Sink for RepeatParts {
     }
 }
 
-/// Returns whether two numbers or literals are the same. A provider may have read the schema, so
-/// that `2.50` comes back as `2.5`. Integers are compared as text: larger ones have no exact float.
+/// Returns whether two numbers or literals are the same. A provider that has read the schema may
+/// write `2.50` as `2.5`. Integers are compared as text: larger ones have no exact float.
 fn is_same_scalar(delivered: &str, text: &str) -> bool {
     let float = |text: &str| text.parse::<f64>().ok();
     let is_float = |text: &str| text.contains(['.', 'e', 'E']) && !text.starts_with(['t', 'f']);

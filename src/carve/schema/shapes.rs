@@ -130,12 +130,6 @@ impl<'a> Shapes<'a> {
         })
     }
 
-    /// Returns whether exactly one alternative of a schema allows a type.
-    pub(in crate::carve) fn allows(&self, shape: Shape<'a>, name: &str) -> bool {
-        let has = |shape| self.has_type(shape, name);
-        self.resolved(shape, &has).is_some()
-    }
-
     /// Returns whether a schema allows integers, and no other numbers.
     pub(in crate::carve) fn is_integer(&self, shape: Shape<'a>) -> bool {
         let alternatives = self.alternatives(shape).unwrap_or_default();
@@ -221,11 +215,15 @@ impl<'a> Shapes<'a> {
         format!(r#"{{"type":"{name}"{members}}}"#)
     }
 
-    /// Writes the schema of an object with the members that are due. `None` if one of them has no
-    /// copy.
-    pub(in crate::carve) fn rest_of_object(&self, due: &DueMembers<'a>) -> Option<String> {
-        let mut properties = Vec::new();
-        let mut required = Vec::new();
+    /// Writes the schema of an object: first `delivered`, quoted keys with their schemas, then the
+    /// members that are due. `None` if one of them has no copy.
+    pub(super) fn rest_of_object(
+        &self,
+        delivered: Vec<(String, String)>,
+        due: &DueMembers<'a>,
+    ) -> Option<String> {
+        let mut required: Vec<_> = delivered.iter().map(|(key, _)| key.clone()).collect();
+        let mut properties = delivered;
         let is_strict = self.subset == SchemaSubset::Strict;
         if is_strict && !(due.is_closed && due.members.iter().all(|member| member.is_required)) {
             return None;
@@ -241,11 +239,6 @@ impl<'a> Shapes<'a> {
             (false, _) => return None,
         };
         Some(self.object(&properties, &required, &others))
-    }
-
-    /// Returns whether the provider takes objects only whose members are all required.
-    pub(super) fn takes_all_only(&self) -> bool {
-        self.subset == SchemaSubset::Strict
     }
 
     /// Returns whether the provider enforces simple patterns.
@@ -266,7 +259,7 @@ impl<'a> Shapes<'a> {
     /// Writes the schema of a member's delivered value: exactly this one. `None` if the provider may
     /// not take it in a list.
     pub(in crate::carve) fn only(&self, value: &str) -> Option<String> {
-        // Larger integers, and numbers in other forms, may come back as another text.
+        // A provider may write larger integers, and numbers in other forms, differently.
         const DIGITS: usize = 15;
         let is_integer = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
         let name = match value.as_bytes().first()? {
@@ -329,12 +322,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Writes the schema of an object; `properties`: quoted keys and their schemas.
-    pub(super) fn object(
-        &self,
-        properties: &[(String, String)],
-        required: &[String],
-        others: &str,
-    ) -> String {
+    fn object(&self, properties: &[(String, String)], required: &[String], others: &str) -> String {
         let written = properties
             .iter()
             .map(|(key, shape)| format!("{key}:{shape}"));
