@@ -85,13 +85,13 @@ pub enum GrammarForm {
     /// Not at all: a grammar is refused, or has no effect.
     #[default]
     None,
-    /// In `grammar`, with a prefill, as llama.cpp takes it.
+    /// In `grammar`, as llama.cpp takes it.
     Member,
-    /// In `structured_outputs`, with a prefill, as vLLM takes it.
+    /// In `structured_outputs`, as vLLM takes it.
     StructuredOutputs,
-    /// In `ebnf`, with a prefill, as SGLang takes it.
+    /// In `ebnf`, as SGLang takes it.
     Ebnf,
-    /// In `response_format`, with a re-prompt, as Fireworks takes it.
+    /// In `response_format`, without a prefill, as Fireworks takes it.
     ResponseFormat,
     /// As the format of a custom tool that the model must call, as OpenAI's models take it. The
     /// answer is the tool's input.

@@ -213,7 +213,8 @@ fn xai() -> Vec<Row> {
 }
 
 /// Read from a server of October 2026: it continues a last assistant message without reasoning, in
-/// the APIs of OpenAI and Anthropic, under the `response_format` of the request. Kept streams:
+/// the APIs of OpenAI and Anthropic, under the `response_format` or the `grammar` of the request.
+/// Kept streams:
 /// <https://github.com/ggml-org/llama.cpp/pull/23226>.
 fn llama_cpp() -> Vec<Row> {
     vec![Row {
@@ -221,7 +222,9 @@ fn llama_cpp() -> Vec<Row> {
         returns_prefill_whole: Some(true),
         prefill_keeps_format: Some(true),
         keeps_streams: Some(true),
-        ..Row::of("*").prefill(PrefillForm::Turn)
+        ..Row::of("*")
+            .prefill(PrefillForm::Turn)
+            .grammar(GrammarForm::Member)
     }]
 }
 

@@ -256,12 +256,12 @@ fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, St
     let grammar = quoted(definition);
     match form {
         GrammarForm::None => Vec::new(),
-        GrammarForm::Member => vec![("grammar", grammar)],
-        // vLLM's reasoning parsers switch the grammar off until a model has reasoned, so the
-        // template is asked not to open the reasoning.
+        // vLLM's reasoning parsers switch the grammar off until a model has reasoned, and llama.cpp
+        // reads text under a grammar as reasoning. So the template is asked not to open it.
+        GrammarForm::Member => vec![("grammar", grammar), without_thinking()],
         GrammarForm::StructuredOutputs => vec![
             ("structured_outputs", format!(r#"{{"grammar":{grammar}}}"#)),
-            (TEMPLATE, r#"{"enable_thinking":false}"#.to_owned()),
+            without_thinking(),
         ],
         GrammarForm::Ebnf => vec![("ebnf", grammar)],
         GrammarForm::ResponseFormat => vec![(
@@ -290,11 +290,15 @@ fn grammar_members(form: GrammarForm, definition: &str) -> Vec<(&'static str, St
     }
 }
 
+fn without_thinking() -> (&'static str, String) {
+    (TEMPLATE, r#"{"enable_thinking":false}"#.to_owned())
+}
+
 fn is_of_template((key, _): &(&'static str, String)) -> bool {
     *key == TEMPLATE
 }
 
-/// vLLM's settings of the chat template.
+/// The settings of the chat template, for vLLM and llama.cpp.
 const TEMPLATE: &str = "chat_template_kwargs";
 
 /// The members by which the last message asks to be continued.

@@ -5,6 +5,7 @@ use super::{CONTINUATION, Gemini};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
+use crate::provider::Finish;
 use crate::provider::fields;
 use crate::provider::head::Head;
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
@@ -121,7 +122,9 @@ impl wire::Writer for GeminiWriter {
                 .unwrap_or_default();
             let word = super::word(reason);
             let mut end = format!("\"finishReason\":{},", quoted(word));
-            if let Some(token) = self.token.as_ref().filter(|_| word == CONTINUATION) {
+            // Gemini continues an answer after its limit, too, if the request raises it.
+            let has_rest = word == CONTINUATION || *reason == Finish::Length;
+            if let Some(token) = self.token.as_ref().filter(|_| has_rest) {
                 end.push_str(&format!("\"continuationToken\":{token},"));
             }
             let candidate = candidate(*number, "", &end);

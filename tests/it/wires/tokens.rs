@@ -421,6 +421,28 @@ fn an_answer_that_is_given_up_keeps_its_token() {
     }
 }
 
+/// The SDK may continue it with a larger limit.
+#[test]
+fn an_answer_that_is_given_up_at_its_limit_keeps_its_token() {
+    let provider = Provider::of(DOCUMENT, 2, usize::MAX);
+    let (mut relay, mut received) = (provider.relay(), Relayed::default());
+    let mut now = std::time::Duration::ZERO;
+    let first = provider.events(0).concat();
+    let first = first.replace("CONTINUATION", "MAX_TOKENS");
+    received.play(&mut relay, &mut now, &[first.as_bytes()], Fault::Clean);
+    while received.end().is_none() {
+        relay.handle_call_end(now, refusal());
+        received.take(&mut relay);
+    }
+    let body = std::str::from_utf8(&received.body).unwrap();
+    let got = responses(Framing::Events, body);
+    let last = &got.last().unwrap()["candidates"][0];
+    assert_eq!(
+        (&last["finishReason"], &last["continuationToken"]),
+        (&json!("MAX_TOKENS"), &json!("t2"))
+    );
+}
+
 #[test]
 fn an_answer_whose_base_is_elsewhere_is_continued_from_its_token() {
     for pieces in [&DOCUMENT[2..], PROSE] {
