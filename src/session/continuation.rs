@@ -87,8 +87,12 @@ pub(super) enum ForcedAnswer {
 enum RepairMode {
     /// They stay.
     Kept,
-    /// They are repaired before the text is joined.
-    Repaired(PartRepairer),
+    /// They are repaired before the text is joined. `unreported`: repairs of text that may not be
+    /// joined.
+    Repaired {
+        repairer: Box<PartRepairer>,
+        unreported: Vec<Repair>,
+    },
     /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows
     /// the repeated text.
     LookedFor { trial: PartRepairer, is_found: bool },
@@ -193,11 +197,15 @@ impl DocumentContinuation {
         }
         let document = channel.document();
         match &mut self.repair {
-            RepairMode::Repaired(repairer) => {
+            RepairMode::Repaired {
+                repairer,
+                unreported,
+            } => {
                 // The repairer withholds the text until it knows where the text begins: a mistake
                 // has a position in the grammar, and that depends on the beginning.
                 let (repaired, repairs) = repairer.feed(text, document);
-                return self.repaired_text(channel, now, &repaired, repairs);
+                unreported.extend(repairs);
+                return self.repaired_text(channel, now, &repaired);
             }
             RepairMode::LookedFor { trial, is_found }
                 if document.text().len() == self.delivered =>
@@ -214,9 +222,13 @@ impl DocumentContinuation {
     pub(super) fn end_text(&mut self, channel: &mut AnswerChannel, now: Duration) {
         let document = channel.document();
         match &mut self.repair {
-            RepairMode::Repaired(repairer) => {
+            RepairMode::Repaired {
+                repairer,
+                unreported,
+            } => {
                 let (rest, repairs) = repairer.finish(document);
-                self.repaired_text(channel, now, &rest, repairs);
+                unreported.extend(repairs);
+                self.repaired_text(channel, now, &rest);
             }
             RepairMode::LookedFor { trial, is_found }
                 if document.text().len() == self.delivered =>
@@ -227,17 +239,27 @@ impl DocumentContinuation {
         }
     }
 
-    fn repaired_text(
-        &mut self,
-        channel: &mut AnswerChannel,
-        now: Duration,
-        text: &str,
-        repairs: Vec<Repair>,
-    ) {
-        channel.journal.repaired(repairs);
+    fn repaired_text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         if !text.is_empty() {
             self.new_text(channel, now, text);
         }
+        self.report_repairs(channel);
+    }
+
+    /// Reports the repairs of text that was joined.
+    fn report_repairs(&mut self, channel: &mut AnswerChannel) {
+        if let RepairMode::Repaired { unreported, .. } = &mut self.repair
+            && self.splice.seam().is_some()
+        {
+            channel.journal.repaired(std::mem::take(unreported));
+        }
+    }
+
+    /// Returns the value at the cut, if this call has ended it there.
+    pub(super) fn short_value(&self, text: &str) -> Option<&CutValue> {
+        self.cut_value
+            .as_ref()
+            .filter(|value| value.ends_at_cut(text))
     }
 
     /// Takes text, without a prefill that the provider sends back first.
@@ -453,6 +475,8 @@ impl DocumentContinuation {
         } else if is_answer(&merged, end) && !is_unenforced {
             let counters = &mut decisions.counters;
             counters.at_cut.attempts.count(merged.as_ref().err());
+            let is_schema = mode == ContinuationMode::Schema;
+            counters.at_cut.attempts.schemas += u32::from(is_schema);
             let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
             counters.at_cut.has_mistake |= merged.is_err() && is_found;
         }
@@ -463,6 +487,10 @@ impl DocumentContinuation {
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
             leave_rung(channel, mode);
+            // An empty answer shows nothing about other answers of the model.
+            if self.first.is_some() {
+                channel.journal.discarded(FailureReason::Unenforced);
+            }
             return NextStep::Call(Duration::ZERO);
         }
         // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
@@ -549,7 +577,7 @@ impl DocumentContinuation {
     }
 
     /// Reports the seam and the repairs of the whole call, and gives out the rest of its text.
-    fn report(&self, channel: &mut AnswerChannel, now: Duration) {
+    fn report(&mut self, channel: &mut AnswerChannel, now: Duration) {
         match (self.splice.seam(), &self.reported) {
             (Some(seam), None) => {
                 let candidates = self.splice.candidates().to_vec();
@@ -565,15 +593,16 @@ impl DocumentContinuation {
         }
         // The byte after the cut may wait long after the seam, so the value is judged at the call's
         // end.
-        let is_short = |value: &&CutValue| value.ends_at_cut(channel.document().text());
-        if let Some(value) = self.cut_value.as_ref().filter(is_short) {
-            let values = &mut channel.journal.stats.cut_values;
-            values.insert(value.path.clone(), value.offset);
+        if let Some(value) = self.short_value(channel.document().text()) {
+            channel.journal.stats.note_cut_value(value);
         }
         channel.give_out(self.sent);
-        let repairs = self.splice.repairs().iter();
-        let rules = repairs.map(|repair| repair.rule.as_str());
-        channel.journal.count_repairs(rules);
+        self.report_repairs(channel);
+        if self.splice.seam().is_some() {
+            let repairs = self.splice.repairs().iter();
+            let rules = repairs.map(|repair| repair.rule.as_str());
+            channel.journal.count_repairs(rules);
+        }
     }
 }
 
@@ -613,7 +642,10 @@ impl ForcedAnswer {
     fn is_unenforced(&self, merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
         match self {
             Self::Other => true,
-            Self::Head(_) => matches!(end, CallEnd::Finished(_) | CallEnd::Error(_)),
+            // A limit, a filter or an error may have ended it.
+            Self::Head(_) => matches!(end, CallEnd::Finished(Finish::Stop)),
+            // The model has made a mistake that no schema excludes.
+            Self::Members(reader) if reader.contradicts() => false,
             Self::Members(_) if self.is_other() => true,
             Self::Members(_) if matches!(end, CallEnd::Finished(Finish::Stop)) => true,
             // A key that comes twice follows the grammar.
@@ -636,7 +668,10 @@ impl RepairMode {
         }
         let repairer = PartRepairer::new(channel.settings.repair.clone(), splice);
         match repairs_next(channel, decisions) {
-            true => Self::Repaired(repairer),
+            true => Self::Repaired {
+                repairer: Box::new(repairer),
+                unreported: Vec::new(),
+            },
             false => Self::LookedFor {
                 trial: repairer,
                 is_found: false,

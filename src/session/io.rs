@@ -243,6 +243,8 @@ pub enum FailureReason {
         /// See [`PrefillOptions::keeps_format`](super::PrefillOptions::keeps_format).
         keeps_format: bool,
     },
+    /// The call's text does not follow the grammar or the schema of its request.
+    Unenforced,
 }
 
 impl FailureReason {
@@ -255,6 +257,7 @@ impl FailureReason {
             Self::Shortfall { .. } => "shortfall",
             Self::Rejected(_) => "rejected",
             Self::NewDocument { .. } => "new_document",
+            Self::Unenforced => "unenforced",
         }
     }
 }
@@ -281,6 +284,9 @@ impl std::fmt::Display for FailureReason {
             Self::Rejected(reason) => f.write_str(reason),
             Self::NewDocument { .. } => {
                 f.write_str("the answer begins a new document instead of continuing the prefill")
+            }
+            Self::Unenforced => {
+                f.write_str("the answer does not follow the grammar or schema of its request")
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::channel::AnswerChannel;
 use super::continuation::{DocumentContinuation, RequestKind};
+use super::cut_value::CutValue;
 use super::decisions::{Decisions, NextStep};
 use super::first_answer::{FirstAnswer, FirstReading};
 use super::prose::ProseContinuation;
@@ -114,6 +115,14 @@ impl OpenCall {
         let can_be_reduced =
             channel.settings.strategy.reduce_reasoning && !decisions.counters.at_cut.has_reduced;
         can_be_reduced && self.has_reasoning && is_blank
+    }
+
+    /// Returns the value at the cut, if the open call has ended it there.
+    pub(super) fn short_value(&self, text: &str) -> Option<&CutValue> {
+        match &self.phase {
+            CallPhase::Continuing(open) => open.short_value(text),
+            _ => None,
+        }
     }
 
     /// Returns whether the call for the rest of a document has more text than its share of tokens

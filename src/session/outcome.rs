@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::Rung;
+use super::cut_value::CutValue;
 use crate::provider::Finish;
 use crate::splice::Seam;
 
@@ -197,6 +198,11 @@ impl CallStats {
         let is_new = |flag: fn(&Seam) -> bool| u32::from(flag(seam) && !reported.is_some_and(flag));
         self.ambiguous = self.ambiguous.saturating_add(is_new(|seam| seam.ambiguous));
         self.early_end = self.early_end.saturating_add(is_new(|seam| seam.early_end));
+    }
+
+    /// Adds a value that a continuation has left as the cut has.
+    pub(super) fn note_cut_value(&mut self, value: &CutValue) {
+        self.cut_values.insert(value.path.clone(), value.offset);
     }
 
     /// Adds the tally of another slot of the same answer.

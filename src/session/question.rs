@@ -6,7 +6,9 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, QuestionParts, Rung, Turn};
+use super::{
+    CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, QuestionParts, Rung, Turn,
+};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -154,29 +156,35 @@ impl<'a> Question<'a> {
             | GrammarForm::ResponseFormat => Syntax::Gbnf,
         };
         let document = self.channel.document();
+        let is_tool_input = form == GrammarForm::CustomTool;
+        // A prefill can't name the missing part.
+        let is_known = self.shortfall.is_none() && !self.is_shortened;
+        let prefill = settings.usable_prefill(document).filter(|_| is_known);
+        let or_prefill = prefill.filter(|_| settings.allows(Rung::Prefill));
         // A server that applies the request's format to a prefill knows the schema, too.
-        let prefill = settings.usable_prefill(document);
-        let prefills = settings.allows(Rung::Prefill);
-        if prefills && prefill.is_some_and(|prefill| prefill.keeps_format) {
+        if or_prefill.is_some_and(|prefill| prefill.keeps_format) {
             return None;
         }
-        let is_tool_input = form == GrammarForm::CustomTool;
-        let has_other = prefills && prefill.is_some() || settings.allows(Rung::Words);
-        // Another tool misses the cache of prompts. A grammar beside a prefill does not.
+        let has_other = or_prefill.is_some() || settings.allows(Rung::Words);
+        // Another tool misses the cache of prompts. Other grammars do not.
         if is_tool_input && has_other && self.channel.is_costly() && self.attempts.unjoined == 0 {
             return None;
         }
-        let is_reprompt = is_tool_input || form == GrammarForm::ResponseFormat;
-        // A prefill can't name the missing part.
-        let is_known = self.shortfall.is_none() && !self.is_shortened;
-        let can_prefill = prefill.is_some_and(|prefill| !prefill.returns_prefill) && is_known;
-        if !is_reprompt && !can_prefill {
+        let takes_prefill = !is_tool_input && form != GrammarForm::ResponseFormat;
+        let beside = prefill.filter(|_| takes_prefill);
+        let is_returned = |prefill: PrefillOptions| prefill.returns_prefill;
+        // The answer would have the prefill before the text that the grammar forces.
+        if beside.is_some_and(is_returned) && or_prefill.is_some() {
             return None;
         }
         let text = document.text();
         let carved = carve(document, settings.schema()).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
-        let turn = if is_reprompt {
+        // A short text is all head, and a prefill must not be empty.
+        let is_prefill = sent > 0 && beside.is_some_and(|prefill| !prefill.returns_prefill);
+        let turn = if is_prefill {
+            Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
+        } else {
             let form = match is_tool_input {
                 true => QuestionForm::ToolInput,
                 false => QuestionForm::default(),
@@ -185,11 +193,6 @@ impl<'a> Question<'a> {
                 anchor: &carved.head,
                 ..QuestionParts::of(form)
             })
-        } else if sent > 0 {
-            Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
-        } else {
-            // A short text is all head, and a prefill must not be empty.
-            return None;
         };
         let kind = RequestKind::Grammar {
             answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, sent)),
@@ -226,8 +229,8 @@ impl<'a> Question<'a> {
     }
 
     /// Returns the turns that ask for the parts that are missing, under a schema that the provider
-    /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or two
-    /// answers at this cut were not joined.
+    /// enforces. `None`: it enforces none, the request's schema has no shape for the cut, or both
+    /// forms of the question have failed at this cut.
     fn members(self) -> Option<Asked> {
         let settings = &self.channel.settings;
         let has_words = settings
@@ -238,16 +241,22 @@ impl<'a> Question<'a> {
         let GrammarForm::JsonSchema(subset) = settings.strategy.grammar else {
             return None;
         };
-        // One answer that was not joined may have been to the question for the whole document.
-        let is_due = self.attempts.unjoined <= 1;
         // Another schema misses the cache of prompts.
         let is_later = self.channel.is_costly() && settings.allows(Rung::Words);
-        if !has_words || !is_due || is_later && self.attempts.unjoined == 0 {
+        if !has_words || is_later && self.attempts.unjoined == 0 {
             return None;
         }
-        let rest = rest_schema(self.channel.document(), settings.schema()?, subset)?;
+        let (document, schema) = (self.channel.document(), settings.schema()?);
+        let rest = |copies| rest_schema(document, schema, subset, copies);
+        let rest = match self.attempts.schemas {
+            0 => rest(true)?,
+            // The answer may have had a wrong copy. The same question would bring the same answer.
+            1 if !rest(true)?.copied.is_empty() => rest(false)?,
+            _ => return None,
+        };
         let turn = self.reprompt_of(QuestionParts {
             members: Some(&rest.members),
+            anchor: document.text().get(rest.copied.clone())?,
             ..QuestionParts::of(QuestionForm::Members)
         });
         let turn = turn.forced(ContinuationMode::Schema, rest.schema.clone());
@@ -497,6 +506,8 @@ pub(super) struct Attempts {
     pub(super) unjoined: u32,
     /// The number of these answers that ended the document early.
     pub(super) early_ends: u32,
+    /// The number of these answers that were asked for by a schema.
+    pub(super) schemas: u32,
 }
 
 impl Attempts {

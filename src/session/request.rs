@@ -308,9 +308,9 @@ impl Turn {
     #[doc(hidden)]
     pub fn repeated_bytes(&self) -> usize {
         match self.mode {
-            ContinuationMode::Prefill | ContinuationMode::Schema => 0,
+            ContinuationMode::Prefill => 0,
             ContinuationMode::Again => self.delivered.len(),
-            ContinuationMode::Reprompt | ContinuationMode::Grammar => {
+            ContinuationMode::Reprompt | ContinuationMode::Grammar | ContinuationMode::Schema => {
                 self.anchor.len() + self.mark.as_ref().map_or(0, String::len)
             }
         }

@@ -254,6 +254,7 @@ fn names_grammar(refusal: &str, retry: &Retry) -> Option<CapabilityHint> {
         true => {
             SCHEMA_MEMBERS.iter().any(|name| refusal.contains(name))
                 && NOT_TAKEN.iter().any(|said| refusal.contains(said))
+                && !refusal.contains(BAD_SCHEMA)
         }
         false => is_named,
     };
@@ -268,6 +269,10 @@ const SCHEMA_MEMBERS: [&str; 5] = [
     "responsejsonschema",
     "responseschema",
 ];
+
+/// OpenAI: "Invalid schema for response_format 'x': In context=('properties', 'y'), 'default' is not
+/// permitted."
+const BAD_SCHEMA: &str = "invalid schema";
 
 /// Phrases that refuse a member, not its value.
 const NOT_TAKEN: [&str; 5] = [

@@ -184,6 +184,7 @@ impl Snapshot {
         let attempts = Attempts {
             unjoined: self.unjoined,
             early_ends: self.has_early_end.into(),
+            schemas: 0,
         };
         let progress = Progress::resume(most, self.tally.percentage, self.stalled_reports);
         let mut counters = RetryCounters::new(progress);
@@ -211,6 +212,10 @@ impl Session {
         let settings = &self.channel.settings;
         let (text, counters) = (&self.channel.text, &self.decisions.counters);
         let spent = self.decisions.clock.spent_until_heard();
+        let mut tally = self.channel.journal.stats.clone();
+        if let Some(value) = self.call.short_value(text.given_out()) {
+            tally.note_cut_value(value);
+        }
         Snapshot {
             version: VERSION,
             text: text.given_out().to_owned(),
@@ -237,7 +242,7 @@ impl Session {
             trusts_stop: settings.trusts_stop,
             schema: settings.schema().map(str::to_owned),
             is_continued: self.channel.is_continued,
-            tally: self.channel.journal.stats.clone(),
+            tally,
             failures_in_a_row: counters.failures,
             no_progress_in_a_row: counters.no_progress,
             stalled_reports: counters.progress.stalled(),

@@ -12,7 +12,7 @@ use restitch::provider::capability::{GrammarForm, PrefillForm, Row, Table};
 use restitch::provider::{Dialect, Finish};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Outcome, Output, PrefillOptions,
-    Request, Retry, Session, SessionEvent, Status,
+    Request, Retry, Session, SessionEvent, Status, StopReason,
 };
 use restitch::splice::Alignment;
 use serde_json::{Value, json};
@@ -236,6 +236,51 @@ fn a_server_that_does_not_enforce_the_grammar_is_asked_in_another_form() {
         assert_eq!(cut.new.trim_end(), "realis\"");
         assert_ne!(cut.mode(), ContinuationMode::Grammar);
         assert_eq!(cut.session.tally().failures, 0);
+    }
+}
+
+/// The limit of a call, a filter and an error say nothing about the grammar.
+#[test]
+fn an_answer_that_is_cut_in_its_head_may_be_forced() {
+    for strategy in strategies() {
+        let delivered = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora Bo";
+        for end in [
+            CallEnd::Finished(Finish::Length),
+            CallEnd::Error("overloaded".to_owned()),
+        ] {
+            let mut cut = Cut::new(&strategy, delivered);
+            let head = cut.head().to_owned();
+            cut.text(&head[..3]);
+            cut.session.handle_input(NOW, Input::CallEnd(end.clone()));
+            cut.drain();
+            assert_eq!(cut.mode(), ContinuationMode::Grammar, "{end:?}");
+            assert_eq!(cut.session.tally().failures, 1, "{end:?}");
+        }
+        let mut cut = Cut::new(&strategy, delivered);
+        cut.end(Finish::ContentFilter);
+        let outcome = cut.outcome.expect("no further call");
+        assert_eq!(outcome.reason(), Some(StopReason::Finish));
+    }
+}
+
+/// Arguments have no prefill, and a prefill can't name what is missing: the question does.
+#[test]
+fn a_grammar_needs_no_prefill() {
+    for form in [
+        GrammarForm::Member,
+        GrammarForm::StructuredOutputs,
+        GrammarForm::Ebnf,
+    ] {
+        let strategy = ContinuationStrategy::default().grammar(form);
+        let mut cut = Cut::new(&strategy, "{\"place\": \"Norway\", \"name\": \"Aurora Bo");
+        assert_eq!(cut.mode(), ContinuationMode::Grammar);
+        let turn = cut.request.as_ref().unwrap().turn.clone().unwrap();
+        assert!(turn.prompt.contains(&turn.anchor), "{}", turn.prompt);
+        let answer = format!("{}realis\"}}", turn.anchor);
+        cut.text(&answer);
+        cut.end(Finish::Stop);
+        assert_eq!(cut.new, "realis\"}");
+        assert_eq!(cut.outcome.unwrap().status(), Status::Complete);
     }
 }
 

@@ -1,9 +1,11 @@
 //! A provider that enforces a schema of the missing parts writes exactly the rest.
 
+use std::time::Duration;
+
 use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::provider::capability::{GrammarForm, SchemaSubset};
-use restitch::session::{ContinuationMode, ContinuationStrategy, Session, Status};
+use restitch::session::{CallEnd, ContinuationMode, ContinuationStrategy, Input, Session, Status};
 use restitch_sim::missing_members;
 use restitch_testing::Rng;
 use serde_json::{Value, json};
@@ -413,6 +415,60 @@ fn a_value_that_ends_at_the_cut_is_reported() {
     }
 }
 
+/// The second question at a cut asks for no copy, and the third one is in words. At the next cut the
+/// schema comes first again.
+#[test]
+fn after_a_wrong_copy_the_parts_are_asked_for() {
+    let open = r#"{"rows": [{"t": "The first Ann"#;
+    let parts = |rest: &str| {
+        format!(
+            r#"{{"rest_of_string": "{rest}", "rest_of_item": {{"n":1,"of":[]}}, "rest_of_items": []}}"#
+        )
+    };
+    let asked = || {
+        let mut asked = cut_at(ROWS, open);
+        asked.text(r#"{"item": {"t":"Bob","n":1,"of":[]}, "rest_of_items": []}"#);
+        asked.end(Finish::Stop);
+        assert_eq!(asked.client, open);
+        let names = ["rest_of_string", "rest_of_item", "rest_of_items"];
+        assert_eq!(asked.schema()["required"], json!(names));
+        asked
+    };
+    let mut right = asked();
+    right.text(&parts("a"));
+    right.end(Finish::Stop);
+    let tally = right.outcome.as_ref().unwrap().tally();
+    assert_eq!((tally.failures, tally.continuations), (1, 2));
+    assert_eq!(right.client, format!(r#"{open}a", "n":1,"of":[]}}]}}"#));
+
+    let mut wrong = asked();
+    wrong.text(r#"{"rest_of_string": "", "rest_of_item": {"n":1,"of":[]}, "outer""#);
+    wrong.end(Finish::Length);
+    assert_eq!(wrong.mode(), ContinuationMode::Schema, "a new cut");
+
+    let mut wrong = asked();
+    wrong.text(r#"{"rest_of_string""#);
+    wrong.end(Finish::Stop);
+    assert_eq!(wrong.mode(), ContinuationMode::Reprompt);
+}
+
+/// A snapshot that is taken while the call is open has the value, too.
+#[test]
+fn a_snapshot_has_a_value_that_ends_at_the_cut() {
+    let mut asked = cut_at(ROWS, r#"{"rows": [{"t": "Ann"#);
+    asked.text(r#"{"item": {"t":"Ann","n":1,"#);
+    let snapshot = asked.session.snapshot();
+    assert!(snapshot.text().ends_with(r#""Ann","n":1"#), "{snapshot:?}");
+    let mut restored = Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap();
+    restored.handle_input(Duration::ZERO, Input::Text(r#""n":1,"of":[]}]}"#));
+    restored.handle_input(
+        Duration::ZERO,
+        Input::CallEnd(CallEnd::Finished(Finish::Stop)),
+    );
+    let values = &restored.tally().cut_values;
+    assert_eq!(values.get("/rows/0/t"), Some(&20), "{values:?}");
+}
+
 /// A list that needs many elements has one member; names of members are unique.
 #[test]
 fn a_few_required_elements_have_a_member_each() {
@@ -527,6 +583,21 @@ fn a_cut_number_is_a_string_with_its_digits_where_patterns_are_enforced() {
         r#"{"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "number"}]}}"#;
     let found = &cut_at(union, "[5, 19").schema()["properties"]["number"]["pattern"];
     assert_eq!(*found, "^19[0-9]*([.][0-9]+)?([eE][-+]?[0-9]+)?$");
+    // Listed numbers.
+    let listed = r#"{"type": "array", "items": {"enum": [5, 19, 195, 1.95, "19"]}}"#;
+    let number = |subset, delivered| {
+        let asked = cut_with(subset, listed, delivered).schema();
+        asked["properties"]["number"].clone()
+    };
+    assert_eq!(
+        number(SchemaSubset::Full, "[5, 19"),
+        json!({"type": "string", "enum": ["19", "195"]})
+    );
+    assert_eq!(
+        number(SchemaSubset::Plain, "[5, 1"),
+        json!({"type": "number", "enum": [19, 195, 1.95]})
+    );
+    assert!(number(SchemaSubset::Full, "[5, 2")["pattern"].is_string());
     // A provider that does not enforce the pattern.
     for number in ["19,5", "19], ", "1", "", "19x"] {
         let mut asked = cut_at(&schema("integer"), "[5, 19");
@@ -886,4 +957,34 @@ fn a_schema_has_only_what_the_provider_enforces() {
     );
     // An optional member can't be asked for.
     assert_eq!(rows(SchemaSubset::Strict), json!({"type": "string"}));
+    // OpenAI takes no default and no `oneOf`.
+    let items = |shape: Value| {
+        let schema = json!({"type": "array", "items": shape});
+        let asked = cut_with(SchemaSubset::Strict, &schema.to_string(), "[1, ");
+        asked.schema()["properties"]["rest_of_items"].clone()
+    };
+    let integer = json!({"type": "array", "items": {"type": "integer"}, "minItems": 1});
+    assert_eq!(
+        items(json!({"type": "integer", "default": 1}))["items"],
+        integer["items"]
+    );
+    assert_eq!(
+        items(json!({"oneOf": [{"type": "integer"}, {"type": "string"}]})),
+        json!({"type": "string"})
+    );
+    // Anthropic takes no recursion.
+    let tree = r##"{"type": "array", "items": {"$ref": "#/$defs/node"}, "$defs": {"node": {"type": "object", "additionalProperties": false, "required": ["of"], "properties": {"of": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}}}"##;
+    let flat = tree.replace(
+        r##"{"$ref": "#/$defs/node"}}}}}}"##,
+        r#"{"type": "integer"}}}}}}"#,
+    );
+    for (schema, subset, is_text) in [
+        (tree, SchemaSubset::Plain, true),
+        (tree, SchemaSubset::Full, false),
+        (&flat, SchemaSubset::Plain, false),
+    ] {
+        let asked = cut_with(subset, schema, r#"[{"of": []}, "#).schema();
+        let shape = &asked["properties"]["rest_of_items"];
+        assert_eq!(*shape == json!({"type": "string"}), is_text, "{asked}");
+    }
 }

@@ -36,13 +36,7 @@ pub(super) fn ladder(
     let keeps_format = has_format && wire.has_chat_requests() && capability.prefill_keeps_format;
     let is_first = keeps_format && form.is_some() && allowed.contains(Rung::Prefill);
     let grammar = wire.grammar(capability.grammar);
-    let has_grammar = grammar != GrammarForm::None
-        && !grammar.is_schema()
-        && (form.is_some()
-            || matches!(
-                grammar,
-                GrammarForm::CustomTool | GrammarForm::ResponseFormat
-            ));
+    let has_grammar = grammar != GrammarForm::None && !grammar.is_schema();
     // A prefill under the request's format leaves nothing to a grammar.
     if has_grammar && !is_first {
         add(Rung::Grammar, Some(grammar.as_str()));

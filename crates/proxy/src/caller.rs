@@ -61,10 +61,11 @@ impl Caller {
             request.parsed.stream,
         );
         // The raised limit counts below, so it is set first.
-        if let Some(least) = route.config.min_output_tokens {
-            request.raise_limit(least.into());
-        }
         let mut limits = route.limits.clone();
+        if let Some(least) = route.config.min_output_tokens {
+            let most = limits.continuation.max_total_tokens.unwrap_or(u64::MAX);
+            request.raise_limit(u64::from(least).min(most));
+        }
         // A client that limits an answer's tokens must not pay for many times as many, however often
         // the answer is cut.
         if let Some(own) = request.parsed.max_tokens {

@@ -123,6 +123,9 @@ impl Conversation {
                         };
                         upstreams.record(self.caller.model(), hint);
                     }
+                    FailureReason::Unenforced => {
+                        upstreams.record(self.caller.model(), CapabilityHint::NoGrammar);
+                    }
                     _ => {}
                 }
             }

@@ -146,8 +146,8 @@ impl Answer {
         self.tool = Some(tool.clone());
     }
 
-    /// Returns the answer to a request for the rest that has a grammar, that of a custom tool or
-    /// beside a prefill: exactly the rest, whatever the step's style is.
+    /// Returns the answer to a request for the rest that has a grammar, also that of a
+    /// custom tool: exactly the rest, whatever the step's style is.
     pub(super) fn forced(
         step: &Step,
         document: &str,

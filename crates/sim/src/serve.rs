@@ -447,7 +447,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
                 };
                 return Answer::forced(&step, &sim.document, continuation, None);
             }
-            asked if custom.is_some() || matches!(asked, Asked::Prefill) && parsed.has_grammar => {
+            Asked::Prefill | Asked::Question if custom.is_some() || parsed.has_grammar => {
                 return Answer::forced(step, &sim.document, continuation, custom);
             }
             Asked::Members { schema, question } => {

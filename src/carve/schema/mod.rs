@@ -16,6 +16,8 @@ mod reader;
 mod repeat;
 pub(super) mod shapes;
 
+use std::ops::Range;
+
 use crate::document::Document;
 use crate::json::string::{decode, quoted};
 use crate::json::walk::Raw;
@@ -62,6 +64,8 @@ pub(crate) struct RestSchema {
     pub(crate) schema: String,
     /// A line about each member, for a prompt.
     pub(crate) members: String,
+    /// The place of the delivered text that a member repeats; empty if none does.
+    pub(crate) copied: Range<usize>,
     pieces: Vec<Piece>,
 }
 
@@ -105,12 +109,13 @@ enum Content {
 }
 
 /// Returns the schema of the rest of a cut document, and how its answer is read. Reads the
-/// document once. `None`: no root is open, the request's schema has no shape for the cut, or the
-/// delivered text violates it.
+/// document once. `copies`: a short object in which the document stops comes as a whole. `None`: no
+/// root is open, the request's schema has no shape for the cut, or the delivered text violates it.
 pub(crate) fn rest_schema(
     document: &Document,
     schema: &str,
     subset: SchemaSubset,
+    copies: bool,
 ) -> Option<RestSchema> {
     let frames = document.machine().frames();
     if frames.len() > MAX_DEPTH {
@@ -121,12 +126,16 @@ pub(crate) fn rest_schema(
         pieces: Vec::new(),
         properties: Vec::new(),
         lines: String::new(),
+        copied: 0..0,
         has_free_key: false,
     };
-    let (open, mut before) = match builder.open_object() {
+    let object = copies.then(|| builder.open_object()).flatten();
+    let (open, mut before) = match object {
         Some(depth) => (depth, Before::Child),
         None => {
-            builder.last_object();
+            if copies {
+                builder.last_object();
+            }
             (frames.len(), builder.token()?)
         }
     };
@@ -161,6 +170,7 @@ struct Builder<'a> {
     /// The names of the members, and their schemas.
     properties: Vec<(String, String)>,
     lines: String,
+    copied: Range<usize>,
     /// The answer has the key of the member in which the document stops.
     has_free_key: bool,
 }
@@ -208,6 +218,8 @@ impl<'a> Builder<'a> {
             "the object at {} as a whole: copy its beginning from the message above unchanged, then complete it",
             self.pointer(depth)
         );
+        let start = self.open.frame(depth)?.start;
+        self.copied = start..document.text().len();
         self.member("item", Content::Object(repeat), schema, &about);
         Some(depth)
     }
@@ -233,10 +245,12 @@ impl<'a> Builder<'a> {
         };
         let schema = self.open.shapes.rest_of_object(properties, &nothing)?;
         let repeat = Repeat::of(whole)?;
+        let copied = last.span.start..last.span.end;
         let about = format!(
             "the last object that the message above has in the array at {}, unchanged",
             self.pointer(self.open.len() - 1)
         );
+        self.copied = copied;
         self.member("item", Content::Object(repeat), schema, &about);
         Some(())
     }
@@ -386,19 +400,29 @@ impl<'a> Builder<'a> {
         self.member("number", Content::Number { begun }, shape, &about);
     }
 
-    /// Returns the schema of the number in which the document stops: a string whose pattern has the
-    /// delivered digits, where the provider enforces patterns.
+    /// Returns the schema of the number in which the document stops: one of the listed numbers that
+    /// begin so, or a string whose pattern has the delivered digits, where the provider enforces
+    /// patterns.
     fn number_schema(&self, begun: &str) -> String {
         let shapes = &self.open.shapes;
         let shape = self.open.child();
+        let listed = shape.and_then(|shape| shapes.numbers(shape));
+        let mut fitting = listed.unwrap_or_default();
+        fitting.retain(|number| number.starts_with(begun));
         let is_integer = shape.is_some_and(|shape| shapes.is_integer(shape));
-        match shapes.enforces_patterns() {
-            true => {
+        let name = if is_integer { "integer" } else { "number" };
+        match (shapes.enforces_patterns(), fitting.is_empty()) {
+            (true, true) => {
                 let digits = begun.replace('.', "[.]").replace('+', "[+]");
                 let rest = rest_of_number(self.open.state(), is_integer);
                 shapes.typed("string", &format!(r#","pattern":"^{digits}{rest}$""#))
             }
-            false => shapes.typed(if is_integer { "integer" } else { "number" }, ""),
+            (true, false) => {
+                let texts: Vec<_> = fitting.into_iter().map(quoted).collect();
+                shapes.string(&texts)
+            }
+            (false, true) => shapes.typed(name, ""),
+            (false, false) => shapes.typed(name, &format!(r#","enum":[{}]"#, fitting.join(","))),
         }
     }
 
@@ -582,6 +606,7 @@ impl<'a> Builder<'a> {
         Some(RestSchema {
             schema: self.open.shapes.object_of(&self.properties)?,
             members: self.lines.trim_end().to_owned(),
+            copied: self.copied,
             pieces: self.pieces,
         })
     }

@@ -48,6 +48,9 @@ enum State {
     Repeat(Box<Repeat>),
     /// Inside a member that is not due.
     Other { name: String, from: usize },
+    /// A member contradicts the document: its copy of delivered text differs, it begins again, or
+    /// it leaves its container.
+    Contradicts,
     /// The answer does not have the form that was asked for.
     Failed,
 }
@@ -91,16 +94,21 @@ impl RestReader {
         std::mem::take(&mut self.rest.out)
     }
 
-    /// Returns whether the answer has another form than was asked for.
+    /// Returns whether the answer can't be the rest of the document.
     pub(crate) fn has_failed(&self) -> bool {
         let is_over = self.answer.is_complete() && !self.rest.due.is_empty();
         is_over || self.rest.has_failed()
+    }
+
+    /// Returns whether a member contradicts the document. No schema excludes that.
+    pub(crate) fn contradicts(&self) -> bool {
+        matches!(self.rest.state, State::Contradicts)
     }
 }
 
 impl RestWriter {
     fn has_failed(&self) -> bool {
-        matches!(self.state, State::Failed)
+        matches!(self.state, State::Failed | State::Contradicts)
     }
 
     /// Writes the known text that is due, and the members that came early.
@@ -119,7 +127,7 @@ impl RestWriter {
                     let (_, text) = self.early.swap_remove(at);
                     self.due.pop_front();
                     if open.whole(&text, &mut self.out).is_none() {
-                        self.state = State::Failed;
+                        self.state = State::Contradicts;
                         return;
                     }
                 }
@@ -140,7 +148,7 @@ impl RestWriter {
             let is_new = open.raw(new, &mut self.out).is_some();
             *from = text.len();
             if !is_new {
-                self.state = State::Failed;
+                self.state = State::Contradicts;
             }
         }
     }
@@ -213,7 +221,7 @@ impl RestWriter {
         };
         match repeat.event(event, live) {
             RepeatStep::Follows => {}
-            RepeatStep::Contradicts => self.state = State::Failed,
+            RepeatStep::Contradicts => self.state = State::Contradicts,
             RepeatStep::Arrived(rest, from) => {
                 self.out.push_str(&rest);
                 let content = Content::Value {
@@ -238,7 +246,7 @@ impl RestWriter {
             let is_written = open.string(span.of(live.text), &mut self.out).is_some();
             *from = span.end;
             if !is_written {
-                self.state = State::Failed;
+                self.state = State::Contradicts;
             }
         }
     }
@@ -253,7 +261,7 @@ impl RestWriter {
                 if open.end(rest.of(live.text), &mut self.out).is_some() {
                     self.advance();
                 } else {
-                    self.state = State::Failed;
+                    self.state = State::Contradicts;
                 }
             }
             State::Other { name, from } => {
@@ -269,7 +277,7 @@ impl RestWriter {
                     }
                 }
             }
-            State::Failed => self.state = State::Failed,
+            failed @ (State::Failed | State::Contradicts) => self.state = failed,
             State::Between | State::Key(_) | State::Repeat(_) => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Reads the shapes of values from a request's schema, and writes schemas of parts of them.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
 
 use crate::json::edit::Edits;
@@ -21,6 +21,8 @@ pub(in crate::carve) struct Shapes<'a> {
     is_upper_case: bool,
     /// A copy refers to the definitions.
     uses_definitions: Cell<bool>,
+    /// One of the definitions refers to itself.
+    has_circle: OnceCell<bool>,
 }
 
 /// The members that an object may still have.
@@ -86,6 +88,7 @@ impl<'a> Shapes<'a> {
             subset,
             is_upper_case: name.is_some_and(is_upper),
             uses_definitions: Cell::new(false),
+            has_circle: OnceCell::new(),
         })
     }
 
@@ -155,11 +158,21 @@ impl<'a> Shapes<'a> {
 
     /// Returns the strings that a value may be, if the schema lists them.
     pub(in crate::carve) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
-        let shape = self.resolved(shape, &|shape| {
-            listed(shape).is_some() || self.has_type(shape, "string")
-        })?;
-        let values = listed(shape)?.into_iter();
+        let values = self.listed(shape, &["string"])?.into_iter();
         Some(values.filter_map(|one| one.decode()).collect())
+    }
+
+    /// Returns the texts of the numbers that a value may be, if the schema lists them.
+    pub(super) fn numbers(&self, shape: Shape<'a>) -> Option<Vec<&'a str>> {
+        let values = self.listed(shape, &["integer", "number"])?.into_iter();
+        let numbers = values.filter(|one| one.kind() == ValueKind::Number);
+        Some(numbers.map(|one| one.as_str()).collect())
+    }
+
+    /// Returns the values that the schema lists for a value of one of these types.
+    fn listed(&self, shape: Shape<'a>, types: &[&str]) -> Option<Vec<Raw<'a>>> {
+        let is_of = |shape| types.iter().any(|name| self.has_type(shape, name));
+        listed(self.resolved(shape, &|shape| listed(shape).is_some() || is_of(shape))?)
     }
 
     /// Returns the members that an object may have besides those with these keys.
@@ -356,6 +369,10 @@ impl<'a> Shapes<'a> {
             if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
                 let is_definition = |key: &str| target.starts_with(&format!("#/{key}/"));
                 DEFINITIONS.into_iter().find(|key| is_definition(key))?;
+                let refuses_circles = self.subset == SchemaSubset::Plain;
+                if refuses_circles && *self.has_circle.get_or_init(|| self.finds_circle()) {
+                    return None;
+                }
                 self.uses_definitions.set(true);
             }
             let is_open = shape.member(OTHERS).is_none() && shape.member("properties").is_some();
@@ -363,7 +380,8 @@ impl<'a> Shapes<'a> {
             let set: &[_] = if closes { &[(OTHERS, "false")] } else { &[] };
             let remove: &[_] = match self.subset {
                 SchemaSubset::Plain => &LIMITS,
-                SchemaSubset::Full | SchemaSubset::Strict => &[],
+                SchemaSubset::Strict => &["default"],
+                SchemaSubset::Full => &[],
             };
             edits.object(shape, remove, set);
             if !self.is_enforced(shape) {
@@ -374,6 +392,35 @@ impl<'a> Shapes<'a> {
         Some(edits.apply(text))
     }
 
+    /// Returns whether a definition refers to itself, perhaps through others. References to parts of
+    /// a definition are not followed.
+    fn finds_circle(&self) -> bool {
+        let definitions = DEFINITIONS.into_iter().flat_map(|key| {
+            let named = self.root.member(key).into_iter();
+            let named = named.flat_map(|named| named.members());
+            named.map(move |(name, shape)| {
+                (
+                    format!("#/{key}/{}", name.inner().unwrap_or_default()),
+                    shape,
+                )
+            })
+        });
+        let mut left: Vec<_> = definitions
+            .map(|(name, shape)| (name, references(shape)))
+            .collect();
+        if left.len() > MOST_DEFINITIONS {
+            return true;
+        }
+        // A definition that refers to none of those left is in no circle.
+        loop {
+            let names: HashSet<_> = left.iter().map(|(name, _)| name.clone()).collect();
+            left.retain(|(_, targets)| targets.iter().any(|target| names.contains(target)));
+            if left.len() == names.len() {
+                return !left.is_empty();
+            }
+        }
+    }
+
     /// Returns whether the provider enforces the members of an object.
     fn is_enforced(&self, shape: Shape<'_>) -> bool {
         let others = shape.member(OTHERS);
@@ -382,7 +429,11 @@ impl<'a> Shapes<'a> {
         match self.subset {
             SchemaSubset::Full => true,
             SchemaSubset::Plain => is_closed,
-            SchemaSubset::Strict => is_closed && names(shape).all(|key| required.contains(&key)),
+            SchemaSubset::Strict => {
+                is_closed
+                    && names(shape).all(|key| required.contains(&key))
+                    && NOT_STRICT.iter().all(|key| shape.member(key).is_none())
+            }
         }
     }
 
@@ -498,6 +549,20 @@ const LIMITS: [&str; 10] = [
     "uniqueItems",
 ];
 
+/// The keywords that OpenAI does not take in a strict schema:
+/// <https://platform.openai.com/docs/guides/structured-outputs>. Its refusals name `oneOf`, too.
+const NOT_STRICT: [&str; 9] = [
+    "oneOf",
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+];
+
 /// Returns whether a schema has no more levels and properties than OpenAI takes:
 /// <https://platform.openai.com/docs/guides/structured-outputs>.
 pub(super) fn is_within_limits(schema: &str) -> bool {
@@ -543,6 +608,18 @@ fn parts<'a>(shape: Shape<'a>) -> impl Iterator<Item = Shape<'a>> {
     parts.filter(|shape| shape.kind() == ValueKind::Object)
 }
 
+/// Returns the references in a schema.
+fn references(shape: Shape<'_>) -> Vec<String> {
+    let mut unread = vec![shape];
+    let mut found = Vec::new();
+    while let Some(shape) = unread.pop() {
+        let target = shape.member("$ref").and_then(|target| target.decode());
+        found.extend(target.map(Cow::into_owned));
+        unread.extend(parts(shape));
+    }
+    found
+}
+
 /// Returns the keys that a schema names.
 fn names<'a>(shape: Shape<'a>) -> impl Iterator<Item = Cow<'a, str>> {
     let named = shape.member("properties").into_iter();
@@ -556,6 +633,10 @@ fn required<'a>(shape: Shape<'a>) -> HashSet<Cow<'a, str>> {
     let required = required.flat_map(|list| list.elements());
     required.filter_map(|key| key.decode()).collect()
 }
+
+// Schemas that are written by hand or from types have some tens. The search is quadratic.
+/// The most definitions among which circles are looked for. More are taken to have one.
+const MOST_DEFINITIONS: usize = 200;
 
 // Unions have some ten alternatives.
 /// The references and alternatives that are followed from one schema.

@@ -96,6 +96,30 @@ async fn a_refused_grammar_is_learned_and_is_no_failure() {
     assert_eq!(raw.requests.lock().unwrap().len(), 5);
 }
 
+/// The next answer is not asked for by a grammar again.
+#[tokio::test]
+async fn an_answer_outside_its_grammar_is_learned_and_is_no_failure() {
+    let raw = Raw::new(vec![
+        cut("[1, 2"),
+        rest("Sure! Here it is"),
+        rest("[1, 2, 3]"),
+        cut("[4, 5"),
+        rest("[4, 5, 6]"),
+    ])
+    .await;
+    let row = Row::of("*").grammar(GrammarForm::ResponseFormat);
+    let proxy = proxy(&raw, row, |proxy| proxy).await;
+    let (text, _, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(report["failures"], 0);
+    assert_eq!(report["rungs"], json!(["grammar", "words"]));
+    assert_eq!(seen(&raw, 1).1["response_format"]["type"], "grammar");
+    let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    assert_eq!(text, "[4, 5, 6]");
+    assert_eq!(seen(&raw, 4).1["response_format"], Value::Null);
+    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+}
+
 #[tokio::test]
 async fn a_prefill_goes_with_the_grammar() {
     let raw = Raw::new(vec![cut(CUT), rest(" \"name\": \"Aurora Borealis\"}")]).await;
@@ -167,7 +191,7 @@ async fn asked(proxy: &restitch_proxy::Server, path: &str, body: Value) -> (Stri
 /// A request with a prompt.
 type Ask<'a> = &'a dyn Fn(&str) -> Value;
 
-/// At every seventh byte, in the forms of four servers that enforce what a request asks for, text
+/// At every seventh byte, in the forms of servers that enforce what a request asks for, text
 /// and arguments come back whole, with one call for each cut.
 #[tokio::test]
 async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
@@ -179,6 +203,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
     let llama = Row::of("*")
         .prefill(PrefillForm::Turn)
         .grammar(GrammarForm::Member);
+    let alone = Row::of("*").grammar(GrammarForm::Ebnf);
     let chat = |prompt: &str| json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": prompt}]});
     let responses = |prompt: &str| json!({"model": "m", "stream": true, "input": prompt});
     let call = |prompt: &str| {
@@ -187,7 +212,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
         body["tool_choice"] = json!("required");
         body
     };
-    let shapes: [(&str, ProviderProfile, &Row, &str, Ask<'_>); 5] = [
+    let shapes: [(&str, ProviderProfile, &Row, &str, Ask<'_>); 8] = [
         (
             "chat",
             ProviderProfile::OpenAi,
@@ -220,6 +245,27 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
             "llama.cpp",
             ProviderProfile::LlamaCpp,
             &llama,
+            "/v1/chat/completions",
+            &chat,
+        ),
+        (
+            "arguments, vllm",
+            ProviderProfile::Vllm,
+            &vllm,
+            "/v1/chat/completions",
+            &call,
+        ),
+        (
+            "arguments, llama.cpp",
+            ProviderProfile::LlamaCpp,
+            &llama,
+            "/v1/chat/completions",
+            &call,
+        ),
+        (
+            "without a prefill",
+            ProviderProfile::OpenAi,
+            &alone,
             "/v1/chat/completions",
             &chat,
         ),
