@@ -233,7 +233,8 @@ pub(super) async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Reads until the received bytes contain `pattern`.
+/// Reads until the received bytes contain `pattern`, which must not be longer than one chunk of the
+/// answer: the bytes have the sizes of chunks.
 pub(super) async fn read_until(stream: &mut (impl AsyncRead + Unpin), pattern: &str) -> String {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(pattern) {
