@@ -221,11 +221,8 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
     /// Returns how requests have a grammar or a schema: as the model takes it, if the API can say
     /// so, or as all models of the API do.
-    fn grammar(&self, known: GrammarForm) -> GrammarForm {
-        let form = match known {
-            GrammarForm::None => self.usual_grammar(),
-            known => known,
-        };
+    fn grammar(&self, known: Option<GrammarForm>) -> GrammarForm {
+        let form = known.unwrap_or_else(|| self.usual_grammar());
         match self.takes_grammar(form) {
             true => form,
             false => GrammarForm::None,

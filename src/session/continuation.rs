@@ -165,11 +165,34 @@ impl DocumentContinuation {
     /// end where a grammar allows nothing else, and an answer that does not follow its grammar is
     /// not joined.
     pub(super) fn is_useless(&self) -> bool {
-        let is_other = match &self.kind {
+        self.is_other() || self.after_root > MOST_AFTER_ROOT
+    }
+
+    /// Returns whether the answer has another form than was asked for.
+    fn is_other(&self) -> bool {
+        match &self.kind {
             RequestKind::Grammar { answer, .. } => answer.is_other(),
             _ => false,
-        };
-        is_other || self.after_root > MOST_AFTER_ROOT
+        }
+    }
+
+    /// Returns whether the answer has not repeated all of its head.
+    pub(super) fn is_in_head(&self) -> bool {
+        matches!(
+            self.kind,
+            RequestKind::Grammar {
+                answer: ForcedAnswer::Head(_),
+                ..
+            }
+        )
+    }
+
+    /// Returns whether a part of the answer contradicts the document.
+    fn contradicts(&self) -> bool {
+        match &self.kind {
+            RequestKind::Grammar { answer, .. } => answer.contradicts(),
+            _ => false,
+        }
     }
 
     pub(super) fn is_tool_input(&self) -> bool {
@@ -383,7 +406,9 @@ impl DocumentContinuation {
             // What the refusal is about is unknown: perhaps the form. Words are understood everywhere.
             match (mode, end) {
                 (_, CallEnd::Unavailable { .. }) => {}
-                (ContinuationMode::Again, _) => decisions.counters.at_cut.attempts.count(None),
+                (ContinuationMode::Again, _) => {
+                    decisions.counters.at_cut.attempts.count(mode, None)
+                }
                 (
                     ContinuationMode::Grammar | ContinuationMode::Schema,
                     CallEnd::Rejected { .. },
@@ -399,6 +424,7 @@ impl DocumentContinuation {
         let delivered = &mut channel.text;
         let merged = match self.kind {
             RequestKind::OtherText(offset) => Err(SpliceError::Differs(offset)),
+            _ if self.contradicts() && self.is_blank() => Err(SpliceError::Differs(self.delivered)),
             _ => self.splice.finish_with(
                 &mut delivered.slot,
                 &mut (&mut delivered.sections, &mut delivered.check),
@@ -474,9 +500,7 @@ impl DocumentContinuation {
             decisions.note_growth(end, cause.or_else(|| end.cause()), early_ends);
         } else if is_answer(&merged, end) && !is_unenforced {
             let counters = &mut decisions.counters;
-            counters.at_cut.attempts.count(merged.as_ref().err());
-            let is_schema = mode == ContinuationMode::Schema;
-            counters.at_cut.attempts.schemas += u32::from(is_schema);
+            counters.at_cut.attempts.count(mode, merged.as_ref().err());
             let is_found = matches!(self.repair, RepairMode::LookedFor { is_found: true, .. });
             counters.at_cut.has_mistake |= merged.is_err() && is_found;
         }
@@ -484,11 +508,16 @@ impl DocumentContinuation {
             return decisions.fell_short(channel, now, (known, found), end);
         }
         decisions.counters.at_cut.shortfall = known.filter(|_| added == 0);
+        // An error may be about the form. The next rung has none.
+        if matches!(end, CallEnd::Error(_)) && self.is_in_head() {
+            leave_rung(channel, mode);
+        }
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
             leave_rung(channel, mode);
-            // An empty answer shows nothing about other answers of the model.
-            if self.first.is_some() {
+            // Only text outside the form shows something about other answers of the model: a stop
+            // sequence of the client ends this one early, too.
+            if self.first.is_some() && self.is_other() && !channel.settings.trusts_stop {
                 channel.journal.discarded(FailureReason::Unenforced);
             }
             return NextStep::Call(Duration::ZERO);
@@ -538,7 +567,11 @@ impl DocumentContinuation {
             let error = SpliceError::Malformed(error);
             if let Some(rollback) = rollback {
                 channel.text.roll_back(*rollback);
-                decisions.counters.at_cut.attempts.count(Some(&error));
+                decisions
+                    .counters
+                    .at_cut
+                    .attempts
+                    .count(self.kind.mode(), Some(&error));
                 return Err(FailureReason::Merge(error));
             }
             // A part was sent, so only the bracket that closed the arguments is taken back: it has
@@ -553,7 +586,11 @@ impl DocumentContinuation {
         {
             decisions.counters.at_cut.shortfall = channel.text.new_shortfall().cloned();
             channel.text.roll_back(*rollback);
-            decisions.counters.at_cut.attempts.count(None);
+            decisions
+                .counters
+                .at_cut
+                .attempts
+                .count(self.kind.mode(), None);
             return Err(FailureReason::Schema(path.clone()));
         }
         Ok((merged, violation))
@@ -616,6 +653,10 @@ impl ForcedAnswer {
         }
     }
 
+    fn contradicts(&self) -> bool {
+        matches!(self, Self::Members(reader) if reader.contradicts())
+    }
+
     /// Takes text. Returns the new text, once it has repeated all of the head.
     fn feed<'t>(&mut self, delivered: &str, text: &'t str) -> Option<Cow<'t, str>> {
         match self {
@@ -645,7 +686,7 @@ impl ForcedAnswer {
             // A limit, a filter or an error may have ended it.
             Self::Head(_) => matches!(end, CallEnd::Finished(Finish::Stop)),
             // The model has made a mistake that no schema excludes.
-            Self::Members(reader) if reader.contradicts() => false,
+            Self::Members(_) if self.contradicts() => false,
             Self::Members(_) if self.is_other() => true,
             Self::Members(_) if matches!(end, CallEnd::Finished(Finish::Stop)) => true,
             // A key that comes twice follows the grammar.

@@ -86,9 +86,14 @@ struct ReadRequest {
     path: String,
     body: Bytes,
     parsed: wire::Request,
+    /// The host of the upstream, unless the caller has set the capability of the model.
+    host: Option<String>,
     /// The capability of the model, without a switch that it has refused.
     capability: Capability,
 }
+
+/// The capabilities of models without settings of the caller.
+static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
 
 #[derive(Debug)]
 struct ExchangeSettings {
@@ -150,7 +155,6 @@ impl Exchange {
         }
         let parsed = dialect.wire().parse(plain_path, body)?;
         std::str::from_utf8(body).ok()?;
-        static TABLE: LazyLock<Table> = LazyLock::new(Table::default);
         let capability = TABLE.of(&parsed.model, Some(host));
         let mut limits = limits;
         // A client that limits an answer's tokens must not pay for many times as many, however often
@@ -165,6 +169,7 @@ impl Exchange {
                 path: path.to_owned(),
                 body: Bytes::copy_from_slice(body),
                 parsed,
+                host: Some(host.to_owned()),
                 capability,
             },
             options: ExchangeSettings {
@@ -203,9 +208,10 @@ impl Exchange {
     }
 
     /// Sets the capability of the model. Default: that of the built-in [`Table`], by the model's
-    /// name and the host.
+    /// name, the host, and the server of the first response.
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
+        self.request.host = None;
         self.request.capability = capability;
         self
     }
@@ -356,6 +362,10 @@ impl Exchange {
         // Errors pass unchanged: there is nothing to continue.
         if head.status != OK || head.is_encoded() {
             return false;
+        }
+        if let Some(host) = self.request.host.as_deref() {
+            let model = &self.request.parsed.model;
+            self.request.capability = TABLE.of_server(model, Some(host), head.server);
         }
         match (self.request.parsed.stream, self.request.framing(head)) {
             (true, Some(framing)) => {
@@ -629,7 +639,7 @@ impl ReadRequest {
     /// Returns the capability of the model, with the grammar that the API takes.
     fn model_capability(&self) -> Capability {
         let mut capability = self.capability.clone();
-        capability.grammar = self.dialect.wire().grammar(capability.grammar);
+        capability.grammar = Some(self.dialect.wire().grammar(capability.grammar));
         capability
     }
 

@@ -10,7 +10,7 @@ use super::decisions::{Decisions, NextStep};
 use super::first_answer::{FirstAnswer, FirstReading};
 use super::prose::ProseContinuation;
 use super::question::Question;
-use super::{CallEnd, Request, StopReason, Turn};
+use super::{CallEnd, FailureReason, Request, StopReason, Turn};
 use crate::provider::Finish;
 use crate::splice::Splice;
 
@@ -227,7 +227,14 @@ impl OpenCall {
                     false => NextStep::Done(Box::new(first.end(end))),
                 })
             }
-            CallPhase::Continuing(open) => Some(open.finish(channel, decisions, now, end)),
+            CallPhase::Continuing(open) => {
+                // The server reads all text of the model as reasoning.
+                let is_lost = self.has_reasoning && open.is_blank() && open.is_in_head();
+                if is_lost && matches!(end, CallEnd::Finished(Finish::Stop)) {
+                    channel.journal.discarded(FailureReason::Unenforced);
+                }
+                Some(open.finish(channel, decisions, now, end))
+            }
             CallPhase::ContinuingProse(open) => Some(open.finish(channel, decisions, now, end)),
             CallPhase::Done => None,
         }

@@ -290,7 +290,9 @@ impl<'a> Parts<'a> {
             Part::CutOffElement => self.cut_off_element,
             Part::CutPath => self.cut_path,
             Part::Shortfall => self.shortfall,
-            Part::Instruction => question.instruction(QuestionForm::Anchor),
+            Part::Instruction => question
+                .instruction(QuestionForm::Anchor)
+                .or_else(|| question.instruction(QuestionForm::Forced)),
             Part::RetryInstruction => question.instruction(QuestionForm::LongerAnchor),
             Part::ElementInstruction => question.instruction(QuestionForm::WholeElement),
             Part::JsonInstruction => question.instruction(QuestionForm::Rerooted),

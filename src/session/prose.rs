@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::AnswerChannel;
 use super::decisions::{Decisions, NextStep};
-use super::{CallEnd, FailureReason, Outcome, StopReason, Turn};
+use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason, Turn};
 use crate::envelope::{FENCE, ends_in_block};
 use crate::provider::Finish;
 use crate::splice::SpliceError;
@@ -134,7 +134,7 @@ impl ProseContinuation {
                 .counters
                 .at_cut
                 .attempts
-                .count(merged.as_ref().err());
+                .count(ContinuationMode::Reprompt, merged.as_ref().err());
         }
         decisions.after_merge(channel, now, end, merged, has_grown)
     }

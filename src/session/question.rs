@@ -156,6 +156,10 @@ impl<'a> Question<'a> {
             | GrammarForm::ResponseFormat => Syntax::Gbnf,
         };
         let document = self.channel.document();
+        // Two answers were cut in their heads.
+        if self.attempts.unjoined > 1 {
+            return None;
+        }
         let is_tool_input = form == GrammarForm::CustomTool;
         // A prefill can't name the missing part.
         let is_known = self.shortfall.is_none() && !self.is_shortened;
@@ -178,7 +182,7 @@ impl<'a> Question<'a> {
             return None;
         }
         let text = document.text();
-        let carved = carve(document, settings.schema()).ok()?;
+        let mut carved = carve(document, settings.schema()).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
         // A short text is all head, and a prefill must not be empty.
         let is_prefill = sent > 0 && beside.is_some_and(|prefill| !prefill.returns_prefill);
@@ -187,15 +191,21 @@ impl<'a> Question<'a> {
         } else {
             let form = match is_tool_input {
                 true => QuestionForm::ToolInput,
-                false => QuestionForm::default(),
+                false => QuestionForm::Forced,
             };
+            // A server may take white space from the start of an answer.
+            let head = carved.head.trim_start().len();
+            carved.head.drain(..carved.head.len() - head);
             self.reprompt_of(QuestionParts {
                 anchor: &carved.head,
                 ..QuestionParts::of(form)
             })
         };
         let kind = RequestKind::Grammar {
-            answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, sent)),
+            answer: ForcedAnswer::Head(ReturnedPrefill::unsent(
+                text,
+                text.len() - carved.head.len(),
+            )),
             is_tool_input,
         };
         let turn = turn.forced(ContinuationMode::Grammar, carved.print(syntax));
@@ -454,6 +464,8 @@ pub enum QuestionForm {
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
+    /// Asks to repeat the anchor under a grammar, which allows nothing before it.
+    Forced,
     /// Asks for the input of a tool, which begins with the anchor.
     ToolInput,
     /// Asks for the whole document once more.
@@ -478,6 +490,7 @@ impl QuestionForm {
             self,
             Self::Anchor
                 | Self::LongerAnchor
+                | Self::Forced
                 | Self::ToolInput
                 | Self::Again
                 | Self::Members
@@ -490,7 +503,10 @@ impl QuestionForm {
     pub(super) fn allows_remark(self) -> bool {
         !self.is_rerooted()
             && !self.is_text()
-            && !matches!(self, Self::ToolInput | Self::Again | Self::Members)
+            && !matches!(
+                self,
+                Self::Forced | Self::ToolInput | Self::Again | Self::Members
+            )
     }
 
     /// Whether the prompt asks for the rest of a text that is not JSON.
@@ -512,9 +528,11 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// Counts an answer that has not added to the document. `failure`: why it was not joined.
-    pub(super) fn count(&mut self, failure: Option<&SpliceError>) {
-        // The count from a snapshot may be large.
+    pub(super) fn count(&mut self, mode: ContinuationMode, failure: Option<&SpliceError>) {
+        // The counts from a snapshot may be large.
         self.unjoined = self.unjoined.saturating_add(1);
+        let is_schema = mode == ContinuationMode::Schema;
+        self.schemas = self.schemas.saturating_add(is_schema.into());
         let is_early_end = failure == Some(&SpliceError::EarlyEnd);
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
@@ -585,22 +603,25 @@ mod tests {
     #[test]
     fn early_ends_are_counted() {
         let mut attempts = Attempts::default();
-        attempts.count(Some(&SpliceError::Undecided));
-        attempts.count(None);
+        let words = ContinuationMode::Reprompt;
+        attempts.count(words, Some(&SpliceError::Undecided));
+        attempts.count(words, None);
         assert_eq!(
             attempts,
             Attempts {
                 unjoined: 2,
-                early_ends: 0
+                early_ends: 0,
+                ..Attempts::default()
             }
         );
-        attempts.count(Some(&SpliceError::EarlyEnd));
-        attempts.count(Some(&SpliceError::NoAlignment));
+        attempts.count(words, Some(&SpliceError::EarlyEnd));
+        attempts.count(words, Some(&SpliceError::NoAlignment));
         assert_eq!(
             attempts,
             Attempts {
                 unjoined: 4,
-                early_ends: 1
+                early_ends: 1,
+                ..Attempts::default()
             }
         );
     }

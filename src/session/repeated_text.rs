@@ -23,6 +23,7 @@ pub(super) fn anchor(
         QuestionForm::Anchor
         | QuestionForm::Again
         | QuestionForm::Members
+        | QuestionForm::Forced
         | QuestionForm::ToolInput
         | QuestionForm::Rerooted
         | QuestionForm::Text => return Some(first),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::provider::Dialect;
 use crate::provider::capability::too_long::is_too_long;
-use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, Switch};
+use crate::provider::capability::{Capability, CapabilityHint, GrammarForm, PrefillForm, Switch};
 use crate::provider::wire;
 
 /// Returns the strategy of a request's further calls. `capability`: that of the model, with the
@@ -39,9 +39,14 @@ pub fn strategy(
             && request.has_json_mode
             && capability.prefill_keeps_format,
     };
+    // The other grammars exclude reasoning: it is the first text of an answer.
+    let takes_grammar = |form: &GrammarForm| {
+        !request.wants_reasoning || matches!(form, GrammarForm::CustomTool) || form.is_schema()
+    };
+    let grammar = capability.grammar.filter(takes_grammar);
     ContinuationStrategy {
         prefill: goes.then_some(options),
-        grammar: capability.grammar,
+        grammar: grammar.unwrap_or_default(),
         keeps_json_mode: !is_foreign && request.has_json_mode && capability.keeps_json_mode(),
         reduce_reasoning: capability.reasoning_off.is_some(),
         ..ContinuationStrategy::default()

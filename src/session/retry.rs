@@ -99,7 +99,7 @@ impl Retry {
     #[doc(hidden)]
     pub fn calls_custom_tool(&self) -> bool {
         self.is_forced()
-            && self.capability.grammar == GrammarForm::CustomTool
+            && self.capability.grammar == Some(GrammarForm::CustomTool)
             && self.dialect == Dialect::Chat
     }
 
@@ -154,7 +154,7 @@ impl Retry {
             },
             grammar: turn
                 .and_then(|turn| turn.grammar.as_deref())
-                .map(|grammar| (self.capability.grammar, grammar)),
+                .and_then(|grammar| Some((self.capability.grammar?, grammar))),
             keeps_json_mode: self.keeps_format(),
             replaces_prefill: turn.is_some_and(|turn| turn.replaces_prefill),
         };

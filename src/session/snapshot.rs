@@ -93,6 +93,8 @@ pub struct Snapshot {
     stalled_reports: u32,
     /// Answers at this cut that were not joined.
     unjoined: u32,
+    /// Those of them that were asked for by a schema.
+    unjoined_schemas: u32,
     /// One of them ended the document early.
     has_early_end: bool,
     /// One of them had a mistake after its repeated part.
@@ -184,7 +186,7 @@ impl Snapshot {
         let attempts = Attempts {
             unjoined: self.unjoined,
             early_ends: self.has_early_end.into(),
-            schemas: 0,
+            schemas: self.unjoined_schemas,
         };
         let progress = Progress::resume(most, self.tally.percentage, self.stalled_reports);
         let mut counters = RetryCounters::new(progress);
@@ -247,6 +249,7 @@ impl Session {
             no_progress_in_a_row: counters.no_progress,
             stalled_reports: counters.progress.stalled(),
             unjoined: counters.at_cut.attempts.unjoined,
+            unjoined_schemas: counters.at_cut.attempts.schemas,
             has_early_end: counters.at_cut.attempts.early_ends > 0,
             has_mistake: counters.at_cut.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),

@@ -128,7 +128,7 @@ impl Stitcher {
             keeps_format: capability.prefill_keeps_format,
         };
         self.strategy.prefill = (capability.prefill != PrefillForm::None).then_some(prefixed);
-        self.strategy.grammar = capability.grammar;
+        self.strategy.grammar = capability.grammar.unwrap_or_default();
         self.strategy.reduce_reasoning = capability.reasoning_off.is_some();
         self.capability = Arc::new(capability);
         self

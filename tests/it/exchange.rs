@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
+use restitch::provider::capability::Capability;
 use restitch::repair::RepairLevel;
 use restitch::session::{
     CallEnd, Exchange, ExchangeOutput, Outcome, Prose, ResponseHead, StopReason, TransportEnd,
@@ -74,6 +75,40 @@ fn a_client_that_leaves_with_the_last_event_has_its_answer() {
         .finish()
         .map(|finish| finish.as_str().to_owned());
     assert_eq!(finish.as_deref(), Some("stop"));
+}
+
+/// Its row has a prefill and a grammar. A capability that the caller sets counts instead.
+#[test]
+fn a_known_server_is_asked_as_it_can_be() {
+    for (server, is_set, is_forced) in [
+        (Some("llama.cpp"), false, true),
+        (Some("nginx"), false, false),
+        (None, false, false),
+        (Some("llama.cpp"), true, false),
+    ] {
+        let body = br#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go"}]}"#;
+        let path = "/v1/chat/completions";
+        let mut exchange =
+            Exchange::for_request("localhost", path, body, Limits::default()).unwrap();
+        if is_set {
+            exchange = exchange.capability(Capability::default());
+        }
+        let head = ResponseHead::of(200, "text/event-stream").with_server(server);
+        assert!(exchange.handle_response(Duration::ZERO, &head));
+        let cut = r#"{"id":"a","choices":[{"index":0,"delta":{"content":"[\"a row of some length\", \"a second row that is longer\", \"a thi"},"finish_reason":"length"}]}"#;
+        let events = format!("data: {cut}\n\ndata: [DONE]\n\n");
+        exchange.handle_bytes(Duration::ZERO, events.into());
+        exchange.handle_end(Duration::ZERO, TransportEnd::Closed);
+        let mut outputs = std::iter::from_fn(|| exchange.poll_output());
+        let call = outputs.find_map(|output| match output {
+            ExchangeOutput::Call(call) => Some(call),
+            _ => None,
+        });
+        let asked: Value = serde_json::from_str(&call.unwrap().body).unwrap();
+        let last = asked["messages"].as_array().unwrap().last().unwrap();
+        let found = (asked["grammar"].is_string(), last["role"] == "assistant");
+        assert_eq!(found, (is_forced, is_forced), "{server:?}");
+    }
 }
 
 /// The patterns would be worth nothing if they fitted everything.

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::provider::Finish;
-use restitch::provider::capability::{GrammarForm, SchemaSubset};
-use restitch::session::{CallEnd, ContinuationMode, ContinuationStrategy, Input, Session, Status};
+use restitch::internal::rest_call;
+use restitch::provider::capability::{Capability, CapabilityHint, GrammarForm, SchemaSubset};
+use restitch::provider::{Dialect, Finish};
+use restitch::session::{
+    CallEnd, ContinuationMode, ContinuationStrategy, Input, Retry, Session, Status,
+};
 use restitch_sim::missing_members;
 use restitch_testing::Rng;
 use serde_json::{Value, json};
@@ -467,6 +470,52 @@ fn a_snapshot_has_a_value_that_ends_at_the_cut() {
     );
     let values = &restored.tally().cut_values;
     assert_eq!(values.get("/rows/0/t"), Some(&20), "{values:?}");
+}
+
+/// A refusal of this document's schema says nothing about other documents.
+#[test]
+fn a_refused_schema_is_learned_only_if_no_schema_is_taken() {
+    let asked = cut_at(ROWS, r#"{"rows": [{"t": "Ann"#);
+    let capability = Capability {
+        grammar: Some(GrammarForm::JsonSchema(SchemaSubset::Full)),
+        ..Capability::default()
+    };
+    let retry = Retry::new(asked.request.clone().unwrap(), capability.into());
+    for (body, is_learned) in [
+        (
+            r#"{"error":{"message":"Invalid schema for response_format 'write_rest': In context=('properties', 'item'), 'default' is not permitted."}}"#,
+            false,
+        ),
+        (
+            r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#,
+            true,
+        ),
+    ] {
+        let refusal = rest_call::refusal(body, "400", &retry, false);
+        let rest_call::Refusal::End(CallEnd::FormRejected(_), hint) = refusal else {
+            panic!("{refusal:?}");
+        };
+        assert_eq!(
+            hint == Some(CapabilityHint::NoGrammar),
+            is_learned,
+            "{body}"
+        );
+    }
+}
+
+/// The model writes the begun object again, which costs tokens.
+#[test]
+fn a_small_limit_has_room_for_the_copy() {
+    let short = cut_at(ROWS, r#"{"rows": ["#);
+    let long = cut_at(ROWS, &format!(r#"{{"rows": [{{"t": "{}"#, "x".repeat(500)));
+    let limits = rest_call::TokenLimits {
+        own: 100,
+        factor: 1,
+        max_extra: 4,
+    };
+    let limit = |cut: &Cut| limits.of(cut.request.as_ref().unwrap(), Dialect::Chat, false);
+    assert_eq!(limit(&short), None);
+    assert!(limit(&long) > Some(300), "{:?}", limit(&long));
 }
 
 /// A list that needs many elements has one member; names of members are unique.

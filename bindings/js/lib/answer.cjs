@@ -180,6 +180,7 @@ class Answer {
       response.status,
       headers.get('content-type') ?? '',
       retryAfter(headers.get('retry-after')),
+      headers.get('server') ?? undefined,
     )
     if (isRead) this.#reader = readerOf(response.body)
   }

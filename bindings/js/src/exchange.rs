@@ -131,10 +131,13 @@ impl Exchange {
         status: u32,
         content_type: String,
         retry_after: Option<f64>,
+        server: Option<String>,
     ) -> Result<bool> {
         let status = u16::try_from(status).map_err(|error| invalid("status", error))?;
         let retry_after = retry_after.map(time).transpose()?;
-        let head = ResponseHead::of(status, &content_type).with_retry_after(retry_after);
+        let head = ResponseHead::of(status, &content_type)
+            .with_retry_after(retry_after)
+            .with_server(server.as_deref());
         Ok(self.0.handle_response(time(now)?, &head))
     }
 

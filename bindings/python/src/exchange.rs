@@ -90,6 +90,7 @@ impl Exchange {
     }
 
     /// Takes the head of the response to the open call. Returns whether its body is read.
+    #[expect(clippy::too_many_arguments, reason = "they are the head of a response")]
     fn response(
         &self,
         py: Python<'_>,
@@ -98,11 +99,13 @@ impl Exchange {
         content_type: &str,
         content_encoding: Option<&str>,
         retry_after: Option<f64>,
+        server: Option<&str>,
     ) -> PyResult<bool> {
         let retry_after = retry_after.map(time).transpose()?;
         let head = ResponseHead::of(status, content_type)
             .with_encoding(content_encoding)
-            .with_retry_after(retry_after);
+            .with_retry_after(retry_after)
+            .with_server(server);
         Ok(self.lock(py).handle_response(time(now)?, &head))
     }
 

@@ -26,7 +26,7 @@ def exchange():
 
 def answer(made, text, finish):
     data = {"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
-    assert made.response(0.0, 200, "text/event-stream", None, None)
+    assert made.response(0.0, 200, "text/event-stream", None, None, None)
     made.bytes(0.0, f"data: {json.dumps(data)}\n\n".encode())
 
 
@@ -44,7 +44,7 @@ def test_the_table_has_the_defaults():
 
 def test_the_table_has_the_defaults_of_the_engine():
     made = exchange()
-    made.response(0.0, 200, "text/event-stream", None, None)
+    made.response(0.0, 200, "text/event-stream", None, None, None)
     silent = [made.silent_at()]
     made = exchange()
     answer(made, "[1", None)

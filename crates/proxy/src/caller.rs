@@ -115,7 +115,7 @@ impl Caller {
     /// Returns the capability of the current model.
     pub(super) fn capability(&self) -> Capability {
         let mut capability = self.upstreams.capability(self.model());
-        capability.grammar = self.asked_by().wire().grammar(capability.grammar);
+        capability.grammar = Some(self.asked_by().wire().grammar(capability.grammar));
         capability
     }
 

@@ -173,7 +173,7 @@ impl<'c> RestCall<'c> {
                 "another call has found that no prefix is continued".to_owned(),
             ));
         }
-        if retry.is_forced() && capability.grammar == GrammarForm::None {
+        if retry.is_forced() && capability.grammar == Some(GrammarForm::None) {
             return Err(CallEnd::FormRejected(
                 "another call has found that no grammar is taken".to_owned(),
             ));

@@ -71,7 +71,7 @@ impl CapabilityCache {
         for (hint, _) in hints.filter(|(_, at)| counts(**at, now, self.max_age)) {
             match *hint {
                 CapabilityHint::NoPrefill => capability.prefill = PrefillForm::None,
-                CapabilityHint::NoGrammar => capability.grammar = GrammarForm::None,
+                CapabilityHint::NoGrammar => capability.grammar = Some(GrammarForm::None),
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::PrefillDropsFormat => capability.prefill_keeps_format = false,
                 CapabilityHint::NoKeptStreams => capability.keeps_streams = false,

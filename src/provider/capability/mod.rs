@@ -172,8 +172,8 @@ pub struct Capability {
     /// The replacement for `/v1` at the start of the path of a request with a prefill, for example
     /// `/beta`.
     pub prefill_path: Option<String>,
-    /// How a request has the grammar of its answer.
-    pub grammar: GrammarForm,
+    /// How a request has the grammar of its answer. `None`: as the models of its API usually do.
+    pub grammar: Option<GrammarForm>,
     /// `response_format` is taken.
     pub response_format: bool,
     /// A continuation may leave `response_format` out. If not, a request with JSON mode keeps it,
@@ -199,7 +199,7 @@ impl Default for Capability {
             returns_prefill_whole: false,
             prefill_keeps_format: false,
             prefill_path: None,
-            grammar: GrammarForm::None,
+            grammar: None,
             response_format: true,
             drops_json_mode: true,
             tools: true,
@@ -411,7 +411,7 @@ impl Table {
         found.prefill_keeps_format =
             flag(|row| row.prefill_keeps_format, found.prefill_keeps_format);
         found.prefill_path = text(|row| row.prefill_path.as_ref());
-        found.grammar = named.iter().find_map(|row| row.grammar).unwrap_or_default();
+        found.grammar = named.iter().find_map(|row| row.grammar);
         found.response_format = flag(|row| row.response_format, found.response_format);
         found.drops_json_mode = flag(|row| row.drops_json_mode, found.drops_json_mode);
         found.tools = flag(|row| row.tools, found.tools);

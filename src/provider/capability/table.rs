@@ -215,17 +215,24 @@ fn xai() -> Vec<Row> {
 /// Read from a server of October 2026: it continues a last assistant message without reasoning, in
 /// the APIs of OpenAI and Anthropic, under the `response_format` or the `grammar` of the request.
 /// Kept streams:
-/// <https://github.com/ggml-org/llama.cpp/pull/23226>.
+/// <https://github.com/ggml-org/llama.cpp/pull/23226>. A grammar forbids the control tokens that
+/// separate the channels of gpt-oss: <https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1555>.
 fn llama_cpp() -> Vec<Row> {
-    vec![Row {
-        server: Some("llama.cpp".to_owned()),
+    let server = || Some("llama.cpp".to_owned());
+    let in_channels = Row {
+        server: server(),
+        ..Row::of("*gpt-oss*").grammar(GrammarForm::None)
+    };
+    let row = Row {
+        server: server(),
         returns_prefill_whole: Some(true),
         prefill_keeps_format: Some(true),
         keeps_streams: Some(true),
         ..Row::of("*")
             .prefill(PrefillForm::Turn)
             .grammar(GrammarForm::Member)
-    }]
+    };
+    vec![in_channels, row]
 }
 
 const FULL_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Full);

@@ -18,6 +18,8 @@ pub struct ResponseHead<'a> {
     pub content_encoding: Option<&'a str>,
     /// `Retry-After`, as a time from now on.
     pub retry_after: Option<Duration>,
+    /// `Server`: the software of a server of one's own, such as llama.cpp.
+    pub server: Option<&'a str>,
 }
 
 impl<'a> ResponseHead<'a> {
@@ -41,6 +43,13 @@ impl<'a> ResponseHead<'a> {
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.retry_after = retry_after;
+        self
+    }
+
+    /// Sets `Server`, which may name a server whose capability is known.
+    #[must_use]
+    pub fn with_server(mut self, server: Option<&'a str>) -> Self {
+        self.server = server;
         self
     }
 

@@ -107,6 +107,7 @@ class Answer:
             headers.get("content-type", ""),
             headers.get("content-encoding"),
             _retry_after(headers.get("retry-after")),
+            headers.get("server"),
         )
         if is_read:
             self._open = response
