@@ -632,7 +632,7 @@ mod tests {
             let form = |unjoined| {
                 Attempts {
                     unjoined,
-                    early_ends: 0,
+                    ..Attempts::default()
                 }
                 .form(keeps_json_mode, has_mark)
             };

@@ -94,6 +94,7 @@ pub struct Snapshot {
     /// Answers at this cut that were not joined.
     unjoined: u32,
     /// Those of them that were asked for by a schema.
+    #[serde(skip_serializing_if = "is_zero")]
     unjoined_schemas: u32,
     /// One of them ended the document early.
     has_early_end: bool,
@@ -101,6 +102,10 @@ pub struct Snapshot {
     has_mistake: bool,
     /// Milliseconds since the first input.
     spent_ms: u64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The version that is written and read.

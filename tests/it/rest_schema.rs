@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use restitch::Limits;
+use restitch::internal::capability::CapabilityHint;
 use restitch::internal::rest_call;
-use restitch::provider::capability::{Capability, CapabilityHint, GrammarForm, SchemaSubset};
+use restitch::provider::capability::{GrammarForm, Row, SchemaSubset, Table};
 use restitch::provider::{Dialect, Finish};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Retry, Session, Status,
@@ -476,10 +477,8 @@ fn a_snapshot_has_a_value_that_ends_at_the_cut() {
 #[test]
 fn a_refused_schema_is_learned_only_if_no_schema_is_taken() {
     let asked = cut_at(ROWS, r#"{"rows": [{"t": "Ann"#);
-    let capability = Capability {
-        grammar: Some(GrammarForm::JsonSchema(SchemaSubset::Full)),
-        ..Capability::default()
-    };
+    let row = Row::of("m").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
+    let capability = Table::default().with([row]).of("m", None);
     let retry = Retry::new(asked.request.clone().unwrap(), capability.into());
     for (body, is_learned) in [
         (

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::*;
-use super::ways::rest;
 use super::routes::{request, with_routes};
+use super::ways::rest;
 use crate::proxy::made::TestProxy;
 
 async fn with_least(base: &Raw, least: &str) -> Server {
