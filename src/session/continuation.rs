@@ -396,6 +396,20 @@ impl DocumentContinuation {
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
         }
+        // The next rung asks otherwise, and words are understood everywhere.
+        if mode == ContinuationMode::Again
+            && matches!(
+                end,
+                CallEnd::Rejected {
+                    transient: false,
+                    ..
+                }
+            )
+        {
+            decisions.counters.at_cut.attempts.count(mode, None);
+            channel.journal.uncount_call();
+            return NextStep::Call(Duration::ZERO);
+        }
         // The client gets the rest as text, whatever brought it.
         let as_text = CallEnd::Finished(Finish::Stop);
         let end = match end {

@@ -271,6 +271,21 @@ impl Decisions {
         self.failed(channel, now, reason, end)
     }
 
+    /// Counts and reports a failure of the open call.
+    pub(super) fn count_failure(&mut self, channel: &mut AnswerChannel, reason: FailureReason) {
+        // The counts from a snapshot may be large.
+        let stats = &mut channel.journal.stats;
+        stats.failures = stats.failures.saturating_add(1);
+        self.counters.failures = self.counters.failures.saturating_add(1);
+        self.counters.no_progress = 0;
+        let (call, in_a_row) = (stats.continuations, self.counters.failures);
+        channel.journal.event(SessionEvent::Failed {
+            call,
+            reason,
+            in_a_row,
+        });
+    }
+
     /// Counts a failure. The next call waits if the end of this one requires it.
     pub(super) fn failed(
         &mut self,
@@ -286,18 +301,9 @@ impl Decisions {
         if self.is_trouble(channel, end) {
             return self.wait_out(channel, now, reason, end);
         }
-        // The counts from a snapshot may be large.
-        let stats = &mut channel.journal.stats;
-        stats.failures = stats.failures.saturating_add(1);
-        self.counters.failures = self.counters.failures.saturating_add(1);
-        self.counters.no_progress = 0;
-        let (call, in_a_row) = (stats.continuations, self.counters.failures);
         let is_early_end = reason == FailureReason::Merge(SpliceError::EarlyEnd);
-        channel.journal.event(SessionEvent::Failed {
-            call,
-            reason,
-            in_a_row,
-        });
+        self.count_failure(channel, reason);
+        let in_a_row = self.counters.failures;
         if is_early_end && self.counters.at_cut.attempts.early_ends >= EARLY_ENDS {
             return NextStep::GiveUp(StopReason::EarlyEnd, None);
         }

@@ -40,10 +40,11 @@ pub use super::answer_options::AnswerOptions;
 use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
-use super::{CallEnd, Input, LimitReached, Outcome, Request, Resume, Session};
+use super::{CallEnd, FailureReason, Input, LimitReached, Outcome, Request, Resume, Session};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Tool};
 use crate::provider::{Dialect, Finish};
+use crate::splice::SpliceError;
 use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
@@ -320,6 +321,12 @@ impl Relay {
         }
         if summary.is.different {
             call.reject_hop();
+            let Session {
+                channel, decisions, ..
+            } = slots.session_mut();
+            let offset = channel.document().text().len();
+            let reason = FailureReason::Merge(SpliceError::Differs(offset));
+            decisions.count_failure(channel, reason);
             let error = "the continued answer differs from the text that was sent";
             self.handle_call_end(now, CallEnd::Error(error.to_owned()));
             return ControlFlow::Break(());

@@ -86,7 +86,8 @@ pub struct Turn {
     /// [`max_verbatim_context`](crate::Limits::with_max_verbatim_context)
     /// and one is known. The prefill with [`ContinuationMode::Prefill`].
     pub delivered: String,
-    /// The tail of the delivered text that the answer is asked to repeat first.
+    /// The delivered text that the answer is asked to repeat first: its tail, or with
+    /// [`ContinuationMode::Schema`] the last object.
     pub anchor: String,
     /// The mark that the answer is asked to write between the anchor and the new text. It occurs
     /// nowhere in the delivered text.
@@ -122,7 +123,7 @@ pub enum ContinuationMode {
     /// The delivered text is the last turn, and is continued literally.
     Prefill,
     /// The provider makes the model follow a grammar of the rest: as the continuation of a prefill,
-    /// or as the input of a tool, for which a re-prompt asks.
+    /// as the answer to a re-prompt, or as the input of a tool, for which a re-prompt asks.
     Grammar,
     /// A re-prompt asks for the whole document once more, under the format that the request has.
     Again,

@@ -170,7 +170,7 @@ impl Shared {
                 hint,
                 member,
                 recorded,
-                "recorded what a refusal says about a model"
+                "recorded what an answer says about a model"
             );
         }
     }

@@ -64,7 +64,7 @@ pub(crate) struct RestSchema {
     pub(crate) schema: String,
     /// A line about each member, for a prompt.
     pub(crate) members: String,
-    /// The place of the delivered text that a member repeats; empty if none does.
+    /// The range of the delivered text that a member repeats; empty if none does.
     pub(crate) copied: Range<usize>,
     pieces: Vec<Piece>,
 }
@@ -400,8 +400,8 @@ impl<'a> Builder<'a> {
         self.member("number", Content::Number { begun }, shape, &about);
     }
 
-    /// Returns the schema of the number in which the document stops: one of the listed numbers that
-    /// begin so, or a string whose pattern has the delivered digits, where the provider enforces
+    /// Returns the schema of the number in which the document stops: one of the listed numbers with
+    /// these first digits, or a string whose pattern has the delivered digits, where the provider enforces
     /// patterns.
     fn number_schema(&self, begun: &str) -> String {
         let shapes = &self.open.shapes;

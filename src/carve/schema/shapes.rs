@@ -22,7 +22,7 @@ pub(in crate::carve) struct Shapes<'a> {
     /// A copy refers to the definitions.
     uses_definitions: Cell<bool>,
     /// One of the definitions refers to itself.
-    has_circle: OnceCell<bool>,
+    has_cycle: OnceCell<bool>,
 }
 
 /// The members that an object may still have.
@@ -88,7 +88,7 @@ impl<'a> Shapes<'a> {
             subset,
             is_upper_case: name.is_some_and(is_upper),
             uses_definitions: Cell::new(false),
-            has_circle: OnceCell::new(),
+            has_cycle: OnceCell::new(),
         })
     }
 
@@ -369,8 +369,8 @@ impl<'a> Shapes<'a> {
             if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
                 let is_definition = |key: &str| target.starts_with(&format!("#/{key}/"));
                 DEFINITIONS.into_iter().find(|key| is_definition(key))?;
-                let refuses_circles = self.subset == SchemaSubset::Plain;
-                if refuses_circles && *self.has_circle.get_or_init(|| self.finds_circle()) {
+                let refuses_cycles = self.subset == SchemaSubset::Plain;
+                if refuses_cycles && *self.has_cycle.get_or_init(|| self.finds_cycle()) {
                     return None;
                 }
                 self.uses_definitions.set(true);
@@ -394,7 +394,7 @@ impl<'a> Shapes<'a> {
 
     /// Returns whether a definition refers to itself, perhaps through others. References to parts of
     /// a definition are not followed.
-    fn finds_circle(&self) -> bool {
+    fn finds_cycle(&self) -> bool {
         let definitions = DEFINITIONS.into_iter().flat_map(|key| {
             let named = self.root.member(key).into_iter();
             let named = named.flat_map(|named| named.members());
@@ -411,7 +411,7 @@ impl<'a> Shapes<'a> {
         if left.len() > MOST_DEFINITIONS {
             return true;
         }
-        // A definition that refers to none of those left is in no circle.
+        // A definition that refers to none of those left is in no cycle.
         loop {
             let names: HashSet<_> = left.iter().map(|(name, _)| name.clone()).collect();
             left.retain(|(_, targets)| targets.iter().any(|target| names.contains(target)));
@@ -635,7 +635,7 @@ fn required<'a>(shape: Shape<'a>) -> HashSet<Cow<'a, str>> {
 }
 
 // Schemas that are written by hand or from types have some tens. The search is quadratic.
-/// The most definitions among which circles are looked for. More are taken to have one.
+/// The most definitions among which cycles are looked for. More are taken to have one.
 const MOST_DEFINITIONS: usize = 200;
 
 // Unions have some ten alternatives.

@@ -377,6 +377,7 @@ fn a_difference_after_a_lost_connection_is_a_failure() {
         assert_eq!((hops, words), (1, 1), "{number}");
         assert_eq!(text_of(&responses(Framing::Events, &received.body)), provider.text(), "{number}");
         assert_eq!(received.outcome.status(), Status::Complete, "{number}");
+        assert_eq!(received.outcome.tally().failures, 1, "{number}");
     }
 }
 

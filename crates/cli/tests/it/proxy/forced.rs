@@ -45,8 +45,8 @@ const CUT: &str = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora B
 
 #[tokio::test]
 async fn the_rest_is_the_input_of_a_custom_tool() {
-    // The head begins before white space or between words, 12 to 40 characters before the cut.
-    let raw = Raw::new(vec![cut(CUT), input(" \"name\": \"Aurora Borealis\"}")]).await;
+    // The head begins between words, 12 to 40 characters before the cut.
+    let raw = Raw::new(vec![cut(CUT), input("\"name\": \"Aurora Borealis\"}")]).await;
     let proxy = proxy(
         &raw,
         Row::of("*").grammar(GrammarForm::CustomTool),
@@ -307,7 +307,7 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
     let raw = Raw::new(vec![
         cut(CUT),
         refused(),
-        input(" \"name\": \"Aurora Borealis\"}"),
+        input("\"name\": \"Aurora Borealis\"}"),
     ])
     .await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
@@ -334,7 +334,7 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
 
 #[tokio::test]
 async fn a_grammar_is_the_format_of_the_answer_to_a_reprompt() {
-    let raw = Raw::new(vec![cut(CUT), rest(" \"name\": \"Aurora Borealis\"}")]).await;
+    let raw = Raw::new(vec![cut(CUT), rest("\"name\": \"Aurora Borealis\"}")]).await;
     let row = Row::of("*").grammar(GrammarForm::ResponseFormat);
     let server = proxy(&raw, row, |proxy| proxy).await;
     let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
