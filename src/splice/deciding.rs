@@ -181,7 +181,7 @@ impl Deciding {
         let length = self.run_len(slot, ahead);
         work::steps(length);
         let run = ahead.get(..floor(ahead, length)).unwrap_or_default();
-        if run.len() < 2 {
+        if run.is_empty() {
             self.run_ahead = LEAST_AHEAD;
             return 0;
         }
