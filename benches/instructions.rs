@@ -53,7 +53,7 @@ struct Path {
     run: fn(usize, usize),
 }
 
-const PATHS: [Path; 19] = [
+const PATHS: [Path; 20] = [
     Path {
         name: "machine-4-byte-push",
         units: 50_000,
@@ -144,7 +144,12 @@ const PATHS: [Path; 19] = [
     Path {
         name: "unrequested-first-push",
         units: 20,
-        run: first_pushes,
+        run: |most, units| first_pushes(most, units, false),
+    },
+    Path {
+        name: "prepared-first-push",
+        units: 20,
+        run: |most, units| first_pushes(most, units, true),
     },
     Path {
         name: "unrequested-prose-byte",
@@ -296,13 +301,15 @@ fn flow(most: usize, units: usize) {
     assert!(slot.document().text() == &text[..flow + 4 * units]);
 }
 
-/// Feeds the first push of a fragment that does not begin as it was asked for.
-fn first_pushes(most: usize, units: usize) {
+/// Feeds the first push of a fragment that does not begin as it was asked for. `is_prepared`: the
+/// delivered text was counted before, as while the call is under way.
+fn first_pushes(most: usize, units: usize, is_prepared: bool) {
     let text = sections(16 << 10);
     let limits = Limits::default();
     let mut slot = Slot::new(&limits);
     slot.push(&text).unwrap();
-    let splice = Splice::new(&slot, Expect::Anchor, &limits);
+    let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
+    while is_prepared && splice.prepare(&slot) {}
     let splices = vec![splice; 2 * most];
     for mut splice in splices.into_iter().take(units) {
         splice.feed(&mut slot, black_box("{\"ti")).unwrap();

@@ -210,6 +210,12 @@ impl DocumentContinuation {
         self.splice.pending() == 0 && self.splice.seam().is_none()
     }
 
+    /// Prepares for an answer that does not begin as asked. Returns whether something is left.
+    pub(super) fn prepare(&mut self, channel: &AnswerChannel) -> bool {
+        let may_differ = matches!(self.kind, RequestKind::Reprompt | RequestKind::Again);
+        may_differ && self.splice.prepare(&channel.text.slot)
+    }
+
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         self.first = self.first.or_else(|| text.trim_start().chars().next());

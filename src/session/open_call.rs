@@ -117,6 +117,14 @@ impl OpenCall {
         can_be_reduced && self.has_reasoning && is_blank
     }
 
+    /// Prepares for the answer of a call that is under way. Returns whether something is left.
+    pub(super) fn prepare(&mut self, channel: &AnswerChannel) -> bool {
+        match &mut self.phase {
+            CallPhase::Continuing(open) => open.prepare(channel),
+            _ => false,
+        }
+    }
+
     /// Returns the value at the cut, if the open call has ended it there.
     pub(super) fn short_value(&self, text: &str) -> Option<&CutValue> {
         match &self.phase {

@@ -190,6 +190,12 @@ impl Relay {
         self.answer.slots.session()
     }
 
+    /// Prepares for the answer of a call that is under way: see [`Session::prepare`].
+    #[doc(hidden)]
+    pub fn prepare(&mut self) -> bool {
+        self.answer.slots.session_mut().prepare()
+    }
+
     /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
         self.answer.call.arrival.heard_at = Some(now);

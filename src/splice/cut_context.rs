@@ -6,7 +6,7 @@ use memchr::memmem;
 use super::cursor::{RECURS, TokenAtCut, value_start};
 use super::deciding::FEW;
 use super::flow::is_space;
-use super::predictor::{Costs, History, Predictor, TAIL};
+use super::predictor::{Costs, Counting, History, Predictor, TAIL};
 use super::prior::{self, Start};
 use super::seam::{Expect, SpliceRequest};
 use super::series::{self, Series};
@@ -50,17 +50,32 @@ struct CutElement {
     most: f32,
 }
 
+/// Returns the end of the delivered text that is counted: at most its last `window` bytes.
+pub(super) fn counted_text(slot: &Slot, window: usize) -> &str {
+    let text = slot.text();
+    let tail = text.trim_end_matches(is_space).len();
+    let root = slot.document().root_start().unwrap_or(tail);
+    let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(tail);
+    text.get(from..tail).unwrap_or_default()
+}
+
 impl CutContext {
-    /// Counts the end of the delivered text, at most its last `window` bytes.
-    pub(super) fn new(slot: &Slot, request: &SpliceRequest, window: usize) -> Self {
+    /// Counts the end of the delivered text, at most its last `window` bytes. `counting` has counted
+    /// some of it.
+    pub(super) fn new(
+        slot: &Slot,
+        request: &SpliceRequest,
+        window: usize,
+        counting: Option<Counting>,
+    ) -> Self {
         let text = slot.text();
         let tail = text.trim_end_matches(is_space).len();
         let machine = slot.document().machine();
-        let root = slot.document().root_start().unwrap_or(tail);
-        let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
-            .find(|&at| text.is_char_boundary(at))
-            .unwrap_or(tail);
-        let predictor = Predictor::of(text.get(from..tail).unwrap_or_default());
+        let counted = counted_text(slot, window);
+        let counting = counting.unwrap_or_else(|| Counting::of(counted.len()));
+        let predictor = counting.finish(counted);
         let token = TokenAtCut::of(slot);
         let frames = slot.frames();
         let is_array = |depth: &usize| {

@@ -17,6 +17,7 @@ use memchr::{memchr2, memchr2_iter};
 use super::attempt::SpliceAttempt;
 use super::cut_context::CutContext;
 use super::flow::{is_space, skippable_len};
+use super::predictor::Counting;
 use super::prior::Start;
 use super::score::Schedule;
 use super::seam::{Alignment, Expect};
@@ -79,7 +80,13 @@ pub(super) const FEW: usize = 16;
 const LEAST_AHEAD: usize = 64;
 
 impl Deciding {
-    pub(super) fn new(slot: &Slot, task: &SpliceTask, anchor: &Anchor) -> Self {
+    /// Lets all candidates read a fragment. `counting` has counted some of the delivered text.
+    pub(super) fn new(
+        slot: &Slot,
+        task: &SpliceTask,
+        anchor: &Anchor,
+        counting: Option<Counting>,
+    ) -> Self {
         let (text, caps) = (slot.text(), task.caps);
         let root = slot.document().root_start().unwrap_or_default();
         let near = NearAnchor::new(
@@ -87,7 +94,7 @@ impl Deciding {
                 .unwrap_or_default(),
         );
         let mut deciding = Self {
-            cut: CutContext::new(slot, &task.request, caps.window),
+            cut: CutContext::new(slot, &task.request, caps.window, counting),
             fragment: Fragment::new(),
             matcher: Matcher::new(text, anchor.range.clone(), root, caps.window),
             near: RequestedAnchorSearch {

@@ -43,12 +43,14 @@ use crate::limits::Limits;
 pub use crate::overlap::Anchor;
 #[doc(hidden)]
 pub use candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
+use cut_context::counted_text;
 use deciding::Deciding;
 use explain::CandidateReport;
 #[doc(hidden)]
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
 use joined::JoinedFragment;
+use predictor::Counting;
 #[doc(hidden)]
 pub use prior::Start;
 use requested::{Requested, RequestedStep};
@@ -104,6 +106,10 @@ enum SplicePhase {
     Failed(SpliceError),
 }
 
+// Some 30 µs: other streams of the thread wait for it.
+/// The bytes of delivered text that [`Splice::prepare`] counts.
+const COUNTED_AT_ONCE: usize = 256;
+
 impl Splice {
     /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor.
     /// A fragment that does not begin as the request asks costs one pass over the last 4 KiB of the
@@ -127,6 +133,18 @@ impl Splice {
             phase,
             candidates: CandidateReport::default(),
         }
+    }
+
+    /// Counts the next part of the delivered text, for a fragment that does not begin as the request
+    /// asks. Returns whether some is left. Without this its first character counts all of it.
+    pub fn prepare(&mut self, slot: &Slot) -> bool {
+        let SplicePhase::Requested(requested) = &mut self.phase else {
+            return false;
+        };
+        let counted = counted_text(slot, self.task.caps.window);
+        let counting = &mut requested.counting;
+        let counting = counting.get_or_insert_with(|| Counting::of(counted.len()));
+        counting.step(counted, COUNTED_AT_ONCE)
     }
 
     /// Creates a splice for a fragment that continues at the cut, because its provider forced it to:
@@ -334,7 +352,9 @@ impl Splice {
         };
         let mut text = std::mem::take(&mut requested.text);
         text.push_str(rest);
-        self.phase = SplicePhase::Deciding(Box::new(Deciding::new(slot, &self.task, anchor)));
+        let counting = requested.counting.take();
+        let deciding = Deciding::new(slot, &self.task, anchor, counting);
+        self.phase = SplicePhase::Deciding(Box::new(deciding));
         self.decide(slot, &text, sink)
     }
 

@@ -160,21 +160,56 @@ impl Iterator for Contexts<'_> {
     }
 }
 
-impl Predictor {
-    /// Counts the bytes of `text`, at most its first 16 KiB.
-    pub(super) fn of(text: &str) -> Self {
-        let mut predictor = Self {
-            suffixes: Suffixes::with_capacity(text.len()),
+/// A predictor whose text is counted in steps.
+#[derive(Clone, Debug)]
+pub(super) struct Counting {
+    predictor: Predictor,
+    layout: Layout,
+    /// The number of bytes that are counted.
+    at: usize,
+}
+
+impl Counting {
+    /// Has counted nothing of a text of this length.
+    pub(super) fn of(length: usize) -> Self {
+        let predictor = Predictor {
+            suffixes: Suffixes::with_capacity(length),
             again: Again::default(),
         };
-        let mut layout = Layout::default();
-        for &byte in text.as_bytes() {
-            if !layout.push(byte) {
-                predictor.count(byte);
+        Self {
+            predictor,
+            layout: Layout::default(),
+            at: 0,
+        }
+    }
+
+    /// Counts up to `most` bytes of the text, which is the same each time. Returns whether some are
+    /// left.
+    pub(super) fn step(&mut self, text: &str, most: usize) -> bool {
+        let left = text.as_bytes().get(self.at..).unwrap_or_default();
+        let due = left.get(..most).unwrap_or(left);
+        for &byte in due {
+            if !self.layout.push(byte) {
+                self.predictor.count(byte);
             }
         }
-        predictor.suffixes.finish();
-        predictor
+        self.at += due.len();
+        due.len() < left.len()
+    }
+
+    /// Counts the rest of the text.
+    pub(super) fn finish(mut self, text: &str) -> Predictor {
+        self.step(text, usize::MAX);
+        self.predictor.suffixes.finish();
+        self.predictor
+    }
+}
+
+impl Predictor {
+    /// Counts the bytes of `text`, at most its first 16 KiB.
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Counting::of(text.len()).finish(text)
     }
 
     /// Counts a byte that follows the text.
@@ -469,6 +504,26 @@ mod tests {
                 read.push(byte);
             }
         }
+    }
+
+    #[test]
+    fn a_text_that_is_counted_in_steps_is_counted_alike() {
+        let text =
+            "{\"rows\": [{\"a\": 1, \"b\": \"two\"}, {\"a\": 11, \"b\": \"two words\"}, ".repeat(9);
+        let whole = format!("{:?}", Predictor::of(&text));
+        for size in [1, 7, 256, text.len(), text.len() + 1] {
+            let mut counting = Counting::of(text.len());
+            let mut steps = 1;
+            while counting.step(&text, size) {
+                steps += 1;
+            }
+            assert_eq!(steps, text.len().div_ceil(size));
+            assert_eq!(format!("{:?}", counting.finish(&text)), whole, "{size}");
+        }
+        assert_eq!(
+            format!("{:?}", Counting::of(text.len()).finish(&text)),
+            whole
+        );
     }
 
     #[test]

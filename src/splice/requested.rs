@@ -10,6 +10,7 @@ use super::candidate::{Candidate, Evidence};
 use super::deciding::FEW;
 use super::early_end::may_end_early;
 use super::flow::is_space;
+use super::predictor::Counting;
 use super::prior::Start;
 use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
@@ -32,6 +33,8 @@ pub(super) struct Requested {
     attempt: Option<Box<SpliceAttempt>>,
     /// Bytes of white space before the anchor, or of new text, that may wait.
     cap: usize,
+    /// Counts the delivered text, once [prepared](super::Splice::prepare).
+    pub(super) counting: Option<Counting>,
 }
 
 /// Bytes of white space before the anchor, or of new text, that may wait here: each character looks
@@ -71,6 +74,7 @@ impl Requested {
             may_come_twice: anchor_text.len() >= FEW && !anchor.ambiguous,
             attempt: None,
             cap: cap.min(WAITING),
+            counting: None,
         };
         if is_prefill && !request.rerooted {
             requested.begin(slot);
@@ -199,7 +203,7 @@ mod tests {
         if let (SplicePhase::Requested(_), Some(anchor), true) =
             (&splice.phase, &splice.task.anchor, compares)
         {
-            let deciding = Deciding::new(&slot, &splice.task, anchor);
+            let deciding = Deciding::new(&slot, &splice.task, anchor, None);
             splice.phase = SplicePhase::Deciding(Box::new(deciding));
         }
         let _ = splice.feed(&mut slot, fragment);

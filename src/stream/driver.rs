@@ -27,6 +27,8 @@ pub(super) trait Engine {
     const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
+    /// Prepares for the answer of a call that is under way. Returns whether something is left.
+    fn prepare(&mut self) -> bool;
     /// Takes note that a call has answered. For the first call the driver calls this before it
     /// polls the first chunk.
     fn opened(&mut self, now: Duration);
@@ -272,6 +274,10 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             DriverCall::None | DriverCall::Due(..) => return false,
             DriverCall::Opening(opening) => {
                 let Poll::Ready(result) = opening.as_mut().poll(cx) else {
+                    // In small steps, since other streams may share the thread.
+                    if self.engine.prepare() {
+                        cx.waker().wake_by_ref();
+                    }
                     return false;
                 };
                 self.opened(now, result);

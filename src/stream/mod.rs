@@ -152,6 +152,10 @@ impl Engine for Relay {
         self.session()
     }
 
+    fn prepare(&mut self) -> bool {
+        self.prepare()
+    }
+
     fn opened(&mut self, now: Duration) {
         self.handle_open(now);
     }
