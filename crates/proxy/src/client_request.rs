@@ -73,9 +73,6 @@ impl ClientRequest {
             return self.stream_arguments();
         }
         let capability = capability_of(&self.parsed.model);
-        let Ok(body) = std::str::from_utf8(&self.body) else {
-            return;
-        };
         let suffix = capability
             .web_search
             .filter(|suffix| !self.parsed.model.ends_with(suffix.as_str()));
@@ -85,6 +82,13 @@ impl ClientRequest {
             && model
                 .as_ref()
                 .is_none_or(|model| capability_of(model).response_format);
+        // The format of most requests stays, so their bodies are not read again.
+        if takes && !self.expects_json && model.is_none() {
+            return;
+        }
+        let Ok(body) = std::str::from_utf8(&self.body) else {
+            return;
+        };
         // A `response_format` that the client has written is never replaced, only left out.
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
@@ -120,6 +124,10 @@ impl ClientRequest {
     /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an
     /// API would never send the beginning of a value that a cut interrupts.
     fn stream_arguments(&mut self) {
+        // A request without tools has no arguments to stream.
+        if !self.dialect.wire().can_stream_arguments() || self.parsed.tools.is_empty() {
+            return;
+        }
         let adaptation = Adaptation {
             streams_arguments: true,
             ..Adaptation::default()
