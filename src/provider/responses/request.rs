@@ -190,7 +190,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         }
     }
     edits.object(root, adaptation.without.as_slice(), &set);
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Returns the format of an answer with the parts that are missing.
