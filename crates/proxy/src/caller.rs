@@ -128,7 +128,7 @@ impl Caller {
     }
 
     /// Returns the client's request as the current upstream gets it.
-    pub(super) fn sent(&self) -> Option<UpstreamRequest> {
+    pub(super) fn sent(&self) -> Option<UpstreamRequest<'_>> {
         self.request.sent_to(self.upstreams.fallback())
     }
 

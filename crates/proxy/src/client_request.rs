@@ -41,8 +41,8 @@ pub(super) struct ClientRequest {
 }
 
 /// A request for one upstream, derived from the client's.
-pub(super) struct UpstreamRequest {
-    pub(super) head: Head,
+pub(super) struct UpstreamRequest<'r> {
+    pub(super) head: Cow<'r, Head>,
     pub(super) body: Bytes,
 }
 
@@ -228,12 +228,12 @@ impl ClientRequest {
 
     /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a
     /// fallback can't get it.
-    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest> {
+    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest<'_>> {
         // The route's own upstream gets every byte of the client, its key among them unless the
         // operator has one.
         let Some(fallback) = fallback else {
             return Some(UpstreamRequest {
-                head: self.head.clone(),
+                head: Cow::Borrowed(&self.head),
                 body: self.body.clone(),
             });
         };
@@ -257,7 +257,11 @@ impl ClientRequest {
     }
 
     /// Returns the request in the same API, with a fallback's model name and key.
-    fn readdressed(&self, body: Cow<'_, str>, fallback: &Fallback) -> Option<UpstreamRequest> {
+    fn readdressed(
+        &self,
+        body: Cow<'_, str>,
+        fallback: &Fallback,
+    ) -> Option<UpstreamRequest<'static>> {
         let wire = self.dialect.wire();
         let name = self.model_at(Some(fallback));
         let model = fallback
@@ -287,6 +291,7 @@ impl ClientRequest {
         if let Some(key) = &fallback.key {
             head.insert_key(new.key_header, key);
         }
+        let head = Cow::Owned(head);
         Some(UpstreamRequest { head, body })
     }
 
@@ -296,7 +301,7 @@ impl ClientRequest {
         body: &str,
         wire: Dialect,
         fallback: &Fallback,
-    ) -> Option<UpstreamRequest> {
+    ) -> Option<UpstreamRequest<'static>> {
         let model = self.model_at(Some(fallback));
         let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
         let path = below_version(wire, fallback, &new.path);
@@ -307,7 +312,7 @@ impl ClientRequest {
             head.insert_key(new.key_header, key);
         }
         Some(UpstreamRequest {
-            head,
+            head: Cow::Owned(head),
             body: new.body.into(),
         })
     }
