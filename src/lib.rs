@@ -150,6 +150,7 @@ pub mod internal {
     }
     pub mod request {
         pub use crate::provider::allowed::{Allowed, Names, Refused, Rule, allowed};
+        pub use crate::provider::request::body_text;
         pub use crate::provider::translate::{PlainMessage, Role, translated};
     }
     pub mod prose {

@@ -74,6 +74,13 @@ impl Edits {
         self.list.push((value.range(), new.to_owned()));
     }
 
+    /// Returns the text with all edits applied, or `None` if they change nothing.
+    pub(crate) fn changed(self, text: &str) -> Option<String> {
+        // Most requests need no edit, and a copy of a long one takes time.
+        let edited = (!self.list.is_empty()).then(|| self.apply(text));
+        edited.filter(|edited| edited != text)
+    }
+
     /// Returns the text with all edits applied.
     pub(crate) fn apply(mut self, text: &str) -> String {
         // The sort is stable, so two insertions at the same offset keep their order.

@@ -20,7 +20,7 @@ mod head;
 mod messages;
 mod ollama;
 mod prefill;
-mod request;
+pub(crate) mod request;
 mod responses;
 pub(crate) mod transcript;
 pub(crate) mod translate;

@@ -9,6 +9,12 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 
+/// Returns a body as text. `None`: it is not UTF-8.
+pub fn body_text(body: &[u8]) -> Option<&str> {
+    // Prompts have text beyond ASCII, which the standard library checks character by character.
+    simdutf8::basic::from_utf8(body).ok()
+}
+
 /// Returns the functions that a request declares in its member `tools`.
 pub(super) fn functions(tools: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>> {
     let tools = tools.into_iter().flat_map(|tools| tools.elements());

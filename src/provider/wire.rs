@@ -196,6 +196,12 @@ pub trait Wire: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Returns whether requests can ask for the arguments of tools while the model writes them:
+    /// [`Adaptation::streams_arguments`].
+    fn can_stream_arguments(&self) -> bool {
+        false
+    }
+
     /// Returns the body of an error of a whole response: a message, a code, and the report.
     fn error_body(&self, message: &str, code: &str, report: &str) -> String {
         let message = quoted(message);

@@ -27,6 +27,7 @@ use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::{Limits, TimeLimit};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, Table};
+use crate::provider::request::body_text;
 use crate::provider::wire;
 use crate::sse::Framing;
 
@@ -154,7 +155,6 @@ impl Exchange {
             return None;
         }
         let parsed = dialect.wire().parse(plain_path, body)?;
-        std::str::from_utf8(body).ok()?;
         let capability = TABLE.of(&parsed.model, Some(host));
         let mut limits = limits;
         // A client that limits an answer's tokens must not pay for many times as many, however often
@@ -583,7 +583,7 @@ impl Exchange {
                 let retry = self
                     .request
                     .retry(&call, self.options.limits.continuation.max_extra_tokens);
-                let body = std::str::from_utf8(&self.request.body).ok();
+                let body = body_text(&self.request.body);
                 let body = body.and_then(|body| retry.try_body(body));
                 body.map(|body| ExchangeCall {
                     method: "POST",

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use http::{Request, Response};
+use http::{Response, request};
 use hyper::rt::{Read, ReadBuf};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
@@ -37,11 +37,11 @@ impl Connection {
     /// after the response.
     pub(super) async fn send(
         mut self,
-        request: Request<Body>,
+        request: &request::Parts,
+        body: Body,
         pool: &Arc<Pool>,
     ) -> Result<Response<Received>, Error> {
-        let method = request.method().clone();
-        let mut outgoing = Some(Outgoing::new(request));
+        let mut outgoing = Some(Outgoing::new(request, body));
         let (mut head, mut unsent) = (Head::default(), None);
         let parts =
             poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
@@ -53,7 +53,7 @@ impl Connection {
             }
             Err(error) => return Err(error),
         };
-        let decoder = Decoder::of(&method, &parts)?;
+        let decoder = Decoder::of(&request.method, &parts)?;
         let stays_open = stays_open(&parts) && unsent.is_none();
         let body = Received::new(
             self.io,

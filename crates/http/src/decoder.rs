@@ -1,5 +1,7 @@
 //! Finds the end of a response's body, and the bytes that belong to it.
 
+use std::cell::RefCell;
+
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use http::{Method, StatusCode, Version, response};
@@ -44,14 +46,13 @@ impl Decoder {
                 let length =
                     usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 *left -= length as u64;
-                Ok((Bytes::copy_from_slice(&input[..length]), length))
+                Ok((copied(&input[..length]), length))
             }
             Self::Chunked(chunked) => {
-                let mut body = BytesMut::with_capacity(input.len());
-                let length = chunked.decode(input, &mut body)?;
-                Ok((body.freeze(), length))
+                let (body, length) = frame(input.len(), |body| chunked.decode(input, body));
+                Ok((body, length?))
             }
-            Self::UntilClose => Ok((Bytes::copy_from_slice(input), input.len())),
+            Self::UntilClose => Ok((copied(input), input.len())),
         }
     }
 
@@ -72,6 +73,39 @@ impl Decoder {
         }
     }
 }
+
+/// Returns a copy of `bytes`, as a frame.
+fn copied(bytes: &[u8]) -> Bytes {
+    frame(bytes.len(), |body| body.extend_from_slice(bytes)).0
+}
+
+/// Returns the bytes that `write` appends, at most `most`, and its result. Small frames are slices
+/// of their thread's block, so that a frame needs no memory of its own.
+fn frame<T>(most: usize, write: impl FnOnce(&mut BytesMut) -> T) -> (Bytes, T) {
+    if most > LARGE_FRAME {
+        let mut frame = BytesMut::with_capacity(most);
+        let written = write(&mut frame);
+        return (frame.freeze(), written);
+    }
+    BLOCK.with_borrow_mut(|block| {
+        // Begins the block anew once its frames are gone, or takes another one of the same size.
+        block.reserve(most);
+        let written = write(block);
+        (block.split().freeze(), written)
+    })
+}
+
+thread_local! {
+    /// The memory that small frames of all connections of a thread are slices of.
+    static BLOCK: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BLOCK_BYTES));
+}
+
+/// The bytes of a block. A frame that a slow client holds up keeps its block in memory.
+const BLOCK_BYTES: usize = 16 << 10;
+
+/// The most bytes of a frame in a block. The memory of a larger one is its own: it would end the
+/// block early.
+const LARGE_FRAME: usize = BLOCK_BYTES / 4;
 
 /// Returns whether a body is chunked. Any other transfer coding is an error: its name belongs to
 /// this connection, so the proxy's client could not remove it.
@@ -136,7 +170,44 @@ pub(super) fn stays_open(head: &response::Parts) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use allocation_counter::measure;
+
     use super::*;
+
+    #[test]
+    fn small_frames_allocate_nothing_and_keep_a_block_in_memory_at_most() {
+        let chunk = format!("40\r\n{}\r\n", "x".repeat(0x40));
+        for mut decoder in [Decoder::Chunked(Chunked::default()), Decoder::UntilClose] {
+            let mut next = || decoder.decode(chunk.as_bytes()).unwrap().0;
+            next();
+            let cost = measure(|| (0..1000).for_each(|_| drop(next())));
+            assert_eq!(cost.count_total, 0, "{cost:?}");
+            let mut held = Vec::with_capacity(100);
+            let cost = measure(|| {
+                for _ in 0..100 {
+                    held.push(next());
+                    (0..1000).for_each(|_| drop(next()));
+                }
+            });
+            // A block has a counter of its owners, which is allocated separately.
+            let most = held.len() * (BLOCK_BYTES + 64);
+            assert!(cost.bytes_current as usize <= most, "{cost:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_frame_has_memory_of_its_own() {
+        let bytes = [b'x'; 3 * BLOCK_BYTES];
+        for size in [LARGE_FRAME, LARGE_FRAME + 1, bytes.len()] {
+            let mut frame = Bytes::new();
+            let cost = measure(|| frame = copied(&bytes[..size]));
+            assert_eq!(frame, &bytes[..size]);
+            assert!(
+                cost.bytes_current as usize <= size.max(BLOCK_BYTES) + 64,
+                "{size}: {cost:?}"
+            );
+        }
+    }
 
     fn of(
         method: &Method,

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HOST, HeaderValue};
-use http::{Request, Response, Uri, Version};
+use http::{Request, Response};
 use tokio::time::Instant;
 
 pub use body::{Body, BodyError};
@@ -150,39 +150,25 @@ impl Client {
     /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Connect`] if there was no connection,
     /// [`Error::Unanswered`], [`Error::Failed`] or [`Error::Informational`] if no response came.
     pub async fn send(&self, request: Request<Body>) -> Result<Response<Received>, Error> {
-        let address = request.uri().clone();
-        if !self.upstream.owns(&address) {
-            return Err(Error::Foreign(address));
+        let (mut head, mut body) = request.into_parts();
+        if !self.upstream.owns(&head.uri) {
+            return Err(Error::Foreign(head.uri));
         }
-        let mut request = request;
-        request.headers_mut().insert(HOST, self.host.clone());
-        *request.version_mut() = Version::HTTP_11;
-        *request.uri_mut() = address
-            .path_and_query()
-            .cloned()
-            .map_or_else(|| Uri::from_static("/"), Uri::from);
+        head.headers.insert(HOST, self.host.clone());
         if let Some(connection) = self.pool.take() {
-            let (parts, body) = request.into_parts();
-            let again = body
-                .again()
-                .map(|body| Request::from_parts(parts.clone(), body));
+            let again = body.again();
             let sent_at = Instant::now();
-            match (
-                connection
-                    .send(Request::from_parts(parts, body), &self.pool)
-                    .await,
-                again,
-            ) {
+            match (connection.send(&head, body, &self.pool).await, again) {
                 // The upstream has closed the connection while it was unused. Had it been open, the
                 // upstream may have read the request, and a second one would be billed, too.
                 (Err(Error::Unanswered(_)), Some(again)) if sent_at.elapsed() <= STALE => {
-                    request = again;
+                    body = again;
                 }
                 (answer, _) => return answer,
             }
         }
-        let connection = self.connector.connect(address).await?;
-        connection.send(request, &self.pool).await
+        let connection = self.connector.connect(head.uri.clone()).await?;
+        connection.send(&head, body, &self.pool).await
     }
 }
 

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::Request;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request;
 use hyper::body::Body as _;
 use hyper::rt::Write;
 
@@ -34,9 +34,9 @@ enum RequestFraming {
 }
 
 impl Outgoing {
-    /// Starts a request. The framing depends on its body, and not on its headers.
-    pub(super) fn new(request: Request<Body>) -> Self {
-        let (parts, body) = request.into_parts();
+    /// Starts a request. The framing depends on its body, and not on its headers. The request's
+    /// line has the path of its address alone.
+    pub(super) fn new(parts: &request::Parts, body: Body) -> Self {
         let framing = match body.size_hint().exact() {
             Some(length) => RequestFraming::Length(length),
             None => RequestFraming::Chunks,

@@ -103,27 +103,23 @@ impl Upstream {
             None => (path_and_query, None),
             Some((path, query)) => (path, Some(query)),
         };
-        let below = ["/", origin_path(path)].concat();
-        if has_dot_segment(&below) {
+        let path = origin_path(path);
+        if has_dot_segment(path) {
             return Err(PathError::DotSegment);
         }
-        if below.starts_with("//") {
+        if path.starts_with('/') {
             return Err(PathError::TwoSlashes);
         }
-        let is_doubled =
-            self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
-        let below = if is_doubled {
-            &below[VERSION.len()..]
-        } else {
-            &below
+        let is_versioned = path.split('/').next() == VERSION.strip_prefix('/');
+        let prefix = match self.prefix.strip_suffix(VERSION) {
+            Some(before) if is_versioned => before,
+            _ => &self.prefix,
         };
-        let mut text = [self.prefix.as_str(), below].concat();
-        if let Some(query) = query {
-            text.push('?');
-            text.push_str(query);
-        }
-        let path = PathAndQuery::try_from(text.as_str())
-            .or_else(|_| PathAndQuery::try_from(encoded(&text)));
+        let (mark, query) = query.map_or(("", ""), |query| ("?", query));
+        let text = || [prefix, "/", path, mark, query].concat();
+        // Takes the text without a copy. Almost all are legal.
+        let path =
+            PathAndQuery::try_from(text()).or_else(|_| PathAndQuery::try_from(encoded(&text())));
         // Every byte is legal now, so only the length can be wrong.
         let path = path.map_err(|_| PathError::TooLong)?;
         let mut uri = Uri::default().into_parts();

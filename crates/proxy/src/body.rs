@@ -31,7 +31,7 @@ use restitch_http::{self, BodyError};
 #[derive(Debug)]
 pub(super) struct FlushThenCloseBody<B> {
     /// `None` after the body has failed.
-    body: Option<Pin<Box<B>>>,
+    body: Option<B>,
     /// The rest of the last frame.
     rest: Bytes,
     cut: Cut,
@@ -52,7 +52,7 @@ impl<B: Body> FlushThenCloseBody<B> {
             line.note_end();
         }
         Self {
-            body: Some(Box::pin(body)),
+            body: Some(body),
             rest: Bytes::new(),
             cut,
             line,
@@ -71,7 +71,7 @@ const PIECE: usize = 64 << 10;
 
 impl<B> Body for FlushThenCloseBody<B>
 where
-    B: Body<Data = Bytes>,
+    B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BodyError>,
 {
     type Data = Bytes;
@@ -97,10 +97,10 @@ where
         };
         // Does not enter the request's span, since entering costs more than most polls. Code that
         // logs enters it itself.
-        match ready!(body.as_mut().poll_frame(cx)) {
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if let Some(line) = line {
-                    line.note_frame(&**body, &frame);
+                    line.note_frame(body, &frame);
                 }
                 let frame = match frame.into_data() {
                     Ok(data) => {

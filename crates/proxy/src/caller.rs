@@ -128,13 +128,12 @@ impl Caller {
     }
 
     /// Returns the client's request as the current upstream gets it.
-    pub(super) fn sent(&self) -> Option<UpstreamRequest> {
+    pub(super) fn sent(&self) -> Option<UpstreamRequest<'_>> {
         self.request.sent_to(self.upstreams.fallback())
     }
 
-    /// Returns the strategy of the calls for the rest.
-    pub(super) fn strategy(&self) -> ContinuationStrategy {
-        let mut capability = self.capability();
+    /// Returns the strategy of the calls for the rest. `capability`: that of the current model.
+    pub(super) fn strategy(&self, mut capability: Capability) -> ContinuationStrategy {
         let upstream = self.upstreams.client().upstream().prefix();
         let (asked_by, is_foreign) = (self.asked_by(), self.asked_by() != self.request.dialect);
         // A prefill path would replace the path that the operator has configured.
@@ -246,7 +245,7 @@ impl Caller {
         let upstream = self.upstreams.address().to_owned();
         let model = self.model().to_owned();
         CallEnd::Redirected(Box::new(Redirect {
-            strategy: self.strategy(),
+            strategy: self.strategy(self.capability()),
             foreign,
             upstream,
             model,

@@ -17,7 +17,7 @@ use super::fallback::Fallback;
 use super::upstream::{self, Head};
 use restitch::internal::chat;
 use restitch::internal::chat::{Adaptation, Changes};
-use restitch::internal::request::{Allowed, Refused, allowed, translated};
+use restitch::internal::request::{Allowed, Refused, allowed, body_text, translated};
 use restitch::internal::rest_call;
 use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
@@ -41,8 +41,8 @@ pub(super) struct ClientRequest {
 }
 
 /// A request for one upstream, derived from the client's.
-pub(super) struct UpstreamRequest {
-    pub(super) head: Head,
+pub(super) struct UpstreamRequest<'r> {
+    pub(super) head: Cow<'r, Head>,
     pub(super) body: Bytes,
 }
 
@@ -50,6 +50,13 @@ impl ClientRequest {
     /// Returns an estimate of the request's tokens, for a provider that does not report them.
     pub(super) fn estimated_tokens(&self) -> u64 {
         rest_call::estimated_tokens(&self.body)
+    }
+
+    /// Returns the body as text.
+    fn text(&self) -> &str {
+        let text = body_text(&self.body);
+        debug_assert!(text.is_some(), "a request is JSON, and that is text");
+        text.unwrap_or_default()
     }
 
     pub(super) fn new(head: Head, body: Bytes, dialect: Dialect, parsed: chat::Request) -> Self {
@@ -73,9 +80,6 @@ impl ClientRequest {
             return self.stream_arguments();
         }
         let capability = capability_of(&self.parsed.model);
-        let Ok(body) = std::str::from_utf8(&self.body) else {
-            return;
-        };
         let suffix = capability
             .web_search
             .filter(|suffix| !self.parsed.model.ends_with(suffix.as_str()));
@@ -85,6 +89,11 @@ impl ClientRequest {
             && model
                 .as_ref()
                 .is_none_or(|model| capability_of(model).response_format);
+        // The format of most requests stays, so their bodies are not read again.
+        if takes && !self.expects_json && model.is_none() {
+            return;
+        }
+        let body = self.text();
         // A `response_format` that the client has written is never replaced, only left out.
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
@@ -120,14 +129,15 @@ impl ClientRequest {
     /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an
     /// API would never send the beginning of a value that a cut interrupts.
     fn stream_arguments(&mut self) {
+        // A request without tools has no arguments to stream.
+        if !self.dialect.wire().can_stream_arguments() || self.parsed.tools.is_empty() {
+            return;
+        }
         let adaptation = Adaptation {
             streams_arguments: true,
             ..Adaptation::default()
         };
-        let Ok(body) = std::str::from_utf8(&self.body) else {
-            return;
-        };
-        if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation) {
+        if let Some(adapted) = self.dialect.wire().adapt(self.text(), &adaptation) {
             tracing::debug!("asked for the arguments of tools as they are written");
             self.adapted.insert("tools");
             self.body = adapted.into();
@@ -162,9 +172,8 @@ impl ClientRequest {
 
     /// Returns the member of the body that has the limit on the answer's tokens.
     fn limit_member(&self) -> &'static str {
-        let body = std::str::from_utf8(&self.body).unwrap_or_default();
         match self.dialect {
-            Dialect::Chat if chat::has_member(body, "max_completion_tokens") => {
+            Dialect::Chat if chat::has_member(self.text(), "max_completion_tokens") => {
                 "max_completion_tokens"
             }
             Dialect::Responses => "max_output_tokens",
@@ -179,8 +188,7 @@ impl ClientRequest {
             max_tokens: Some(limit),
             ..Changes::default()
         };
-        let body = std::str::from_utf8(&self.body).ok();
-        let Some(body) = body.and_then(|body| self.dialect.wire().ask(body, None, &changes)) else {
+        let Some(body) = self.dialect.wire().ask(self.text(), None, &changes) else {
             return false;
         };
         self.body = body.into();
@@ -207,29 +215,25 @@ impl ClientRequest {
             without: Some(RESPONSE_FORMAT),
             ..Adaptation::default()
         };
-        let body = std::str::from_utf8(&self.body)
-            .ok()
-            .and_then(|body| chat::adapt(body, &adaptation));
-        self.body = body.map_or_else(|| self.body.clone(), Bytes::from);
+        if let Some(body) = chat::adapt(self.text(), &adaptation) {
+            self.body = body.into();
+        }
         true
     }
 
     /// Returns whether the body has a `response_format`.
     pub(super) fn has_response_format(&self) -> bool {
-        let body = std::str::from_utf8(&self.body);
-        debug_assert!(body.is_ok(), "a request is JSON, and that is text");
-        self.dialect.wire().has_chat_requests()
-            && chat::has_member(body.unwrap_or_default(), RESPONSE_FORMAT)
+        self.dialect.wire().has_chat_requests() && chat::has_member(self.text(), RESPONSE_FORMAT)
     }
 
     /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a
     /// fallback can't get it.
-    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest> {
+    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest<'_>> {
         // The route's own upstream gets every byte of the client, its key among them unless the
         // operator has one.
         let Some(fallback) = fallback else {
             return Some(UpstreamRequest {
-                head: self.head.clone(),
+                head: Cow::Borrowed(&self.head),
                 body: self.body.clone(),
             });
         };
@@ -249,14 +253,15 @@ impl ClientRequest {
 
     /// Returns the members of the body that fallbacks may get.
     pub(super) fn allowed_body(&self) -> Result<Allowed<'_>, Refused> {
-        allowed(
-            self.dialect.wire().allowed(),
-            std::str::from_utf8(&self.body).unwrap_or_default(),
-        )
+        allowed(self.dialect.wire().allowed(), self.text())
     }
 
     /// Returns the request in the same API, with a fallback's model name and key.
-    fn readdressed(&self, body: Cow<'_, str>, fallback: &Fallback) -> Option<UpstreamRequest> {
+    fn readdressed(
+        &self,
+        body: Cow<'_, str>,
+        fallback: &Fallback,
+    ) -> Option<UpstreamRequest<'static>> {
         let wire = self.dialect.wire();
         let name = self.model_at(Some(fallback));
         let model = fallback
@@ -286,6 +291,7 @@ impl ClientRequest {
         if let Some(key) = &fallback.key {
             head.insert_key(new.key_header, key);
         }
+        let head = Cow::Owned(head);
         Some(UpstreamRequest { head, body })
     }
 
@@ -295,7 +301,7 @@ impl ClientRequest {
         body: &str,
         wire: Dialect,
         fallback: &Fallback,
-    ) -> Option<UpstreamRequest> {
+    ) -> Option<UpstreamRequest<'static>> {
         let model = self.model_at(Some(fallback));
         let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
         let path = below_version(wire, fallback, &new.path);
@@ -306,7 +312,7 @@ impl ClientRequest {
             head.insert_key(new.key_header, key);
         }
         Some(UpstreamRequest {
-            head,
+            head: Cow::Owned(head),
             body: new.body.into(),
         })
     }

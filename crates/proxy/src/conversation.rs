@@ -37,6 +37,7 @@ use restitch::internal::capability::CapabilityHint;
 use restitch::internal::record::Change;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Framing};
+use restitch::provider::capability::Capability;
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, FailureReason, GiveUp, Request, Retry};
 use restitch::stream::Stitch;
@@ -452,6 +453,8 @@ impl Conversation {
     }
 
     fn relay(&self, framing: Framing) -> Relay {
+        let capability = self.caller.capability();
+        let base = self.base(&capability);
         let is_kept = self.caller.request.head.stream_name().is_some()
             && self.caller.may_keep_stream()
             && self.caller.upstreams.fallback().is_none();
@@ -473,7 +476,7 @@ impl Conversation {
             self.caller.request.parsed.n,
         );
         let relay = relay
-            .strategy(self.caller.strategy())
+            .strategy(self.caller.strategy(capability))
             .give_up(self.policy.give_up)
             .repair(self.policy.repair);
         let relay = relay.prose(self.caller.route.prose);
@@ -491,7 +494,7 @@ impl Conversation {
             .client_request(&self.caller.request.body)
             .prompt_tokens(self.caller.request.estimated_tokens())
             .raised_limit(self.caller.request.raised_limit());
-        let relay = relay.base(&self.base()).model(self.caller.model());
+        let relay = relay.base(&base).model(self.caller.model());
         // The client's own stop sequence may end a document before its root is closed.
         if self.caller.request.parsed.has_stop {
             relay.trust_stop()
@@ -500,27 +503,29 @@ impl Conversation {
         }
     }
 
-    /// Returns the base of the answer's document.
-    fn base(&self) -> Base {
+    /// Returns the base of the answer's document, from a model with this capability.
+    fn base(&self, capability: &Capability) -> Base {
         self.caller
             .request
             .parsed
             .base
             .clone()
-            .of_model(&self.caller.capability(), self.caller.request.parsed.stream)
+            .of_model(capability, self.caller.request.parsed.stream)
     }
 
     pub(super) fn body_relay(&self) -> BodyRelay {
+        let capability = self.caller.capability();
+        let base = self.base(&capability);
         let relay = BodyRelay::new(self.caller.limits.clone())
             .dialect(self.caller.request.dialect)
-            .strategy(self.caller.strategy())
+            .strategy(self.caller.strategy(capability))
             .continuing_by_token();
         let relay = relay.tools(self.caller.request.parsed.tools.clone());
         let relay = relay
             .give_up(self.policy.give_up)
             .repair(self.policy.repair)
             .schema(self.caller.request.parsed.schema.as_deref())
-            .base(&self.base());
+            .base(&base);
         let relay = relay
             .model(self.caller.model())
             .client_request(&self.caller.request.body)

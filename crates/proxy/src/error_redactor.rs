@@ -26,11 +26,11 @@ pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
         return body;
     }
     // Only errors are changed: a model's answer that has the key's characters is the model's own.
-    let masked = Redactor::new(key).whole(body.as_bytes());
-    if masked == body.as_bytes() || !has_error(|on| dialect.wire().read_body(&body, on)) {
+    let mut redactor = Redactor::new(key);
+    if !redactor.finds(body.as_bytes()) || !has_error(|on| dialect.wire().read_body(&body, on)) {
         return body;
     }
-    String::from_utf8(masked).unwrap_or(body)
+    String::from_utf8(redactor.whole(body.as_bytes())).unwrap_or(body)
 }
 
 /// Returns whether `read` yields an error.

@@ -153,8 +153,8 @@ impl Exchange {
             return response;
         };
         let headers = response.headers_mut();
-        let of_upstream = headers.insert(REQUEST_ID, id.clone());
-        if let Some(of_upstream) = of_upstream.filter(|of_upstream| *of_upstream != id) {
+        let of_upstream = headers.insert(REQUEST_ID, id);
+        if let Some(of_upstream) = of_upstream.filter(|of_upstream| *of_upstream != self.line.id) {
             headers.insert(UPSTREAM_REQUEST, of_upstream);
         }
         response
@@ -201,12 +201,12 @@ impl Exchange {
             model: model.chars().take(LONGEST_NAME).collect(),
             is_stream,
         };
-        self.record().request = Some(request.clone());
         let mut state = self.state();
         let measured = self.metrics.clone().map(|metrics| {
             let asked = (route, state.token.clone());
-            Measured::new(metrics, request, asked, self.parent.as_ref())
+            Measured::new(metrics, request.clone(), asked, self.parent.as_ref())
         });
+        self.record().request = Some(request);
         let answer = self.answers.as_ref().map(|answers| {
             let asked = (state.token.clone(), state.route.clone());
             answers.begin(&self.line.id, asked, self.record.clone())

@@ -1,5 +1,7 @@
 //! Removes keys from texts that people read, even if a text escapes them.
 
+use memchr::memchr3;
+
 /// Removes a key from text that arrives in pieces. Finds the key also if any of its bytes are
 /// escaped.
 #[derive(Debug)]
@@ -39,8 +41,15 @@ impl Redactor {
     /// Returns whether a whole text has the key.
     pub(super) fn finds(&self, text: &[u8]) -> bool {
         let key = self.key.as_bytes();
-        let is_key = |at| matches!(begins_with(&text[at..], key), FoundKey::Key(_));
-        (0..text.len()).any(is_key)
+        let mut rest = text;
+        while let Some(start) = next_start(rest, key) {
+            rest = &rest[start..];
+            if matches!(begins_with(rest, key), FoundKey::Key(_)) {
+                return true;
+            }
+            rest = &rest[1..];
+        }
+        false
     }
 
     /// Returns a whole text without the key.
@@ -53,25 +62,32 @@ impl Redactor {
     /// Returns the pending text without keys, up to the offset at which another key may begin, and
     /// that offset.
     fn redacted(&self) -> (Vec<u8>, usize) {
-        let (mut certain, mut at) = (Vec::with_capacity(self.pending.len()), 0);
-        while let Some((&byte, _)) = self.pending.get(at..).and_then(<[u8]>::split_first) {
-            match begins_with(
-                self.pending.get(at..).unwrap_or_default(),
-                self.key.as_bytes(),
-            ) {
+        let (text, key) = (&self.pending[..], self.key.as_bytes());
+        let (mut certain, mut at) = (Vec::with_capacity(text.len()), 0);
+        while let Some(start) = next_start(&text[at..], key) {
+            certain.extend_from_slice(&text[at..at + start]);
+            at += start;
+            match begins_with(&text[at..], key) {
                 FoundKey::Key(length) => {
                     certain.extend_from_slice(b"[key]");
                     at += length;
                 }
-                FoundKey::Part => break,
+                FoundKey::Part => return (certain, at),
                 FoundKey::Nothing => {
-                    certain.push(byte);
+                    certain.push(text[at]);
                     at += 1;
                 }
             }
         }
-        (certain, at)
+        certain.extend_from_slice(&text[at..]);
+        (certain, text.len())
     }
+}
+
+/// Returns the offset of the next byte with which the key may begin: its own first byte, or that of
+/// an escape.
+fn next_start(text: &[u8], key: &[u8]) -> Option<usize> {
+    memchr3(*key.first()?, b'\\', b'%', text)
 }
 
 /// The result of looking for the key at the beginning of a text.
@@ -86,9 +102,6 @@ enum FoundKey {
 /// Returns whether `text` begins with the key. Each byte may be literal, percent-encoded, or a JSON
 /// escape (`\u0041`, `\/`), also in nested JSON strings.
 fn begins_with(text: &[u8], key: &[u8]) -> FoundKey {
-    if key.is_empty() {
-        return FoundKey::Nothing;
-    }
     let mut at = 0;
     for &byte in key {
         let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else {
@@ -139,7 +152,77 @@ const SLASHES: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::Redactor;
+    use restitch_testing::{Rng, chunks, random_cuts};
+
+    use super::*;
+
+    /// Looks for the key at every byte: the slow twin of [`Redactor::redacted`]. Returns the text
+    /// without keys, the number of keys, and the withheld end.
+    fn redacted_by_bytes(text: &[u8], key: &[u8]) -> (Vec<u8>, usize, Vec<u8>) {
+        let (mut certain, mut keys, mut at) = (Vec::new(), 0, 0);
+        while at < text.len() {
+            match begins_with(&text[at..], key) {
+                FoundKey::Key(length) => {
+                    certain.extend_from_slice(b"[key]");
+                    keys += 1;
+                    at += length;
+                }
+                FoundKey::Part => break,
+                FoundKey::Nothing => {
+                    certain.push(text[at]);
+                    at += 1;
+                }
+            }
+        }
+        (certain, keys, text[at..].to_vec())
+    }
+
+    #[test]
+    fn a_search_by_first_bytes_finds_the_keys_that_a_search_at_every_byte_finds() {
+        const PARTS: [&str; 16] = [
+            "sk-A/é",
+            "sk-",
+            "s",
+            "k",
+            "-A",
+            "/",
+            "é",
+            r"\u0073",
+            "%73",
+            "%6",
+            r"\\",
+            r"\",
+            "%",
+            "x",
+            r"sk-\u0041\/é",
+            "s%6b-A%2fé",
+        ];
+        let key = "sk-A/é";
+        let (mut rng, mut found) = (Rng::new(7), 0);
+        for _ in 0..20_000 {
+            let parts: Vec<_> = (0..rng.below(12)).map(|_| rng.pick(&PARTS)).collect();
+            let text = parts.concat();
+            let text = text.as_bytes();
+            let (certain, keys, withheld) = redacted_by_bytes(text, key.as_bytes());
+            let mut redactor = Redactor::new(key);
+            let cuts = random_cuts(text.len(), &mut rng);
+            let chunks = chunks(text, &cuts);
+            let out: Vec<u8> = chunks
+                .iter()
+                .flat_map(|chunk| redactor.push(chunk))
+                .collect();
+            let out = (out, keys > 0, redactor.finish());
+            let expected = (certain, redactor.finds(text), withheld);
+            assert_eq!(
+                out,
+                expected,
+                "{:?} {cuts:?}",
+                String::from_utf8_lossy(text)
+            );
+            found += keys;
+        }
+        assert!(found > 1000, "{found}");
+    }
 
     #[test]
     fn a_key_is_removed_however_it_is_split() {

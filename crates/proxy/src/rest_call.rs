@@ -11,6 +11,7 @@ use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
+use restitch::internal::request::body_text;
 use restitch::internal::rest_call::{self, Refusal, TokenLimits};
 use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
 use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry, Rung};
@@ -181,7 +182,7 @@ impl<'c> RestCall<'c> {
         let sent = caller.sent();
         let body = sent
             .as_ref()
-            .and_then(|sent| retry.try_body(std::str::from_utf8(&sent.body).ok()?))
+            .and_then(|sent| retry.try_body(body_text(&sent.body)?))
             .map(Bytes::from);
         let (sent, body) = sent
             .zip(body)

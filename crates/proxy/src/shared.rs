@@ -110,10 +110,12 @@ impl Shared {
         model: &str,
         capability: Capability,
     ) -> Capability {
-        let now = self.history.now();
-        self.history
-            .cache()
-            .correct(&key(upstream, model), capability, now)
+        let cache = self.history.cache();
+        // Most proxies never record a hint.
+        if cache.recorded() == 0 {
+            return capability;
+        }
+        cache.correct(&key(upstream, model), capability, self.history.now())
     }
 
     /// Returns the software of an upstream, if the capability table names it.

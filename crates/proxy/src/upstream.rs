@@ -299,13 +299,11 @@ impl Head {
     /// buffer in memory as long as the answer runs.
     pub(super) fn copied(mut self) -> Self {
         // One allocation for all values: they live and die together.
-        let values = self
-            .0
-            .headers
-            .values()
-            .map(HeaderValue::as_bytes)
-            .collect::<Vec<_>>()
-            .concat();
+        let length = self.0.headers.values().map(HeaderValue::len).sum();
+        let mut values = Vec::with_capacity(length);
+        for value in self.0.headers.values() {
+            values.extend_from_slice(value.as_bytes());
+        }
         let mut values = Bytes::from(values);
         for value in self.0.headers.values_mut() {
             let bytes = values.split_to(value.len());
@@ -314,7 +312,7 @@ impl Head {
                 *value = copy;
             }
         }
-        if let Ok(uri) = self.0.uri.to_string().parse() {
+        if let Ok(uri) = self.0.uri.to_string().try_into() {
             self.0.uri = uri;
         }
         self
@@ -492,10 +490,10 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    let is_of_connection =
-        |name: &&HeaderName| HOP_BY_HOP.contains(&name.as_str()) || named.contains(name);
-    let gone: Vec<_> = headers.keys().filter(is_of_connection).cloned().collect();
-    for name in gone {
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
 }

@@ -31,10 +31,14 @@ impl<T: Default> ByModel<T> {
         if model.len() > NAME {
             return None;
         }
-        if self.0.len() >= MODELS && !self.0.contains_key(model) {
-            self.0.clear();
+        // Most names are known, and are not copied.
+        if !self.0.contains_key(model) {
+            if self.0.len() >= MODELS {
+                self.0.clear();
+            }
+            self.0.insert(model.to_owned(), T::default());
         }
-        Some(self.0.entry(model.to_owned()).or_default())
+        self.0.get_mut(model)
     }
 
     /// Returns the models and their values.

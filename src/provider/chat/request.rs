@@ -7,8 +7,8 @@ use crate::provider::capability::{GrammarForm, PrefillForm};
 use crate::provider::fields::{has_stop, is_true, object_of, object_with, recorded_object, text};
 use crate::provider::prefill;
 use crate::provider::request::{
-    FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, functions, message, schema_of, set_grammar,
-    tool, turn_reasoning_off, with_messages,
+    FORMS, RESPONSE_FORMAT, REST_TOOL, SCHEMA_MEMBERS, body_text, functions, message, schema_of,
+    set_grammar, tool, turn_reasoning_off, with_messages,
 };
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
@@ -17,7 +17,7 @@ use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, 
 pub fn parse(body: &[u8]) -> Option<Request> {
     // The messages may be long. The bytes of few are read once.
     let mut table = Table::default();
-    let root = recorded_object(&mut table, std::str::from_utf8(body).ok()?)?;
+    let root = recorded_object(&mut table, body_text(body)?)?;
     let [
         messages,
         stream,

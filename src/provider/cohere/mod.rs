@@ -12,6 +12,7 @@ mod request;
 mod writer;
 
 use crate::json::string::quoted;
+use crate::provider::request::body_text;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -65,7 +66,7 @@ impl Wire for Cohere {
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
-        request::parse(std::str::from_utf8(body).ok()?)
+        request::parse(body_text(body)?)
     }
 
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {

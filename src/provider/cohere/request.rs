@@ -92,7 +92,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     }
     let mut edits = Edits::default();
     edits.object(root, adaptation.without.as_slice(), &set);
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Returns whether a message calls a tool or has a tool's result.

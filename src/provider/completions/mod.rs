@@ -13,6 +13,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::provider::SlotId;
 use crate::provider::fields;
+use crate::provider::request::body_text;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText,
     Wire,
@@ -88,7 +89,7 @@ impl Wire for Completions {
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
-        request::parse(std::str::from_utf8(body).ok()?)
+        request::parse(body_text(body)?)
     }
 
     fn version(&self) -> &'static str {

@@ -100,7 +100,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         .collect();
     let mut edits = Edits::default();
     edits.object(fields::object(body)?, adaptation.without.as_slice(), &set);
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Returns the only prompt of a request: a string, or an array with one string.

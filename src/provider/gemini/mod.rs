@@ -14,6 +14,7 @@ mod writer;
 
 use crate::json::string::quoted;
 use crate::provider::capability::GrammarForm;
+use crate::provider::request::body_text;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -85,7 +86,7 @@ impl Wire for Gemini {
     }
 
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request> {
-        request::parse(path, std::str::from_utf8(body).ok()?)
+        request::parse(path, body_text(body)?)
     }
 
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {

@@ -279,7 +279,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         .map(|(key, value)| (*key, value.as_str()))
         .collect();
     edits.object(root, without.as_slice(), &set);
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Changes in `generationConfig`.

@@ -110,6 +110,10 @@ impl Wire for Messages {
         )
     }
 
+    fn can_stream_arguments(&self) -> bool {
+        true
+    }
+
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         request::adapt(body, adaptation)
     }

@@ -6,7 +6,7 @@ use crate::json::walk::{Raw, Table, ValueKind};
 use crate::provider::fields::{is_true, object_with, present, recorded_object, word};
 use crate::provider::prefill;
 use crate::provider::request::{
-    any_schema, message, remove_format, set_format, turn_reasoning_off,
+    any_schema, body_text, message, remove_format, set_format, turn_reasoning_off,
 };
 use crate::provider::wire::{
     Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
@@ -17,7 +17,7 @@ use crate::provider::wire::{
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     // The messages may be long. The bytes of few are read once.
     let mut table = Table::default();
-    let root = recorded_object(&mut table, std::str::from_utf8(body).ok()?)?;
+    let root = recorded_object(&mut table, body_text(body)?)?;
     let [
         messages,
         stream,
@@ -192,7 +192,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
             }
         }
     }
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Appends the delivered text, and the user's message.

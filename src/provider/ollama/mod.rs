@@ -12,6 +12,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::{GrammarForm, SchemaSubset};
+use crate::provider::request::body_text;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind,
@@ -107,7 +108,7 @@ impl Wire for Ollama {
     }
 
     fn parse(&self, _path: &str, body: &[u8]) -> Option<Request> {
-        request::parse(std::str::from_utf8(body).ok()?)
+        request::parse(body_text(body)?)
     }
 
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {

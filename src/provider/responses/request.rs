@@ -7,7 +7,8 @@ use crate::provider::capability::{GrammarForm, Switch};
 use crate::provider::fields::{is_true, object, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{
-    REST_TOOL, any_schema, message, remove_format, set_format, set_grammar, turn_reasoning_off,
+    REST_TOOL, any_schema, body_text, message, remove_format, set_format, set_grammar,
+    turn_reasoning_off,
 };
 use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{
@@ -18,7 +19,7 @@ use crate::provider::wire::{
 /// string or an array. A request in a `conversation` is not read either: the question for the rest
 /// would stay in the conversation.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    let (root, input) = request(std::str::from_utf8(body).ok()?)?;
+    let (root, input) = request(body_text(body)?)?;
     if root
         .member("conversation")
         .is_some_and(|conversation| conversation.kind() != ValueKind::Null)
@@ -190,7 +191,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
         }
     }
     edits.object(root, adaptation.without.as_slice(), &set);
-    Some(edits.apply(body)).filter(|adapted| adapted != body)
+    edits.changed(body)
 }
 
 /// Returns the format of an answer with the parts that are missing.

@@ -103,7 +103,6 @@ impl<'a> StreamEnding<'a> {
         slots.pass();
         let session = slots.session_mut();
         session.handle_input(now, Input::CallEnd(end));
-        let tally = session.tally().clone();
         let mut outcome = client.take_outcome(slots).unwrap_or_else(|| {
             debug_assert!(
                 false,
@@ -111,7 +110,7 @@ impl<'a> StreamEnding<'a> {
             );
             Outcome::PassedThrough {
                 finish: None,
-                tally,
+                tally: slots.session().tally().clone(),
             }
         });
         outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();

@@ -8,16 +8,18 @@ use crate::resume::STREAMS;
 pub(super) fn without_ids(path: &str) -> String {
     let streams = STREAMS.trim_matches('/');
     let mut follows_streams = false;
-    let segments = path.split('/').map(|segment| {
-        let shown = if !segment.is_empty() && (follows_streams || may_hold_id(segment)) {
-            "*"
+    let mut shown = String::with_capacity(path.len());
+    for segment in path.split_inclusive('/') {
+        let name = segment.strip_suffix('/').unwrap_or(segment);
+        if !name.is_empty() && (follows_streams || may_hold_id(name)) {
+            shown.push('*');
+            shown.push_str(&segment[name.len()..]);
         } else {
-            segment
-        };
-        follows_streams |= segment.eq_ignore_ascii_case(streams);
-        shown
-    });
-    segments.collect::<Vec<_>>().join("/")
+            shown.push_str(segment);
+        }
+        follows_streams |= name.eq_ignore_ascii_case(streams);
+    }
+    shown
 }
 
 /// Returns whether a segment has many hexadecimal digits in a row, ignoring characters that are

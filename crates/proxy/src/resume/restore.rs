@@ -29,7 +29,7 @@ use crate::serve;
 use crate::store::{AnswerId, End, Name, Position, StoreError};
 use crate::upstream::{Head, RequestDirectives, is_own};
 use restitch::Limits;
-use restitch::internal::request::allowed;
+use restitch::internal::request::{allowed, body_text};
 use restitch::provider::Dialect;
 
 /// A request as a store keeps it for a takeover: the members that hold no credential.
@@ -52,7 +52,7 @@ impl Stored {
                 .filter(|_| is_stored(name))
         };
         let list = Dialect::of_path(head.path()).map(|dialect| dialect.wire().allowed());
-        let body = list.and_then(|list| allowed(list, std::str::from_utf8(body).ok()?).ok());
+        let body = list.and_then(|list| allowed(list, body_text(body)?).ok());
         if let Some(body) = body
             .as_ref()
             .filter(|body| matches!(body.body, Cow::Owned(_)))
