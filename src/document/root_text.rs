@@ -4,7 +4,7 @@ use super::parser::{RootOptions, RootParser};
 use crate::error::{SourceLocation, SyntaxError};
 use crate::json::{Machine, Sink};
 
-/// The text of a document with its roots. All of it is valid, or outside of roots.
+/// The text of a document with its roots. The text is valid, or outside of roots.
 #[derive(Clone, Debug)]
 pub(super) struct RootText {
     pub(super) text: String,

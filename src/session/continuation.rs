@@ -427,7 +427,7 @@ impl DocumentContinuation {
             match (mode, end) {
                 (_, CallEnd::Unavailable { .. }) => {}
                 (ContinuationMode::Again, _) => {
-                    decisions.counters.at_cut.attempts.count(mode, None)
+                    decisions.counters.at_cut.attempts.count(mode, None);
                 }
                 (
                     ContinuationMode::Grammar | ContinuationMode::Schema,

@@ -63,7 +63,7 @@ pub(super) fn counted_text(slot: &Slot, window: usize) -> &str {
 
 impl CutContext {
     /// Counts the end of the delivered text, at most its last `window` bytes. `counting` has counted
-    /// some of it.
+    /// a part.
     pub(super) fn new(
         slot: &Slot,
         request: &SpliceRequest,

@@ -23,7 +23,7 @@ pub(super) struct Scored {
     /// The fragment has ended, and its repeated text proves the position: it wins if its
     /// probability is above one half.
     pub(super) is_proven: bool,
-    /// All of it may be a separate value.
+    /// The whole may be a separate value.
     pub(super) is_alone: bool,
     /// The candidate was requested, and needs only one legal byte.
     pub(super) is_requested: bool,

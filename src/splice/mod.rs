@@ -136,7 +136,7 @@ impl Splice {
     }
 
     /// Counts the next part of the delivered text, for a fragment that does not begin as the request
-    /// asks. Returns whether some is left. Without this its first character counts all of it.
+    /// asks. Returns whether some is left. Without this its first character counts the whole text.
     pub fn prepare(&mut self, slot: &Slot) -> bool {
         let SplicePhase::Requested(requested) = &mut self.phase else {
             return false;

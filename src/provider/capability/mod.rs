@@ -106,7 +106,7 @@ pub enum GrammarForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaSubset {
-    /// All of it.
+    /// The whole language.
     Full,
     /// Objects have no optional members and no others than those that are named, as OpenAI demands.
     Strict,
