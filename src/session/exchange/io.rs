@@ -47,6 +47,7 @@ impl<'a> ResponseHead<'a> {
     }
 
     /// Sets `Server`, which may name a server whose capability is known.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_server(mut self, server: Option<&'a str>) -> Self {
         self.server = server;
