@@ -176,6 +176,18 @@ impl DocumentContinuation {
         }
     }
 
+    /// Returns whether the answer has begun with other text than its grammar allows. An answer under
+    /// a schema may be a refusal, whose finish reason is not read.
+    fn is_ungrammatical(&self) -> bool {
+        matches!(
+            self.kind,
+            RequestKind::Grammar {
+                answer: ForcedAnswer::Other,
+                ..
+            }
+        )
+    }
+
     /// Returns whether the answer has not repeated all of its head.
     pub(super) fn is_in_head(&self) -> bool {
         matches!(
@@ -210,7 +222,8 @@ impl DocumentContinuation {
         self.splice.pending() == 0 && self.splice.seam().is_none()
     }
 
-    /// Prepares for an answer that does not begin as asked. Returns whether something is left.
+    /// Counts a part of the delivered text, for an answer that does not begin as asked. Returns
+    /// whether more is left.
     pub(super) fn prepare(&mut self, channel: &AnswerChannel) -> bool {
         let may_differ = matches!(self.kind, RequestKind::Reprompt | RequestKind::Again);
         may_differ && self.splice.prepare(&channel.text.slot)
@@ -537,7 +550,7 @@ impl DocumentContinuation {
             leave_rung(channel, mode);
             // Only text outside the form shows something about other answers of the model: a stop
             // sequence of the client ends this one early, too.
-            if self.first.is_some() && self.is_other() && !channel.settings.trusts_stop {
+            if self.first.is_some() && self.is_ungrammatical() && !channel.settings.trusts_stop {
                 channel.journal.discarded(FailureReason::Unenforced);
             }
             return NextStep::Call(Duration::ZERO);
@@ -702,6 +715,8 @@ impl ForcedAnswer {
     /// text, or it has ended before its head was whole.
     fn is_unenforced(&self, merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
         match self {
+            // A filter ends answers of any form.
+            _ if matches!(end, CallEnd::Finished(Finish::ContentFilter)) => false,
             Self::Other => true,
             // A limit, a filter or an error may have ended it.
             Self::Head(_) => matches!(end, CallEnd::Finished(Finish::Stop)),

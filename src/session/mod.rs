@@ -385,9 +385,9 @@ impl Session {
         SilenceDeadline::of(self, opened).map_or(CallEnd::Dropped, SilenceDeadline::end)
     }
 
-    /// Prepares for the answer of a call that is under way, in steps of some 30 µs: the first
+    /// Counts the delivered text while a call is under way, in steps of some 30 µs: the first
     /// character of an answer that does not begin as asked takes less time then. Returns whether
-    /// something is left. The answer is the same without.
+    /// more is left. The answer is the same without.
     #[doc(hidden)]
     pub fn prepare(&mut self) -> bool {
         self.call.prepare(&self.channel)

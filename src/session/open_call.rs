@@ -117,7 +117,7 @@ impl OpenCall {
         can_be_reduced && self.has_reasoning && is_blank
     }
 
-    /// Prepares for the answer of a call that is under way. Returns whether something is left.
+    /// Counts a part of the delivered text while the call is under way. Returns whether more is left.
     pub(super) fn prepare(&mut self, channel: &AnswerChannel) -> bool {
         match &mut self.phase {
             CallPhase::Continuing(open) => open.prepare(channel),
@@ -238,7 +238,8 @@ impl OpenCall {
             CallPhase::Continuing(open) => {
                 // The server reads all text of the model as reasoning.
                 let is_lost = self.has_reasoning && open.is_blank() && open.is_in_head();
-                if is_lost && matches!(end, CallEnd::Finished(Finish::Stop)) {
+                let is_stopped = matches!(end, CallEnd::Finished(Finish::Stop));
+                if is_lost && is_stopped && !channel.settings.trusts_stop {
                     channel.journal.discarded(FailureReason::Unenforced);
                 }
                 Some(open.finish(channel, decisions, now, end))

@@ -2,7 +2,7 @@
 //!
 //! The requested candidate wins with its first new character, whatever other readings the fragment
 //! has. So while the fragment does what was requested, nothing is compared, and the delivered text
-//! is not counted. With the first character that does something else, all candidates are
+//! need not be counted. With the first character that does something else, all candidates are
 //! [tried](super::deciding).
 
 use super::attempt::{AttemptSetup, SpliceAttempt};

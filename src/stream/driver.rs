@@ -27,7 +27,7 @@ pub(super) trait Engine {
     const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
-    /// Prepares for the answer of a call that is under way. Returns whether something is left.
+    /// Prepares for the answer of a call that is under way. Returns whether more is to be done.
     fn prepare(&mut self) -> bool;
     /// Takes note that a call has answered. For the first call the driver calls this before it
     /// polls the first chunk.

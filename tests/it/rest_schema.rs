@@ -791,6 +791,10 @@ fn endless_schemas_are_asked_in_words() {
 fn a_completed_key_is_not_due_again() {
     let schema = r#"{"type": "object", "additionalProperties": false, "required": ["name", "tags", "age"],
         "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}, "age": {"type": "integer"}}}"#;
+    let asked = cut_at(schema, r#"{"name""#);
+    let turn = asked.request.as_ref().unwrap().turn.as_ref().unwrap();
+    let line = "- `value`: the value at `/name`";
+    assert!(turn.prompt.contains(line), "{}", turn.prompt);
     let asked = cut_at(schema, r#"{"name": "x", "ta"#);
     let found = asked.schema();
     assert_eq!(found["required"], json!(["value", "rest_of_item"]));

@@ -182,7 +182,9 @@ impl Backoff {
         let left = budget.saturating_sub(spent);
         // Ten doublings are four minutes; many more would overflow the shift.
         let doubled = FIRST_WAIT.saturating_mul(1 << self.made.min(10));
-        let wait = retry_after.unwrap_or_else(|| doubled.min(most).min(left));
+        // `Retry-After: 0` names no time.
+        let asked = retry_after.filter(|asked| !asked.is_zero());
+        let wait = asked.unwrap_or_else(|| doubled.min(most).min(left));
         // A longer `Retry-After` is not shortened: the upstream would refuse the call again.
         if left.is_zero() || wait > left || wait > most {
             return None;
@@ -205,7 +207,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_end_of_the_budget() {
         let mut backoff = Backoff::default();
-        let mut wait = || backoff.wait(None, SECOND, 60 * SECOND);
+        let mut wait = || backoff.wait(Some(Duration::ZERO), SECOND, 60 * SECOND);
         let waits = [wait(), wait(), wait(), wait()].map(|wait| wait.unwrap().as_millis());
         assert_eq!(waits, [250, 500, 1000, 1000]);
         // The last repeat begins when the budget ends.

@@ -19,7 +19,7 @@ pub(super) mod shapes;
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::json::string::{decode, quoted};
+use crate::json::string::{decode, key as read_key, quoted};
 use crate::json::walk::Raw;
 use crate::json::{Frame, GrammarState, Kind, PathSegment};
 use crate::provider::capability::SchemaSubset;
@@ -304,7 +304,10 @@ impl<'a> Builder<'a> {
             GrammarState::Value => self.due_value(),
             GrammarState::Colon => {
                 self.known(": ");
-                self.due_value();
+                // The path has the key from the colon on.
+                let key = read_key(innermost.key.of(self.open.document.text()));
+                let place = self.pointer_of(self.open.len().saturating_sub(1), &key);
+                self.value(self.open.child(), &place);
             }
             _ if state.in_string() && machine.in_key() => self.key(begun.get(1..)?)?,
             _ if state.in_string() => self.string(begun.get(1..)?)?,

@@ -1,5 +1,6 @@
 //! The connected readers of an answer, and its events once the store no longer keeps them.
 
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -260,7 +261,11 @@ impl TailState {
         !matches!(self.place, ReaderSource::Store(_))
     }
 
-    fn add(&mut self, entries: Vec<Entry>) {
+    fn add(&mut self, mut entries: Vec<Entry>) {
+        // A slice would keep the block of memory in which its bytes arrived.
+        for entry in &mut entries {
+            entry.bytes = Bytes::copy_from_slice(&entry.bytes);
+        }
         if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
             window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
             window.entries.extend(entries);
