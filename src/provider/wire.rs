@@ -125,9 +125,9 @@ pub trait Wire: fmt::Debug + Send + Sync {
         )
     }
 
-    /// Returns the token with which the provider continues a whole answer, raw JSON, if the answer
-    /// ends with the finish that asks for it.
-    fn token_of_body(&self, body: &str) -> Option<String> {
+    /// Returns the token with which the provider continues a whole answer, raw JSON, and why the
+    /// answer has ended: its finish asks for the next call, or names the limit on tokens.
+    fn token_of_body(&self, body: &str) -> Option<(Finish, String)> {
         let _ = body;
         None
     }

@@ -14,12 +14,13 @@ use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, HopEnd, Input, Outcome, Request, Resume, Rung, Session};
 use super::{LimitReached, NextStep, StopReason};
+use crate::document::Document;
 use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
 use crate::provider::checkpoints::MAX_HOPS;
 use crate::provider::wire::{Ending, Tool, Wire};
-use crate::provider::{Delta, Dialect, add_usage, answer_tokens};
+use crate::provider::{Delta, Dialect, Finish, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs
 /// once. Without [`dialect`](Self::dialect) it is one of Chat Completions. Drain
@@ -35,6 +36,8 @@ pub struct BodyRelay {
     outputs: VecDeque<Output>,
     /// The relay continues an answer from its token.
     continues_by_token: bool,
+    /// It does so after the limit on tokens, too, which the caller then raises.
+    raises_limit: bool,
     /// The answer that the open call continues from its token.
     hop: Option<String>,
     /// How many calls continued the answer from a token.
@@ -63,6 +66,7 @@ impl BodyRelay {
             last_error: None,
             outputs: VecDeque::new(),
             continues_by_token: false,
+            raises_limit: false,
             hop: None,
             hops: 0,
             last_token: None,
@@ -74,6 +78,14 @@ impl BodyRelay {
     #[must_use]
     pub fn continuing_by_token(mut self) -> Self {
         self.continues_by_token = true;
+        self
+    }
+
+    /// Continues an answer from its token after the limit on its tokens, too, which the caller then
+    /// raises.
+    #[must_use]
+    pub fn raising_limit(mut self, raises_limit: bool) -> Self {
+        self.raises_limit = raises_limit;
         self
     }
 
@@ -260,11 +272,17 @@ impl BodyRelay {
             && self.hops < MAX_HOPS
             && self.slots.session().is_first()
             && !self.slots.session().is_done();
-        let Some(token) = is_possible
+        let Some((finish, token)) = is_possible
             .then(|| self.slots.list.wire.token_of_body(body))
             .flatten()
         else {
             return false;
+        };
+        let after = match finish {
+            // Prose ends where the client wanted it to end.
+            Finish::Length if !(self.raises_limit && self.is_cut_document(body)) => return false,
+            Finish::Length => HopEnd::Limit,
+            _ => HopEnd::Asked,
         };
         if self.last_token.as_ref() == Some(&token) {
             // The same token would only repeat the call.
@@ -274,16 +292,36 @@ impl BodyRelay {
             self.count_part(now, body);
         }
         self.hops += 1;
+        // More raises would add up to more tokens than the operator allows.
+        self.raises_limit &= after != HopEnd::Limit;
         self.last_token = Some(token.clone());
         let resume = Resume::Token {
             token: token.into(),
-            after: HopEnd::Asked,
+            after,
         };
         let session = self.slots.session_mut();
         session.channel.journal.stats.note_rung(Rung::Token);
         let request = Request::resuming(session.tally().continuations, resume);
         self.outputs.push_back(Output::Call { request, at: now });
         true
+    }
+
+    /// Returns whether the text of a body is a document that is cut.
+    fn is_cut_document(&self, body: &str) -> bool {
+        let mut summary = EventSummary::default();
+        let wire = self.slots.list.wire;
+        wire.read_body(body, &mut |delta| summary.add(delta));
+        let max_depth = self
+            .slots
+            .session()
+            .channel
+            .settings
+            .limits
+            .parser
+            .max_depth;
+        let mut document = Document::new(max_depth);
+        let is_legal = summary.texts().all(|(_, text)| document.push(text).is_ok());
+        is_legal && document.root_start().is_some() && !document.is_complete()
     }
 
     fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {

@@ -610,9 +610,7 @@ fn backoff(
     let half = doubled / 2;
     let seed = (now.as_nanos() as u64) ^ ((channel.document().text().len() as u64) << 40);
     let spread = half / SPREAD * (mixed(seed) % (u64::from(SPREAD) + 1)) as u32;
-    // `Retry-After: 0` names no time.
-    let asked = retry_after.filter(|asked| !asked.is_zero());
-    asked.unwrap_or(doubled - half).saturating_add(spread)
+    retry_after.unwrap_or(doubled - half).saturating_add(spread)
 }
 
 /// Returns a number each of whose bits depends on all bits of `seed` (the end of SplitMix64).

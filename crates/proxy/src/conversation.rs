@@ -519,7 +519,8 @@ impl Conversation {
         let relay = BodyRelay::new(self.caller.limits.clone())
             .dialect(self.caller.request.dialect)
             .strategy(self.caller.strategy(capability))
-            .continuing_by_token();
+            .continuing_by_token()
+            .raising_limit(raised_limit(&self.caller).is_some());
         let relay = relay.tools(self.caller.request.parsed.tools.clone());
         let relay = relay
             .give_up(self.policy.give_up)

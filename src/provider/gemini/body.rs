@@ -5,7 +5,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{self, Raw, Table, ValueKind};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
-use crate::provider::{Delta, Kind, add_usage, fields};
+use crate::provider::{Delta, Finish, Kind, add_usage, fields};
 
 /// Reads a whole answer: a response object, or an array of the events of a stream, which the API
 /// sends without `alt=sse`.
@@ -80,14 +80,17 @@ fn text_of(candidate: Raw<'_>) -> String {
         .collect()
 }
 
-/// Returns the token of an answer that has one candidate and asks to be continued, raw JSON.
-pub(super) fn token(body: &str) -> Option<String> {
+/// Returns the token of an answer that has one candidate, raw JSON, and its end, if that asks for
+/// the rest or is the limit on tokens.
+pub(super) fn token(body: &str) -> Option<(Finish, String)> {
     let mut table = Table::default();
     let candidate = only_candidate(table.read(body)?)?;
-    let is_asked = fields::word(candidate.member("finishReason"))? == super::CONTINUATION;
+    let word = fields::word(candidate.member("finishReason"))?;
+    let finish = super::finish(&word);
+    let has_rest = word == super::CONTINUATION || finish == Finish::Length;
     let token = candidate.member(TOKEN)?;
     let has_token = fields::word(Some(token)).is_some();
-    (is_asked && has_token).then(|| token.as_str().to_owned())
+    (has_rest && has_token).then(|| (finish, token.as_str().to_owned()))
 }
 
 /// Joins the bodies of an answer and of its continuation: the parts of both, the end of the second

@@ -73,7 +73,7 @@ impl Wire for Gemini {
         body::write(first_body, texts, ending)
     }
 
-    fn token_of_body(&self, body: &str) -> Option<String> {
+    fn token_of_body(&self, body: &str) -> Option<(Finish, String)> {
         body::token(body)
     }
 

@@ -626,6 +626,34 @@ fn a_body_that_is_given_up_keeps_its_token() {
     }
 }
 
+/// The limit is raised once, and only for a document.
+#[test]
+fn a_body_is_continued_after_its_limit_with_a_higher_one() {
+    let body = |pieces, from| {
+        let body = body_of(Provider::of(pieces, 3, usize::MAX), from);
+        body.replace("CONTINUATION", "MAX_TOKENS")
+    };
+    for (pieces, raises, calls) in [(DOCUMENT, true, 1), (DOCUMENT, false, 0), (PROSE, true, 0)] {
+        let relay = BodyRelay::new(Limits::default().with_max_continuations(1))
+            .dialect(Dialect::Gemini)
+            .continuing_by_token()
+            .raising_limit(raises);
+        let (text, asked, _) = through_body(relay, &body(pieces, 0), |_, request| {
+            let Some(Resume::Token { after, .. }) = &request.resume else {
+                return None;
+            };
+            assert_eq!(*after, HopEnd::Limit);
+            Some(body(pieces, 3))
+        });
+        let hops = asked.iter().filter(|request| request.resume.is_some());
+        assert_eq!(hops.count(), calls, "{text}");
+        let read: Value = serde_json::from_str(&text).unwrap();
+        let text = read["candidates"][0]["content"]["parts"][0]["text"].as_str();
+        let has = pieces[..3 + 3 * calls].concat();
+        assert!(text.unwrap().starts_with(&has), "{text:?} {has}");
+    }
+}
+
 #[test]
 fn joined_bodies_keep_every_part() {
     let body = |parts: &str, end: &str| {
