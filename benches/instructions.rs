@@ -301,7 +301,7 @@ fn flow(most: usize, units: usize) {
     assert!(slot.document().text() == &text[..flow + 4 * units]);
 }
 
-/// Feeds the first push of a fragment that does not begin as it was asked for. `is_prepared`: the
+/// Feeds the first push of a fragment that does not begin as requested. `is_prepared`: the
 /// delivered text was counted before, as while the call is under way.
 fn first_pushes(most: usize, units: usize, is_prepared: bool) {
     let text = sections(16 << 10);

@@ -1,6 +1,6 @@
 //! The seam: the cost of finding it, and how often it is right.
 //!
-//! `cargo bench --bench seam --features sim` measures the cost. The other subjects come after `--`:
+//! `cargo bench --bench seam` measures the cost. The other subjects come after `--`:
 //!
 //! - `table 4` prints the table of results for every style, over four times as many documents as
 //!   without a number, with the published rules beside the engine; with `--rows 20000` instead of a
@@ -23,49 +23,35 @@
     reason = "criterion's macro, inputs that are written here, and a table"
 )]
 
-#[allow(dead_code)]
 #[path = "../tests/it/seam/calibration.rs"]
 mod calibration;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/comparing.rs"]
 mod comparing;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/documents.rs"]
 mod documents;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use more of the module")]
 #[path = "../tests/it/seam/join.rs"]
 mod join;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/judge.rs"]
 mod judge;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/kinds.rs"]
 mod kinds;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/layout.rs"]
 mod layout;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/missing.rs"]
 mod missing;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/mix.rs"]
 mod mix;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/peers.rs"]
 mod peers;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/reading.rs"]
 mod reading;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/retry.rs"]
 mod retry;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/rows.rs"]
 mod rows;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/source.rs"]
 mod source;
-#[allow(dead_code)]
 #[path = "../tests/it/seam/table.rs"]
 mod table;
 

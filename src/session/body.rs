@@ -196,7 +196,8 @@ impl BodyRelay {
                 arguments: text, ..
             } = &mut delta
             {
-                texts += 1;
+                // A call's name may come without arguments.
+                texts += usize::from(!text.is_empty());
                 if is_whole(text) {
                     whole += 1;
                     *text = "";
@@ -210,8 +211,7 @@ impl BodyRelay {
         if whole > 0 && !is_whole {
             // The session needs the whole documents, too: it compares all texts. They are decoded
             // twice.
-            answer = EventSummary::default();
-            wire.read_body(body, &mut |delta| answer.add(delta));
+            answer = EventSummary::of_body(wire, body);
         }
         BodySummary {
             answer,
@@ -233,11 +233,7 @@ impl BodyRelay {
 
     /// Counts the usage of one of several bodies that become one.
     fn count_part(&mut self, now: Duration, body: &str) {
-        let mut part = EventSummary::default();
-        self.slots
-            .list
-            .wire
-            .read_body(body, &mut |delta| part.add(delta));
+        let part = EventSummary::of_body(self.slots.list.wire, body);
         if let Some(usage) = &part.usage {
             self.count_usage(now, usage);
         }
@@ -308,18 +304,8 @@ impl BodyRelay {
 
     /// Returns whether the text of a body is a document that is cut.
     fn is_cut_document(&self, body: &str) -> bool {
-        let mut summary = EventSummary::default();
-        let wire = self.slots.list.wire;
-        wire.read_body(body, &mut |delta| summary.add(delta));
-        let max_depth = self
-            .slots
-            .session()
-            .channel
-            .settings
-            .limits
-            .parser
-            .max_depth;
-        let mut document = Document::new(max_depth);
+        let summary = EventSummary::of_body(self.slots.list.wire, body);
+        let mut document = Document::new(self.slots.session().document().max_depth());
         let is_legal = summary.texts().all(|(_, text)| document.push(text).is_ok());
         is_legal && document.root_start().is_some() && !document.is_complete()
     }

@@ -18,7 +18,7 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairRule};
 use crate::provider::Finish;
 use crate::provider::capability::GrammarForm;
-use crate::splice::{Expect, Seam, Splice, SpliceError, SpliceRequest};
+use crate::splice::{Expect, Seam, Splice, SpliceError, SpliceRequest, has_more_json};
 
 /// An open call for the rest of a document.
 #[derive(Clone, Debug)]
@@ -165,44 +165,25 @@ impl DocumentContinuation {
     /// end where a grammar allows nothing else, and an answer that does not follow its grammar is
     /// not joined.
     pub(super) fn is_useless(&self) -> bool {
-        self.is_other() || self.after_root > MOST_AFTER_ROOT
+        self.forced().is_some_and(ForcedAnswer::is_other) || self.after_root > MOST_AFTER_ROOT
     }
 
-    /// Returns whether the answer has another form than was asked for.
-    fn is_other(&self) -> bool {
+    /// Returns the answer that a grammar or a schema forces.
+    fn forced(&self) -> Option<&ForcedAnswer> {
         match &self.kind {
-            RequestKind::Grammar { answer, .. } => answer.is_other(),
-            _ => false,
+            RequestKind::Grammar { answer, .. } => Some(answer),
+            _ => None,
         }
     }
 
-    /// Returns whether the answer has begun with other text than its grammar allows. An answer under
-    /// a schema may be a refusal, whose finish reason is not read.
-    fn is_ungrammatical(&self) -> bool {
-        matches!(
-            self.kind,
-            RequestKind::Grammar {
-                answer: ForcedAnswer::Other,
-                ..
-            }
-        )
-    }
-
-    /// Returns whether the answer has not repeated all of its head.
-    pub(super) fn is_in_head(&self) -> bool {
-        matches!(
-            self.kind,
-            RequestKind::Grammar {
-                answer: ForcedAnswer::Head(_),
-                ..
-            }
-        )
-    }
-
-    /// Returns whether a part of the answer contradicts the document.
-    fn contradicts(&self) -> bool {
-        match &self.kind {
-            RequestKind::Grammar { answer, .. } => answer.contradicts(),
+    /// Returns whether the answer shows that the model follows no grammar. One under a schema does
+    /// not: it may be a refusal, whose finish reason is not read. `has_reasoning`: the call has
+    /// brought reasoning.
+    fn ignores_grammar(&self, has_reasoning: bool) -> bool {
+        match self.forced() {
+            Some(ForcedAnswer::Other) => true,
+            // The server reads all text of the model as reasoning.
+            Some(ForcedAnswer::Head(_)) => has_reasoning && self.is_blank(),
             _ => false,
         }
     }
@@ -394,38 +375,28 @@ impl DocumentContinuation {
         channel.give_out_to(before, sent);
     }
 
-    /// Ends the call, and decides about the next step.
+    /// Ends the call, and decides about the next step. `has_reasoning`: it has brought reasoning.
     pub(super) fn finish(
         mut self,
         channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
+        has_reasoning: bool,
     ) -> NextStep {
         let mode = self.kind.mode();
         // The capability table was wrong about the provider, or the delivered text does not follow
         // the format. Neither the model nor the network has failed, so nothing is counted.
-        if matches!(end, CallEnd::FormRejected(_))
-            && matches!(
-                mode,
-                ContinuationMode::Prefill | ContinuationMode::Grammar | ContinuationMode::Schema
-            )
-        {
+        let is_form_refused = match (mode, end) {
+            (ContinuationMode::Reprompt, _) => false,
+            (ContinuationMode::Again, CallEnd::Rejected { transient, .. }) => !transient,
+            (_, end) => matches!(end, CallEnd::FormRejected(_)),
+        };
+        if is_form_refused {
             leave_rung(channel, mode);
-            channel.journal.uncount_call();
-            return NextStep::Call(Duration::ZERO);
-        }
-        // The next rung asks otherwise, and words are understood everywhere.
-        if mode == ContinuationMode::Again
-            && matches!(
-                end,
-                CallEnd::Rejected {
-                    transient: false,
-                    ..
-                }
-            )
-        {
-            decisions.counters.at_cut.attempts.count(mode, None);
+            if mode == ContinuationMode::Again {
+                decisions.counters.at_cut.attempts.count(mode, None);
+            }
             channel.journal.uncount_call();
             return NextStep::Call(Duration::ZERO);
         }
@@ -457,7 +428,9 @@ impl DocumentContinuation {
         let delivered = &mut channel.text;
         let merged = match self.kind {
             RequestKind::OtherText(offset) => Err(SpliceError::Differs(offset)),
-            _ if self.contradicts() && self.is_blank() => Err(SpliceError::Differs(self.delivered)),
+            _ if self.is_blank() && self.forced().is_some_and(ForcedAnswer::contradicts) => {
+                Err(SpliceError::Differs(self.delivered))
+            }
             _ => self.splice.finish_with(
                 &mut delivered.slot,
                 &mut (&mut delivered.sections, &mut delivered.check),
@@ -498,7 +471,8 @@ impl DocumentContinuation {
         if document.is_complete() {
             // The root was closed too early: delivering it as whole would lose the JSON after it.
             // Arguments were checked above.
-            if !channel.settings.is_tool_call() && self.splice.has_more_json(document) {
+            if !channel.settings.is_tool_call() && has_more_json(document, self.splice.after_root())
+            {
                 decisions.cut(channel, now, end, added);
                 return NextStep::GiveUp(StopReason::MoreJson, None);
             }
@@ -519,10 +493,9 @@ impl DocumentContinuation {
                 tally: stats.clone(),
             }));
         }
-        let is_unenforced = match &self.kind {
-            RequestKind::Grammar { answer, .. } => answer.is_unenforced(&merged, end),
-            _ => false,
-        };
+        let forced = self.forced();
+        let is_unenforced = forced.is_some_and(|answer| answer.is_unenforced(&merged, end));
+        let is_in_head = matches!(forced, Some(ForcedAnswer::Head(_)));
         // A call with new text makes a new cut, whose questions begin at the first one. A call
         // without any leads to another question at the same cut.
         decisions.cut(channel, now, end, added);
@@ -542,15 +515,14 @@ impl DocumentContinuation {
         }
         decisions.counters.at_cut.shortfall = known.filter(|_| added == 0);
         // An error may be about the form. The next rung has none.
-        if matches!(end, CallEnd::Error(_)) && self.is_in_head() {
+        if matches!(end, CallEnd::Error(_)) && is_in_head {
             leave_rung(channel, mode);
         }
         if is_unenforced && !decisions.is_stopped() {
             // The table was wrong again: the next rung, without a failure.
             leave_rung(channel, mode);
-            // Only text outside the form shows something about other answers of the model: a stop
-            // sequence of the client ends this one early, too.
-            if self.first.is_some() && self.is_ungrammatical() && !channel.settings.trusts_stop {
+            // A stop sequence of the client may have ended the answer.
+            if self.ignores_grammar(has_reasoning) && !channel.settings.trusts_stop {
                 channel.journal.discarded(FailureReason::Unenforced);
             }
             return NextStep::Call(Duration::ZERO);

@@ -70,6 +70,13 @@ pub(super) struct LastEvent {
 }
 
 impl EventSummary {
+    /// Reads a whole body.
+    pub(super) fn of_body(wire: &dyn Wire, body: &str) -> Self {
+        let mut summary = Self::default();
+        wire.read_body(body, &mut |delta| summary.add(delta));
+        summary
+    }
+
     /// Reads an event; returns its data if that is `wanted`, or may have to be written without the
     /// end in it.
     pub(super) fn read(

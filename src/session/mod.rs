@@ -385,14 +385,6 @@ impl Session {
         SilenceDeadline::of(self, opened).map_or(CallEnd::Dropped, SilenceDeadline::end)
     }
 
-    /// Counts the delivered text while a call is under way, in steps of some 30 µs: the first
-    /// character of an answer that does not begin as asked takes less time then. Returns whether
-    /// more is left. The answer is the same without.
-    #[doc(hidden)]
-    pub fn prepare(&mut self) -> bool {
-        self.call.prepare(&self.channel)
-    }
-
     /// Returns the tally of the calls so far.
     pub fn tally(&self) -> &CallStats {
         &self.channel.journal.stats

@@ -10,7 +10,7 @@ use super::decisions::{Decisions, NextStep};
 use super::first_answer::{FirstAnswer, FirstReading};
 use super::prose::ProseContinuation;
 use super::question::Question;
-use super::{CallEnd, FailureReason, Request, StopReason, Turn};
+use super::{CallEnd, Request, StopReason, Turn};
 use crate::provider::Finish;
 use crate::splice::Splice;
 
@@ -236,13 +236,7 @@ impl OpenCall {
                 })
             }
             CallPhase::Continuing(open) => {
-                // The server reads all text of the model as reasoning.
-                let is_lost = self.has_reasoning && open.is_blank() && open.is_in_head();
-                let is_stopped = matches!(end, CallEnd::Finished(Finish::Stop));
-                if is_lost && is_stopped && !channel.settings.trusts_stop {
-                    channel.journal.discarded(FailureReason::Unenforced);
-                }
-                Some(open.finish(channel, decisions, now, end))
+                Some(open.finish(channel, decisions, now, end, self.has_reasoning))
             }
             CallPhase::ContinuingProse(open) => Some(open.finish(channel, decisions, now, end)),
             CallPhase::Done => None,

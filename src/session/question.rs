@@ -6,9 +6,7 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{
-    CallEnd, ContinuationMode, Part, Parts, PrefillOptions, Prompt, QuestionParts, Rung, Turn,
-};
+use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, QuestionParts, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -164,29 +162,27 @@ impl<'a> Question<'a> {
         // A prefill can't name the missing part.
         let is_known = self.shortfall.is_none() && !self.is_shortened;
         let prefill = settings.usable_prefill(document).filter(|_| is_known);
-        let or_prefill = prefill.filter(|_| settings.allows(Rung::Prefill));
+        let next = prefill.filter(|_| settings.allows(Rung::Prefill));
         // A server that applies the request's format to a prefill knows the schema, too.
-        if or_prefill.is_some_and(|prefill| prefill.keeps_format) {
+        if next.is_some_and(|prefill| prefill.keeps_format) {
             return None;
         }
-        let has_other = or_prefill.is_some() || settings.allows(Rung::Words);
+        let has_other = next.is_some() || settings.allows(Rung::Words);
         // Another tool misses the cache of prompts. Other grammars do not.
         if is_tool_input && has_other && self.channel.is_costly() && self.attempts.unjoined == 0 {
             return None;
         }
         let takes_prefill = !is_tool_input && form != GrammarForm::ResponseFormat;
-        let beside = prefill.filter(|_| takes_prefill);
-        let is_returned = |prefill: PrefillOptions| prefill.returns_prefill;
         // The answer would have the prefill before the text that the grammar forces.
-        if beside.is_some_and(is_returned) && or_prefill.is_some() {
+        let is_returned = prefill.is_some_and(|prefill| prefill.returns_prefill);
+        if takes_prefill && is_returned && next.is_some() {
             return None;
         }
         let text = document.text();
         let mut carved = carve(document, settings.schema()).ok()?;
         let sent = text.len().checked_sub(carved.head.len())?;
         // A short text is all head, and a prefill must not be empty.
-        let is_prefill = sent > 0 && beside.is_some_and(|prefill| !prefill.returns_prefill);
-        let turn = if is_prefill {
+        let turn = if takes_prefill && prefill.is_some() && !is_returned && sent > 0 {
             Turn::prefill(&Parts::new(text.get(..sent)?, &carved.head))
         } else {
             let form = match is_tool_input {
@@ -194,18 +190,15 @@ impl<'a> Question<'a> {
                 false => QuestionForm::Forced,
             };
             // A server may take white space from the start of an answer.
-            let head = carved.head.trim_start().len();
-            carved.head.drain(..carved.head.len() - head);
+            carved.head = carved.head.trim_start().to_owned();
             self.reprompt_of(QuestionParts {
                 anchor: &carved.head,
                 ..QuestionParts::of(form)
             })
         };
+        let head = text.len() - carved.head.len();
         let kind = RequestKind::Grammar {
-            answer: ForcedAnswer::Head(ReturnedPrefill::unsent(
-                text,
-                text.len() - carved.head.len(),
-            )),
+            answer: ForcedAnswer::Head(ReturnedPrefill::unsent(text, head)),
             is_tool_input,
         };
         let turn = turn.forced(ContinuationMode::Grammar, carved.print(syntax));

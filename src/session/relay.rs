@@ -133,14 +133,8 @@ impl Relay {
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         let wire = dialect.wire();
+        let framing = wire.framing();
         self.answer.slots.list.wire = wire;
-        self.framed(wire.framing())
-    }
-
-    /// Sets the framing of the stream, for an API with several framings.
-    #[must_use]
-    pub fn framed(mut self, framing: Framing) -> Self {
-        let wire = self.answer.slots.list.wire;
         self.answer.call = UpstreamCall::answered(wire, framing, &self.limits);
         self.answer.client = ClientStream::new(wire, framing);
         self
@@ -190,10 +184,13 @@ impl Relay {
         self.answer.slots.session()
     }
 
-    /// Prepares for the answer of a call that is under way: see [`Session::prepare`].
+    /// Counts the delivered text while a call is under way, in steps of some 30 µs: the first
+    /// character of an answer that does not begin as asked takes less time then. Returns whether
+    /// more is left. The answer is the same without.
     #[doc(hidden)]
     pub fn prepare(&mut self) -> bool {
-        self.answer.slots.session_mut().prepare()
+        let Session { call, channel, .. } = self.answer.slots.session_mut();
+        call.prepare(channel)
     }
 
     /// The call has answered with a stream. For the first call this starts the clock.

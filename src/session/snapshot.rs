@@ -93,7 +93,7 @@ pub struct Snapshot {
     stalled_reports: u32,
     /// Answers at this cut that were not joined.
     unjoined: u32,
-    /// Those of them that were asked for by a schema.
+    /// The number of these answers under a schema.
     #[serde(skip_serializing_if = "is_zero")]
     unjoined_schemas: u32,
     /// One of them ended the document early.

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, may_come_again, proving_tail};
 use crate::splice::{
     self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError, SpliceRequest,
+    has_more_json,
 };
 
 /// The document that the parts make.
@@ -369,7 +370,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
     /// Names a part that has closed the root and continues with JSON: the root may be closed at the
     /// wrong offset.
     fn end_of_root(&mut self, number: usize, splice: &Splice) {
-        if self.slot.document().is_complete() && splice.has_more_json(self.slot.document()) {
+        let document = self.slot.document();
+        if document.is_complete() && has_more_json(document, splice.after_root()) {
             self.leaves_out = true;
             self.fail(number, SpliceError::AfterRoot);
         }

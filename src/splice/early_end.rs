@@ -5,6 +5,7 @@ use super::deciding::{LOST, RequestedAnchorSearch};
 use super::flow::is_space;
 use super::seam::{Expect, SpliceRequest};
 use super::slot::Slot;
+use crate::document::Document;
 use crate::json::{CutState, Kind};
 
 /// Whether the new text of this attempt has only closers until now. Members that the fragment has
@@ -133,4 +134,11 @@ pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
         }
     }
     true
+}
+
+/// Returns whether an answer does not end with the document's root: JSON follows in it, or, after a
+/// remark, a later root in which it ends. `after`: its text after the root, without white space
+/// before it.
+pub(crate) fn has_more_json(document: &Document, after: &str) -> bool {
+    after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
 }

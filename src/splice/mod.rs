@@ -35,7 +35,6 @@ pub(crate) mod text;
 
 use std::borrow::Cow;
 
-use crate::document::Document;
 use crate::document::RootSearch;
 use crate::json::Sink;
 use crate::limits::Limits;
@@ -45,6 +44,7 @@ pub use crate::overlap::Anchor;
 pub use candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use cut_context::counted_text;
 use deciding::Deciding;
+pub(crate) use early_end::has_more_json;
 use explain::CandidateReport;
 #[doc(hidden)]
 pub use explain::{Explained, RequestedAnchor};
@@ -170,13 +170,6 @@ impl Splice {
             SplicePhase::Joined(joined) => joined.after_root(),
             _ => "",
         }
-    }
-
-    /// Returns whether the answer does not end with the document's root: JSON follows in the
-    /// fragment, or, after a remark, a later root in which the fragment ends.
-    pub(crate) fn has_more_json(&self, document: &Document) -> bool {
-        let after = self.after_root();
-        after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
     }
 
     /// Returns the candidates that were tried, once it is decided, the winner first. Empty if

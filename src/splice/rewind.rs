@@ -3,7 +3,7 @@
 
 use super::cursor::value_start;
 use super::flow::is_space;
-use super::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
+use super::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest, has_more_json};
 use crate::json::Kind;
 use crate::limits::Limits;
 
@@ -36,7 +36,8 @@ pub(crate) fn replaced(
         _ => false,
     };
     // JSON after the root shows that the fragment does not belong there.
-    (is_written && !splice.has_more_json(slot.document())).then_some((slot, seam, path))
+    (is_written && !has_more_json(slot.document(), splice.after_root()))
+        .then_some((slot, seam, path))
 }
 
 /// Whether a new element at `kept` identifies itself as the element that was cut there: it begins

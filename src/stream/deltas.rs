@@ -206,10 +206,6 @@ impl Engine for Deltas {
         &self.session
     }
 
-    fn prepare(&mut self) -> bool {
-        self.session.prepare()
-    }
-
     fn opened(&mut self, now: Duration) {
         self.session.handle_input(now, Input::Activity);
     }

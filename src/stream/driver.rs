@@ -27,8 +27,11 @@ pub(super) trait Engine {
     const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
-    /// Prepares for the answer of a call that is under way. Returns whether more is to be done.
-    fn prepare(&mut self) -> bool;
+    /// Prepares for the answer of a call that is under way. Returns whether more is to be done. By
+    /// default nothing is: a lazy stream is open before its call is made.
+    fn prepare(&mut self) -> bool {
+        false
+    }
     /// Takes note that a call has answered. For the first call the driver calls this before it
     /// polls the first chunk.
     fn opened(&mut self, now: Duration);

@@ -266,7 +266,7 @@ fn an_answer_that_follows_its_grammar_is_not_taken_for_another() {
     }
 }
 
-/// The limit of a call, a filter and an error say nothing about the grammar.
+/// A limit, a filter and an error are no evidence about the grammar.
 #[test]
 fn an_answer_that_is_cut_in_its_head_may_be_forced() {
     for strategy in strategies() {
@@ -295,7 +295,7 @@ fn an_answer_that_is_cut_in_its_head_may_be_forced() {
     }
 }
 
-/// Arguments have no prefill, and a prefill can't name what is missing: the question does.
+/// Arguments have no prefill, and a prefill can't name a missing part: the question does.
 #[test]
 fn a_grammar_needs_no_prefill() {
     for form in [

@@ -473,7 +473,7 @@ fn a_snapshot_has_a_value_that_ends_at_the_cut() {
     assert_eq!(values.get("/rows/0/t"), Some(&20), "{values:?}");
 }
 
-/// A refusal of this document's schema says nothing about other documents.
+/// A refusal of one schema is not about other documents.
 #[test]
 fn a_refused_schema_is_learned_only_if_no_schema_is_taken() {
     let asked = cut_at(ROWS, r#"{"rows": [{"t": "Ann"#);

@@ -206,10 +206,12 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_end_of_the_budget() {
-        let mut backoff = Backoff::default();
-        let mut wait = || backoff.wait(Some(Duration::ZERO), SECOND, 60 * SECOND);
-        let waits = [wait(), wait(), wait(), wait()].map(|wait| wait.unwrap().as_millis());
-        assert_eq!(waits, [250, 500, 1000, 1000]);
+        for asked in [None, Some(Duration::ZERO)] {
+            let mut backoff = Backoff::default();
+            let mut wait = || backoff.wait(asked, SECOND, 60 * SECOND);
+            let waits = [wait(), wait(), wait(), wait()].map(|wait| wait.unwrap().as_millis());
+            assert_eq!(waits, [250, 500, 1000, 1000], "{asked:?}");
+        }
         // The last repeat begins when the budget ends.
         let mut backoff = Backoff::default();
         let last = backoff.wait(None, SECOND, FIRST_WAIT / 2).unwrap();

@@ -105,7 +105,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns the part that a line of the question names. `quotes`: the cut number is written in quotes.
+    /// Returns the part that a line of the question names. `quotes`: the cut number is written in
+    /// quotes.
     fn member(&mut self, name: &str, line: &str, quotes: bool) -> Option<String> {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
         match name.trim_start_matches("outer_") {

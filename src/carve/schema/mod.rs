@@ -8,8 +8,8 @@
 //! member each: so all providers enforce their number, and a model does not begin the list anew. No
 //! member has a comma, a closing bracket, or the rest of a literal or of a key that the schema
 //! names: these follow from the document. The shapes are copies of parts of the request's own
-//! schema, as far as the provider enforces them. A part without such a shape is a string of JSON
-//! text.
+//! schema, with the keywords that the provider enforces. A part without such a shape is a string of
+//! JSON text.
 
 pub(super) mod open_containers;
 mod reader;
@@ -404,14 +404,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Returns the schema of the number in which the document stops: one of the listed numbers with
-    /// these first digits, or a string whose pattern has the delivered digits, where the provider enforces
-    /// patterns.
+    /// these first digits, or a string whose pattern has the delivered digits, where the provider
+    /// enforces patterns.
     fn number_schema(&self, begun: &str) -> String {
         let shapes = &self.open.shapes;
         let shape = self.open.child();
-        let listed = shape.and_then(|shape| shapes.numbers(shape));
-        let mut fitting = listed.unwrap_or_default();
-        fitting.retain(|number| number.starts_with(begun));
+        let listed = shape.and_then(|shape| shapes.listed(shape, &["integer", "number"]));
+        let texts = listed.into_iter().flatten().map(|one| one.as_str());
+        let fitting: Vec<_> = texts.filter(|text| text.starts_with(begun)).collect();
         let is_integer = shape.is_some_and(|shape| shapes.is_integer(shape));
         let name = if is_integer { "integer" } else { "number" };
         match (shapes.enforces_patterns(), fitting.is_empty()) {
@@ -421,8 +421,8 @@ impl<'a> Builder<'a> {
                 shapes.typed("string", &format!(r#","pattern":"^{digits}{rest}$""#))
             }
             (true, false) => {
-                let texts: Vec<_> = fitting.into_iter().map(quoted).collect();
-                shapes.string(&texts)
+                let choices: Vec<_> = fitting.into_iter().map(quoted).collect();
+                shapes.string(&choices)
             }
             (false, true) => shapes.typed(name, ""),
             (false, false) => shapes.typed(name, &format!(r#","enum":[{}]"#, fitting.join(","))),

@@ -182,8 +182,9 @@ impl<'a> OpenContainers<'a> {
 
     /// Returns the strings that the schema lists for the open one.
     fn listed(&self) -> impl Iterator<Item = Cow<'a, str>> {
-        let choices = self.child().and_then(|shape| self.shapes.strings(shape));
-        choices.into_iter().flatten()
+        let shape = self.child();
+        let listed = shape.and_then(|shape| self.shapes.listed(shape, &["string"]));
+        listed.into_iter().flatten().filter_map(|one| one.decode())
     }
 
     /// Returns the text of the escape in which the document stops; empty outside of escapes.

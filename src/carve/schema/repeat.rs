@@ -37,7 +37,7 @@ enum RepeatPart {
 
 /// How an answer continues.
 pub(super) enum RepeatStep {
-    /// It has repeated the text so far.
+    /// It has repeated the due text until now.
     Follows,
     /// It has repeated the whole beginning. The rest of the object is this text, and the text of
     /// the answer from this offset on.

@@ -1,7 +1,7 @@
 //! Reads the shapes of values from a request's schema, and writes schemas of parts of them.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use crate::json::edit::Edits;
@@ -21,8 +21,8 @@ pub(in crate::carve) struct Shapes<'a> {
     is_upper_case: bool,
     /// A copy refers to the definitions.
     uses_definitions: Cell<bool>,
-    /// One of the definitions refers to itself.
-    has_cycle: OnceCell<bool>,
+    /// A definition refers to itself, and the provider refuses that.
+    has_refused_cycle: bool,
 }
 
 /// The members that an object may still have.
@@ -88,7 +88,7 @@ impl<'a> Shapes<'a> {
             subset,
             is_upper_case: name.is_some_and(is_upper),
             uses_definitions: Cell::new(false),
-            has_cycle: OnceCell::new(),
+            has_refused_cycle: subset == SchemaSubset::Plain && has_cycle(root),
         })
     }
 
@@ -156,21 +156,8 @@ impl<'a> Shapes<'a> {
         is(types) || types.elements().any(is)
     }
 
-    /// Returns the strings that a value may be, if the schema lists them.
-    pub(in crate::carve) fn strings(&self, shape: Shape<'a>) -> Option<Vec<Cow<'a, str>>> {
-        let values = self.listed(shape, &["string"])?.into_iter();
-        Some(values.filter_map(|one| one.decode()).collect())
-    }
-
-    /// Returns the texts of the numbers that a value may be, if the schema lists them.
-    pub(super) fn numbers(&self, shape: Shape<'a>) -> Option<Vec<&'a str>> {
-        let values = self.listed(shape, &["integer", "number"])?.into_iter();
-        let numbers = values.filter(|one| one.kind() == ValueKind::Number);
-        Some(numbers.map(|one| one.as_str()).collect())
-    }
-
     /// Returns the values that the schema lists for a value of one of these types.
-    fn listed(&self, shape: Shape<'a>, types: &[&str]) -> Option<Vec<Raw<'a>>> {
+    pub(super) fn listed(&self, shape: Shape<'a>, types: &[&str]) -> Option<Vec<Raw<'a>>> {
         let is_of = |shape| types.iter().any(|name| self.has_type(shape, name));
         listed(self.resolved(shape, &|shape| listed(shape).is_some() || is_of(shape))?)
     }
@@ -229,7 +216,7 @@ impl<'a> Shapes<'a> {
     }
 
     /// Writes the schema of an object: first `delivered`, quoted keys with their schemas, then the
-    /// members that are due. `None` if one of them has no copy.
+    /// members that are due. `None` if a member's schema has no copy.
     pub(super) fn rest_of_object(
         &self,
         delivered: Vec<(String, String)>,
@@ -369,8 +356,7 @@ impl<'a> Shapes<'a> {
             if let Some(target) = shape.member("$ref").and_then(|target| target.decode()) {
                 let is_definition = |key: &str| target.starts_with(&format!("#/{key}/"));
                 DEFINITIONS.into_iter().find(|key| is_definition(key))?;
-                let refuses_cycles = self.subset == SchemaSubset::Plain;
-                if refuses_cycles && *self.has_cycle.get_or_init(|| self.finds_cycle()) {
+                if self.has_refused_cycle {
                     return None;
                 }
                 self.uses_definitions.set(true);
@@ -390,35 +376,6 @@ impl<'a> Shapes<'a> {
             unread.extend(parts(shape));
         }
         Some(edits.apply(text))
-    }
-
-    /// Returns whether a definition refers to itself, perhaps through others. References to parts of
-    /// a definition are not followed.
-    fn finds_cycle(&self) -> bool {
-        let definitions = DEFINITIONS.into_iter().flat_map(|key| {
-            let named = self.root.member(key).into_iter();
-            let named = named.flat_map(|named| named.members());
-            named.map(move |(name, shape)| {
-                (
-                    format!("#/{key}/{}", name.inner().unwrap_or_default()),
-                    shape,
-                )
-            })
-        });
-        let mut left: Vec<_> = definitions
-            .map(|(name, shape)| (name, references(shape)))
-            .collect();
-        if left.len() > MOST_DEFINITIONS {
-            return true;
-        }
-        // A definition that refers to none of those left is in no cycle.
-        loop {
-            let names: HashSet<_> = left.iter().map(|(name, _)| name.clone()).collect();
-            left.retain(|(_, targets)| targets.iter().any(|target| names.contains(target)));
-            if left.len() == names.len() {
-                return !left.is_empty();
-            }
-        }
     }
 
     /// Returns whether the provider enforces the members of an object.
@@ -608,6 +565,30 @@ fn parts<'a>(shape: Shape<'a>) -> impl Iterator<Item = Shape<'a>> {
     parts.filter(|shape| shape.kind() == ValueKind::Object)
 }
 
+/// Returns whether a definition of a schema refers to itself, perhaps through others. References to
+/// parts of a definition are not followed.
+fn has_cycle(root: Shape<'_>) -> bool {
+    let mut left = Vec::new();
+    for key in DEFINITIONS {
+        let named = root.member(key).into_iter();
+        for (name, shape) in named.flat_map(|named| named.members()) {
+            let name = format!("#/{key}/{}", name.inner().unwrap_or_default());
+            left.push((name, references(shape)));
+        }
+    }
+    if left.len() > MOST_DEFINITIONS {
+        return true;
+    }
+    // A definition is in no cycle if it refers to none of those that are left.
+    loop {
+        let names: HashSet<_> = left.iter().map(|(name, _)| name.clone()).collect();
+        left.retain(|(_, targets)| targets.iter().any(|target| names.contains(target)));
+        if left.len() == names.len() {
+            return !left.is_empty();
+        }
+    }
+}
+
 /// Returns the references in a schema.
 fn references(shape: Shape<'_>) -> Vec<String> {
     let mut unread = vec![shape];
@@ -634,7 +615,7 @@ fn required<'a>(shape: Shape<'a>) -> HashSet<Cow<'a, str>> {
     required.filter_map(|key| key.decode()).collect()
 }
 
-// Schemas that are written by hand or from types have some tens. The search is quadratic.
+// Chosen: handwritten schemas, and those of types, have some tens. The search is quadratic.
 /// The most definitions among which cycles are looked for. More are taken to have one.
 const MOST_DEFINITIONS: usize = 200;
 

@@ -6,6 +6,7 @@ use super::{DONE, Ended, NOW, Reply, chat, closed, dropped, event, finish, role,
 use restitch::Limits;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
+use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, GiveUp, Status};
 
@@ -246,6 +247,28 @@ fn a_legacy_function_call_passes() {
         (ended.body, ended.outcome.status()),
         (body, Status::PassedThrough)
     );
+}
+
+/// The reader of Responses reports the name and the arguments of a call one after the other.
+#[test]
+fn a_body_with_a_whole_call_passes() {
+    let arguments = r#"{"path":"a","lines":[1,2]}"#;
+    let function = json!({"name": "write", "arguments": arguments});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": function}]});
+    let chat = json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+    let item = json!({"id": "i", "type": "function_call", "status": "completed", "call_id": "c", "name": "write", "arguments": arguments});
+    let responses =
+        json!({"id": "r", "object": "response", "status": "completed", "output": [item]});
+    for (dialect, body) in [(Dialect::Chat, chat), (Dialect::Responses, responses)] {
+        let mut relay = BodyRelay::new(Limits::default()).dialect(dialect);
+        relay.handle_body(NOW, body.to_string());
+        let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
+        let done = outputs.iter().find_map(|output| match output {
+            Output::Done { outcome, .. } => Some(outcome.status()),
+            _ => None,
+        });
+        assert_eq!(done, Some(Status::PassedThrough), "{dialect:?}");
+    }
 }
 
 #[test]

@@ -24,9 +24,7 @@ fn array(text: &str, reason: Option<&str>) -> String {
 }
 
 fn relay() -> Relay {
-    Relay::new(Limits::default())
-        .dialect(Dialect::Gemini)
-        .framed(Framing::Array)
+    Relay::of(Dialect::Gemini, Framing::Array, Limits::default())
 }
 
 /// Returns the text and the finish reasons of an array.
@@ -121,8 +119,8 @@ fn an_array_that_breaks_off_becomes_whole() {
 fn an_array_ends_where_the_rest_is_not_had() {
     let first = array(&DOCUMENT[..40], Some("length"));
     for give_up in GiveUp::ALL {
-        let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(give_up);
-        let relay = relay.dialect(Dialect::Gemini).framed(Framing::Array);
+        let limits = Limits::default().with_max_continuations(0);
+        let relay = Relay::of(Dialect::Gemini, Framing::Array, limits).give_up(give_up);
         let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
         let elements: Vec<Value> = serde_json::from_str(&received.body).unwrap();
         let last = elements.last().unwrap();

@@ -78,10 +78,7 @@ impl Provider {
     }
 
     fn relay(self) -> Relay {
-        Relay::new(Limits::default())
-            .dialect(Dialect::Gemini)
-            .framed(self.framing)
-            .reattaching(Reattach::NextEvent)
+        Relay::of(Dialect::Gemini, self.framing, Limits::default()).reattaching(Reattach::NextEvent)
     }
 
     fn text(self) -> String {

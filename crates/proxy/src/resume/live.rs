@@ -1,10 +1,10 @@
 //! The connected readers of an answer, and its events once the store no longer keeps them.
 
-use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -261,16 +261,20 @@ impl TailState {
         !matches!(self.place, ReaderSource::Store(_))
     }
 
-    fn add(&mut self, mut entries: Vec<Entry>) {
-        // A slice would keep the block of memory in which its bytes arrived.
-        for entry in &mut entries {
-            entry.bytes = Bytes::copy_from_slice(&entry.bytes);
-        }
+    fn add(&mut self, entries: Vec<Entry>) {
+        let new = entries.len();
         if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
             window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
             window.entries.extend(entries);
         }
         self.shorten();
+        if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
+            // Those that wait for a reader are copied: a slice would keep the block of memory in
+            // which its bytes arrived.
+            for entry in window.entries.iter_mut().rev().take(new) {
+                entry.bytes = Bytes::copy_from_slice(&entry.bytes);
+            }
+        }
     }
 
     /// Drops the events that all readers have. While the store keeps the answer, also drops events
@@ -398,8 +402,6 @@ const MOST_UNREAD: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

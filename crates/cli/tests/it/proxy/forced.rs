@@ -191,7 +191,7 @@ async fn asked(proxy: &restitch_proxy::Server, path: &str, body: Value) -> (Stri
 /// A request with a prompt.
 type Ask<'a> = &'a dyn Fn(&str) -> Value;
 
-/// At every seventh byte, in the forms of servers that enforce what a request asks for, text
+/// At every seventh byte, for each kind of server that enforces the grammar of a request, text
 /// and arguments come back whole, with one call for each cut.
 #[tokio::test]
 async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {

@@ -126,7 +126,7 @@ async fn a_hostile_answer_stays_text() {
     let proxy = proxy(&raw, 1, Limits::default()).await;
     let mut client = connect(proxy.addr()).await;
     let ask = ASK.replace("\"m\"", &quoted);
-    // The sizes of chunks would stand between the brackets.
+    // HTTP/1.1 writes the sizes of chunks into the text, also between the brackets.
     let request = asked_as("mine", &ask).replacen("HTTP/1.1", "HTTP/1.0", 1);
     client.write_all(request.as_bytes()).await.unwrap();
     read_until(&mut client, &deep).await;
