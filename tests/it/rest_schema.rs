@@ -810,9 +810,9 @@ fn a_key_that_may_be_another_one_is_asked_for() {
     let mut asked = cut_at(other, r#"{"i"#);
     assert_eq!(
         asked.schema()["required"],
-        json!(["rest_of_key", "value", "rest_of_item"])
+        json!(["key", "value", "rest_of_item"])
     );
-    asked.text(r#"{"rest_of_key": "tem7", "value": "\"x\"", "rest_of_item": "\"id\": 3"}"#);
+    asked.text(r#"{"key": "item7", "value": "\"x\"", "rest_of_item": "\"id\": 3"}"#);
     asked.end(Finish::Stop);
     assert_eq!(asked.client, r#"{"item7": "x", "id": 3}"#);
     let closed = r#"{"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": false}"#;
@@ -832,7 +832,7 @@ fn shapes_that_are_not_certain_are_text() {
     let open = r#"{"type": "object", "properties": {"mode": {"anyOf": [{"const": "auto"}, {"type": "string"}]}}}"#;
     let asked = cut_at(open, r#"{"mode": "au"#);
     assert_eq!(
-        asked.schema()["properties"]["rest_of_string"],
+        asked.schema()["properties"]["string"],
         json!({"type": "string"})
     );
     let all = r#"{"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}"#;
@@ -892,8 +892,6 @@ fn a_string_that_is_written_again_is_joined_after_its_repeat() {
             r#"Café \"Noir\" and \u00e9clairs"#,
             r#"{"t": "Caf\u00e9 \"Noir\" and \u00e9clairs"}"#,
         ),
-        // A short text may recur.
-        (r#"{"t": "Row, "#, "Row, row", r#"{"t": "Row, Row, row"}"#),
     ] {
         for size in [1, 5, 1000] {
             let mut asked = cut_at(schema, delivered);
@@ -906,6 +904,74 @@ fn a_string_that_is_written_again_is_joined_after_its_repeat() {
             assert_eq!(asked.mode(), ContinuationMode::Schema);
         }
     }
+}
+
+/// A short string is asked for as a whole: its repeat would not show in a rest.
+#[test]
+fn a_short_string_or_key_is_written_from_its_beginning() {
+    let schema = r#"{"type": "object", "properties": {"t": {"type": "string"}, "rows": {"type": "array", "items": {"type": "string"}}}, "required": ["t", "rows"], "additionalProperties": false}"#;
+    let map = r#"{"type": "object", "additionalProperties": {"type": "integer"}}"#;
+    let line = "- `string`: the string at `/rows/0` as a whole; it begins with \"Row, \"";
+    let asked = cut_at(schema, r#"{"t": "x", "rows": ["Row, "#);
+    let turn = asked.request.as_ref().unwrap().turn.as_ref().unwrap();
+    assert!(turn.prompt.contains(line), "{}", turn.prompt);
+    for (schema, delivered, answer, whole) in [
+        (
+            schema,
+            r#"{"t": "x", "rows": ["Row, "#,
+            r#"{"string": "Row, Row, row", "rest_of_items": ["b"]}"#,
+            r#"{"t": "x", "rows": ["Row, Row, row", "b"]}"#,
+        ),
+        // The members may come in another order.
+        (
+            schema,
+            r#"{"t": "x", "rows": ["Row, "#,
+            r#"{"rest_of_items": ["b"], "string": "Row, Row, row"}"#,
+            r#"{"t": "x", "rows": ["Row, Row, row", "b"]}"#,
+        ),
+        (
+            schema,
+            r#"{"t": ""#,
+            r#"{"string": "a\nb", "rest_of_item": {"rows": []}}"#,
+            r#"{"t": "a\nb", "rows": []}"#,
+        ),
+        (
+            schema,
+            r#"{"t": "Caf\u00"#,
+            r#"{"string": "Caf\u00e9 \"Noir\"", "rest_of_item": {"rows": []}}"#,
+            r#"{"t": "Caf\u00e9 \"Noir\"", "rows": []}"#,
+        ),
+        (
+            map,
+            r#"{"a": 1, "Row"#,
+            r#"{"key": "Row \"2\"", "value": 7, "rest_of_item": {"c": 1}}"#,
+            r#"{"a": 1, "Row \"2\"": 7, "c": 1}"#,
+        ),
+    ] {
+        for size in [1, 2, 5, 1000] {
+            let mut asked = cut_at(schema, delivered);
+            for piece in pieces_of(answer, size) {
+                asked.text(&piece);
+            }
+            asked.end(Finish::Stop);
+            let context = format!("{answer} {size}\n{}", asked.schema());
+            let outcome = asked.outcome.as_ref().expect(&context);
+            assert_eq!(outcome.status(), Status::Complete, "{context}");
+            let client: Value = serde_json::from_str(&asked.client).expect(&context);
+            let whole: Value = serde_json::from_str(whole).unwrap();
+            assert_eq!(client, whole, "{context}");
+            assert!(asked.client.starts_with(delivered), "{context}");
+        }
+    }
+    // Another string is no answer. The next question asks for the rest.
+    let mut asked = cut_at(schema, r#"{"t": "x", "rows": ["Row, "#);
+    asked.text(r#"{"string": "Roe", "rest_of_items": []}"#);
+    asked.end(Finish::Stop);
+    assert_eq!(asked.client, r#"{"t": "x", "rows": ["Row, "#);
+    assert_eq!(
+        asked.schema()["required"],
+        json!(["rest_of_string", "rest_of_items"])
+    );
 }
 
 /// A model that writes a part of the string again, or the elements from their beginning, has not
@@ -927,7 +993,7 @@ fn a_repeat_of_delivered_text_is_not_joined() {
         ),
         (
             rows,
-            r#"{"rest_of_string": "ond", "rest_of_items": ["The first element", "The second"]}"#,
+            r#"{"string": "The second", "rest_of_items": ["The first element", "The second"]}"#,
         ),
     ] {
         for size in [1, 5, 1000] {

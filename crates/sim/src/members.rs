@@ -148,6 +148,11 @@ impl<'a> Model<'a> {
                 self.token = None;
                 Some(format!("\"{}", &self.document[from..end]))
             }
+            "string" | "key" => {
+                let from = self.token.take()?;
+                self.at = from + end_of_value(&self.document[from..])?;
+                Some(self.document[from..self.at].to_owned())
+            }
             "number" => {
                 let from = self.token.take()?;
                 let end = self.document[from..]

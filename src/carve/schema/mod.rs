@@ -5,7 +5,8 @@
 //! container, the innermost first. A short object in which the document stops, or after which it
 //! stops, comes as a whole instead: a model that copies the beginning of an object continues it
 //! better than one that is asked for its rest. A few elements that an array still needs have a
-//! member each: so all providers enforce their number, and a model does not begin the list anew. No
+//! member each: so all providers enforce their number, and a model does not begin the list anew. A
+//! short string comes as a whole, too: a model that repeats it would otherwise double it unseen. No
 //! member has a comma, a closing bracket, or the rest of a literal or of a key that the schema
 //! names: these follow from the document. The shapes are copies of parts of the request's own
 //! schema, with the keywords that the provider enforces. A part without such a shape is a string of
@@ -88,10 +89,8 @@ enum Content {
         /// The delivered text of the string, if its repeat would show.
         delivered: String,
     },
-    /// An object, whole. The document has its beginning, or all of it.
-    Object(Repeat),
-    /// A number, whole. The document has its first characters.
-    Number { begun: String },
+    /// A value, whole. The document has its beginning, or all of it.
+    Repeat(Repeat),
     /// A value.
     Value {
         /// The first delivered element, if its repeat would show that the model begins again.
@@ -109,7 +108,7 @@ enum Content {
 }
 
 /// Returns the schema of the rest of a cut document, and how its answer is read. Reads the
-/// document once. `copies`: a short object in which the document stops comes as a whole. `None`: no
+/// document once. `copies`: a short object or string in which the document stops comes as a whole. `None`: no
 /// root is open, the request's schema has no shape for the cut, or the delivered text violates it.
 pub(crate) fn rest_schema(
     document: &Document,
@@ -127,6 +126,7 @@ pub(crate) fn rest_schema(
         properties: Vec::new(),
         lines: String::new(),
         copied: 0..0,
+        copies,
         has_free_key: false,
     };
     let object = copies.then(|| builder.open_object()).flatten();
@@ -171,6 +171,8 @@ struct Builder<'a> {
     properties: Vec<(String, String)>,
     lines: String,
     copied: Range<usize>,
+    /// Short delivered text may come again.
+    copies: bool,
     /// The answer has the key of the member in which the document stops.
     has_free_key: bool,
 }
@@ -220,7 +222,7 @@ impl<'a> Builder<'a> {
         );
         let start = self.open.frame(depth)?.start;
         self.copied = start..document.text().len();
-        self.member("item", Content::Object(repeat), schema, &about);
+        self.member("item", Content::Repeat(repeat), schema, &about);
         Some(depth)
     }
 
@@ -251,7 +253,7 @@ impl<'a> Builder<'a> {
             self.pointer(self.open.len() - 1)
         );
         self.copied = copied;
-        self.member("item", Content::Object(repeat), schema, &about);
+        self.member("item", Content::Repeat(repeat), schema, &about);
         Some(())
     }
 
@@ -313,7 +315,7 @@ impl<'a> Builder<'a> {
             _ if state.in_string() => self.string(begun.get(1..)?)?,
             _ if state.in_literal() => self.known(state.rest_of_literal()),
             _ if machine.in_token() && begun.len() > MAX_NUMBER => return None,
-            _ if machine.in_token() => self.number(begun),
+            _ if machine.in_token() => self.number(begun)?,
             _ => {}
         }
         Some(Before::Child)
@@ -328,11 +330,15 @@ impl<'a> Builder<'a> {
             self.known(only.get(1..)?);
             return Some(());
         }
+        let place = self.pointer(self.open.len());
+        if self.copies && !is_repeatable(&begun) {
+            let shape = self.open.shapes.string(&self.open.choices(&begun));
+            return self.whole_string("string", &begun, shape, &format!("the string at {place}"));
+        }
         let rests = if open.is_empty() { rests } else { Vec::new() };
         let shape = self.open.shapes.string(&rests);
         let about = format!(
-            "the rest of the string at {}, which {}, up to its end; empty if the string is whole",
-            self.pointer(self.open.len()),
+            "the rest of the string at {place}, which {}, up to its end; empty if the string is whole",
             match open {
                 "" => format!("stops after {}", quoted(tail(&begun))),
                 open => format!("stops inside a character; begin with it, {open} is its start"),
@@ -376,31 +382,56 @@ impl<'a> Builder<'a> {
             0 => due.as_ref().and_then(|due| due.others),
         };
         self.has_free_key = true;
-        let about = format!(
-            "the rest of the key at {}, which stops after {}",
-            self.pointer(depth),
-            quoted(tail(&begun))
-        );
         let string = self.open.shapes.typed("string", "");
-        let content = Content::StringRest {
-            open: String::new(),
-            delivered: repeatable(&begun),
-        };
-        self.member("rest_of_key", content, string, &about);
-        self.known("\": ");
+        let place = self.pointer(depth);
+        if self.copies && !is_repeatable(&begun) {
+            let about = format!("the key in which the object at {place} stops");
+            self.whole_string("key", &begun, string, &about)?;
+            self.known(": ");
+        } else {
+            let stop = quoted(tail(&begun));
+            let about = format!("the rest of the key at {place}, which stops after {stop}");
+            let content = Content::StringRest {
+                open: String::new(),
+                delivered: repeatable(&begun),
+            };
+            self.member("rest_of_key", content, string, &about);
+            self.known("\": ");
+        }
         self.value(shape, "that key");
         Some(())
     }
 
+    /// Adds the string or key in which the document stops, as a whole.
+    fn whole_string(&mut self, name: &str, begun: &str, shape: String, about: &str) -> Option<()> {
+        let document = self.open.document;
+        self.copied = document.machine().token_start()..document.text().len();
+        let repeat = Repeat::of(self.open.begun())?;
+        let about = format!(
+            "{about} as a whole{}",
+            match (self.open.open_escape(), begun) {
+                ("", "") => String::new(),
+                ("", begun) => format!("; it begins with {}", quoted(begun)),
+                (open, begun) => format!(
+                    "; it begins with {}, then a character whose escape begins with {open}",
+                    quoted(begun)
+                ),
+            }
+        );
+        self.member(name, Content::Repeat(repeat), shape, &about);
+        Some(())
+    }
+
     /// Adds the number in which the document stops.
-    fn number(&mut self, begun: &str) {
+    fn number(&mut self, begun: &str) -> Option<()> {
         let shape = self.number_schema(begun);
         let about = format!(
             "the number at {} as a whole; it begins with {begun}",
             self.pointer(self.open.len())
         );
-        let begun = begun.to_owned();
-        self.member("number", Content::Number { begun }, shape, &about);
+        let repeat = Repeat::of(begun)?;
+        self.member("number", Content::Repeat(repeat), shape, &about);
+        Some(())
     }
 
     /// Returns the schema of the number in which the document stops: one of the listed numbers with

@@ -7,7 +7,6 @@ use super::repeat::{Repeat, RepeatStep};
 use super::{Content, LEAST_REPEAT, Piece, RestSchema, is_repeatable};
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, quoted};
-use crate::json::walk::{Raw, ValueKind};
 use crate::json::{Event, Kind, ParserView, Sink, Span};
 
 /// Writes the rest of a document from the answer to a question for its members.
@@ -44,7 +43,7 @@ enum State {
         from: usize,
         is_container: bool,
     },
-    /// Inside an object that is written from its beginning, before new text.
+    /// Inside a value that is written from its beginning, before new text.
     Repeat(Box<Repeat>),
     /// Inside a member that is not due.
     Other { name: String, from: usize },
@@ -69,12 +68,16 @@ struct OpenMember {
 impl RestReader {
     /// Waits for an answer. `most_early`: the most bytes of early members.
     pub(crate) fn new(rest: RestSchema, max_depth: usize, most_early: usize) -> Self {
+        Self::of(rest.pieces.into(), max_depth, most_early)
+    }
+
+    fn of(due: VecDeque<Piece>, max_depth: usize, most_early: usize) -> Self {
         Self {
             answer: Document::new(max_depth),
             // Known text before the first member is written with it: an answer without a member adds
             // nothing to the document.
             rest: RestWriter {
-                due: rest.pieces.into(),
+                due,
                 early: Vec::new(),
                 state: State::Between,
                 out: String::new(),
@@ -119,15 +122,17 @@ impl RestWriter {
                     self.out.push_str(text);
                     self.due.pop_front();
                 }
-                Some(Piece::Member { name, content }) => {
+                Some(Piece::Member { name, .. }) => {
                     let Some(at) = self.early.iter().position(|(early, _)| early == name) else {
                         return;
                     };
-                    let mut open = OpenMember::new(content.clone(), self.max_depth);
-                    let (_, text) = self.early.swap_remove(at);
-                    self.due.pop_front();
-                    if open.whole(&text, &mut self.out).is_none() {
-                        self.state = State::Contradicts;
+                    let (name, text) = self.early.swap_remove(at);
+                    let due = self.due.drain(..1).collect();
+                    let mut early = RestReader::of(due, self.max_depth, 0);
+                    let written = early.feed(&format!("{{{}:{text}}}", quoted(&name)));
+                    self.out.push_str(&written);
+                    if early.has_failed() {
+                        self.state = early.rest.state;
                         return;
                     }
                 }
@@ -177,7 +182,7 @@ impl RestWriter {
         let Some(Piece::Member { content, .. }) = self.due.pop_front() else {
             return;
         };
-        if let Content::Object(repeat) = content {
+        if let Content::Repeat(repeat) = content {
             self.state = State::Repeat(Box::new(repeat));
             self.repeat(event, live);
             return;
@@ -196,9 +201,6 @@ impl RestWriter {
                 at + 1
             }
             (Content::StringRest { .. } | Content::Text { .. }, Event::StringBegin(_)) => at + 1,
-            (Content::Number { .. }, Event::Scalar { .. }) => at,
-            // Its pattern has the delivered digits.
-            (Content::Number { .. }, Event::StringBegin(_)) => at + 1,
             _ => {
                 self.state = State::Failed;
                 return;
@@ -214,7 +216,7 @@ impl RestWriter {
         }
     }
 
-    /// Compares a part of an object that is written from its beginning.
+    /// Compares a part of a value that is written from its beginning.
     fn repeat(&mut self, event: Event, live: &ParserView<'_>) {
         let State::Repeat(repeat) = &mut self.state else {
             return;
@@ -223,7 +225,11 @@ impl RestWriter {
             RepeatStep::Follows => {}
             RepeatStep::Contradicts => self.state = State::Contradicts,
             RepeatStep::Arrived(rest, from) => {
+                let end = event.span().end;
                 self.out.push_str(&rest);
+                let new = live.text.get(from..end).unwrap_or_default();
+                self.out.push_str(new);
+                let is_child = live.path().len() == 1;
                 let content = Content::Value {
                     delivered: String::new(),
                 };
@@ -231,10 +237,14 @@ impl RestWriter {
                 open.has_begun = true;
                 self.state = State::Member {
                     open,
-                    from,
-                    is_container: true,
+                    from: from.max(end),
+                    is_container: !is_child || matches!(event, Event::Begin { .. }),
                 };
-                if live.path().len() == 1 && matches!(event, Event::End { .. }) {
+                let is_whole = matches!(
+                    event,
+                    Event::End { .. } | Event::StringEnd(_) | Event::Scalar { .. }
+                );
+                if is_child && is_whole {
                     self.end(event.span(), live);
                 }
             }
@@ -333,25 +343,6 @@ impl OpenMember {
         }
     }
 
-    /// Writes a member that came early.
-    fn whole(&mut self, text: &str, out: &mut String) -> Option<()> {
-        let value = Raw::root(text)?;
-        let is_container = match (&self.content, value.kind()) {
-            (Content::StringRest { .. } | Content::Text { .. }, ValueKind::String) => {
-                self.string(value.inner()?, out)?;
-                return self.end("\"", out);
-            }
-            (Content::Items { kind, .. }, found) => match kind {
-                Kind::Object => found == ValueKind::Object,
-                Kind::Array => found == ValueKind::Array,
-            },
-            (Content::Number { .. }, _) => return self.end(text.trim_start_matches('"'), out),
-            (Content::Value { .. }, _) => return self.end(text, out),
-            _ => false,
-        };
-        is_container.then(|| self.end(text.get(1..)?, out))?
-    }
-
     /// Writes text of a container. `None` if it repeats delivered text.
     fn raw(&mut self, text: &str, out: &mut String) -> Option<()> {
         let (separator, delivered) = match &self.content {
@@ -431,8 +422,7 @@ impl OpenMember {
                 }
                 out.push_str(text);
             }
-            Content::Number { .. } => self.held.push_str(raw),
-            Content::Items { .. } | Content::Object(_) => return None,
+            Content::Items { .. } | Content::Repeat(_) => return None,
         }
         Some(())
     }
@@ -453,11 +443,6 @@ impl OpenMember {
                 inside.push(kind.closer().encode_utf8(&mut [0; 4])).ok()?;
                 inside.is_complete().then_some(())
             }
-            Content::Number { begun } => {
-                self.held.push_str(rest.trim_end_matches('"'));
-                out.push_str(rest_of_scalar(begun, &self.held)?);
-                Some(())
-            }
             Content::Value { .. } => {
                 self.raw(rest, out)?;
                 if !self.has_begun {
@@ -465,7 +450,7 @@ impl OpenMember {
                 }
                 Some(())
             }
-            Content::Object(_) => None,
+            Content::Repeat(_) => None,
             Content::Items { separator, .. } => {
                 let separator = *separator;
                 self.raw(rest.get(..rest.len().checked_sub(1)?)?, out)?;
@@ -478,14 +463,6 @@ impl OpenMember {
             }
         }
     }
-}
-
-/// Returns the rest of a number or literal. `None` if `whole` begins otherwise, or is another value.
-pub(super) fn rest_of_scalar<'a>(begun: &str, whole: &'a str) -> Option<&'a str> {
-    use ValueKind::{Array, Object, String};
-    let is_scalar = |value: &Raw<'_>| !matches!(value.kind(), Array | Object | String);
-    Raw::valid(whole).filter(is_scalar)?;
-    whole.strip_prefix(begun)
 }
 
 /// Returns the text after the repeat of the delivered text of a string. `None` if the string's own

@@ -1,16 +1,17 @@
-//! An object that the answer has as a whole, although the document has its beginning.
+//! A value that the answer has as a whole, although the document has its beginning.
 //!
-//! A model continues an object better if it writes the object from its beginning: it copies what is
+//! A model continues a value better if it writes the value from its beginning: it copies what is
 //! there, and continues. The repeat is compared value by value, so its layout does not matter.
 
 use std::collections::VecDeque;
 
-use super::reader::{rest_of_escape, rest_of_scalar};
+use super::reader::rest_of_escape;
 use crate::document::Document;
 use crate::json::string::{decode, first_unit, key, quoted};
+use crate::json::walk::{Raw, ValueKind};
 use crate::json::{Event, Kind, ParserView, Sink};
 
-/// The delivered beginning of an object, and how much of it the answer has repeated.
+/// The delivered beginning of a value, and how much of it the answer has repeated.
 #[derive(Clone, Debug)]
 pub(super) struct Repeat {
     /// The parts that the answer must have next.
@@ -47,13 +48,16 @@ pub(super) enum RepeatStep {
 }
 
 impl Repeat {
-    /// Reads the delivered beginning of an object.
+    /// Reads the delivered beginning of a value.
     pub(super) fn of(begun: &str) -> Option<Self> {
+        // A document has no strings or numbers outside of containers.
+        let begun = format!("[{begun}");
         let mut document = Document::new(begun.len());
-        document.push(begun).ok()?;
+        document.push(&begun).ok()?;
         let mut due = RepeatParts::default();
         document.replay(&mut due);
         let RepeatParts(mut due) = due;
+        due.pop_front();
         let machine = document.machine();
         let cut = begun.get(machine.token_start()..).unwrap_or_default();
         if machine.in_string() {
@@ -192,6 +196,14 @@ impl Sink for RepeatParts {
             Event::StringBegin(_) | Event::Fragment(_) => return,
         });
     }
+}
+
+/// Returns the rest of a number or literal. `None` if `whole` begins otherwise, or is another value.
+fn rest_of_scalar<'a>(begun: &str, whole: &'a str) -> Option<&'a str> {
+    use ValueKind::{Array, Object, String};
+    let is_scalar = |value: &Raw<'_>| !matches!(value.kind(), Array | Object | String);
+    Raw::valid(whole).filter(is_scalar)?;
+    whole.strip_prefix(begun)
 }
 
 /// Returns whether two numbers or literals are the same. A provider that has read the schema may
