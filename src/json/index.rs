@@ -222,18 +222,39 @@ impl<'a> StructuralIndex<'a> {
     fn fill_with<S: Simd>(&mut self, simd: S) {
         while self.count < AHEAD && !self.is_over {
             for _ in 0..ROOM / BLOCK {
-                let rest = self.bytes.get(self.end..).unwrap_or_default();
-                self.is_over = match rest.first_chunk::<BLOCK>() {
-                    Some(block) => !self.block(simd, block, BLOCK),
-                    None => {
-                        let _ = !rest.is_empty() && self.block(simd, &last_block(rest), rest.len());
-                        true
-                    }
-                };
+                self.next_block(simd);
                 if self.is_over {
                     break;
                 }
             }
+        }
+    }
+
+    #[inline(always)]
+    fn next_block<S: Simd>(&mut self, simd: S) {
+        let rest = self.bytes.get(self.end..).unwrap_or_default();
+        self.is_over = match rest.first_chunk::<BLOCK>() {
+            Some(block) => !self.block(simd, block, BLOCK),
+            None => {
+                let _ = !rest.is_empty() && self.block(simd, &last_block(rest), rest.len());
+                true
+            }
+        };
+    }
+
+    /// In a string: returns the offset of its closing quote. `None` if it has no end, or there is an
+    /// error in the block of the quote or before it.
+    pub(super) fn string_end(mut self) -> Option<usize> {
+        let level = self.level;
+        dispatch!(level, simd => self.string_end_with(simd));
+        let quote = self.marks.first().filter(|_| self.count > 0)?;
+        Some(quote.at())
+    }
+
+    #[inline(always)]
+    fn string_end_with<S: Simd>(&mut self, simd: S) {
+        while self.count == 0 && !self.is_over {
+            self.next_block(simd);
         }
     }
 
