@@ -7,9 +7,12 @@ use std::time::Duration;
 use super::choice_ends::ChoiceEnds;
 use super::event_summary::SlotPiece;
 use super::further_calls::FurtherCalls;
+use super::io::badness;
 use super::slot_list::{SlotEntry, SlotList, rank};
 use super::wire::finish_reason;
-use super::{CallEnd, CallStats, Input, LimitReached, Outcome, Redirect, Session};
+use super::{
+    CallEnd, CallStats, Input, LimitReached, Outcome, Redirect, Session, Status, StopReason,
+};
 use crate::provider::Finish;
 use crate::provider::usage::sent_tokens;
 use crate::provider::wire::{Kept, Slot, SlotKind, Tool, Wire};
@@ -26,8 +29,10 @@ pub(super) struct Slots {
     pub(super) tools: Vec<Tool>,
     /// Cut slots that wait for their continuation, and how the first call ended for them.
     waiting: VecDeque<(usize, CallEnd)>,
-    /// How the first call ended.
+    /// How the choices of the first call ended.
     ends: ChoiceEnds,
+    /// How the first call ended for a choice without a finish reason.
+    end: CallEnd,
     size: AnswerSize,
 }
 
@@ -69,6 +74,7 @@ impl Slots {
             tools: Vec::new(),
             waiting: VecDeque::new(),
             ends: ChoiceEnds::default(),
+            end: CallEnd::Closed,
             size,
         }
     }
@@ -243,7 +249,7 @@ impl Slots {
         let ended = |at| (at, ends.of(list.choice(at), end));
         let cut = (0..list.len()).map(ended);
         self.waiting = cut.filter(|(at, end)| list.is_cut(*at, end)).collect();
-        self.ends = ends.clone();
+        (self.ends, self.end) = (ends.clone(), end.clone());
         // The session decides the outcome, so it gets the end even if nothing is cut.
         if self.waiting.is_empty() {
             self.waiting.push_back(ended(list.current()));
@@ -266,10 +272,22 @@ impl Slots {
         Some(end)
     }
 
-    /// Returns how the answer ended: as the slot that ended worst, with the statistics of all. That
-    /// slot becomes the current one.
+    /// Returns how the answer ended: as its choice that ended worst, with the statistics of all. Of the
+    /// slots that were continued or given up, the one that ended worst becomes the current one.
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let mut outcome = self.list.select_worst()?;
+        // An answer that passed has only the upstream's own ends.
+        if outcome.status() != Status::PassedThrough {
+            let began = self.list.choices().into_iter();
+            let ended = self.ends.reasons().iter().map(|(choice, _)| *choice);
+            let left = began
+                .chain(ended)
+                .filter_map(|choice| self.left_cut(choice));
+            let worst = left.max_by_key(rank);
+            outcome = worst
+                .filter(|worst| rank(worst) > rank(&outcome))
+                .unwrap_or(outcome);
+        }
         let mut tally = CallStats::default();
         self.list
             .iter()
@@ -279,6 +297,25 @@ impl Slots {
         tally.limit = self.limit().or(outcome.tally().limit.as_ref()).cloned();
         *outcome.tally_mut() = tally;
         Some(outcome)
+    }
+
+    /// Returns the outcome of a choice whose rest no call asked for, if the choice is cut: its provider
+    /// filtered it, for example, or it is prose.
+    fn left_cut(&self, choice: u32) -> Option<Outcome> {
+        let slots = || self.list.of_choice(choice);
+        let is_ended = slots().any(|entry| entry.outcome.is_some());
+        let is_whole = || slots().all(|entry| entry.session.document().is_complete());
+        // A choice may end before its first text.
+        if is_ended || slots().next().is_some() && is_whole() {
+            return None;
+        }
+        let finish = Some(self.reason(choice)).filter(|finish| badness(Some(finish)) > 0)?;
+        Some(Outcome::Incomplete {
+            reason: StopReason::Finish,
+            cause: self.ends.of(choice, &self.end).cause(),
+            finish: Some(finish),
+            tally: CallStats::default(),
+        })
     }
 
     /// Returns the reason with which a choice ends. A cut answer must not look whole.

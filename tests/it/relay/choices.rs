@@ -1,6 +1,7 @@
 //! Answers with several choices: each is continued, given up and ended by itself.
 
 use restitch::internal::relay::BodyRelay;
+use restitch::session::{StopReason, Turn};
 
 use super::*;
 
@@ -241,6 +242,120 @@ fn each_choice_of_a_body_ends_by_itself() {
                 choice.expected(),
                 "seed {seed}: {choices:#?}\n{whole}"
             );
+        }
+    }
+}
+
+/// The first choice is cut, and its rest comes. The second one ends in some way that no call mends.
+#[test]
+fn an_answer_is_as_complete_as_its_worst_choice() {
+    let filtered = (
+        "content_filter",
+        Status::Incomplete,
+        Some(StopReason::Finish),
+    );
+    let whole = ("stop", Status::Complete, None);
+    let cases = [
+        ("[3, 4", filtered),
+        ("Some prose, and", filtered),
+        ("", filtered),
+        (
+            "[3, 4",
+            ("length", Status::Incomplete, Some(StopReason::Failures)),
+        ),
+        ("[3, 4]", whole),
+        ("Some prose.", whole),
+    ];
+    for (text, (reason, status, stop)) in cases {
+        for other in [0, 1] {
+            let cut = 1 - other;
+            let answer = |turn: &Turn| match turn.delivered.starts_with("[1") {
+                true => "[1, 2, 3]".to_owned(),
+                false => "no rest".to_owned(),
+            };
+            let mut relay = Relay::new(Limits::default())
+                .request(Vec::new(), 2)
+                .give_up(GiveUp::Leave);
+            let first = chunk(cut, "[1, 2", None)
+                + &chunk(other, text, None)
+                + &chunk(cut, "", Some("length"))
+                + &chunk(other, "", Some(reason))
+                + DONE;
+            relay.handle_bytes(NOW, Bytes::from(first));
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            let (mut body, mut ended) = (Vec::new(), None);
+            while let Some(output) = relay.poll_output() {
+                match output {
+                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+                    Output::Call { request, .. } => {
+                        let rest = answer(request.turn.as_ref().unwrap());
+                        let rest = chunk(0, &rest, None) + &finish("b", "stop") + DONE;
+                        relay.handle_bytes(NOW, Bytes::from(rest));
+                        relay.handle_transport_end(NOW, TransportEnd::Closed);
+                    }
+                    Output::Done { outcome, .. } => ended = Some(outcome),
+                    _ => {}
+                }
+            }
+            let (outcome, events) = (ended.unwrap(), event_data(&body));
+            let name = format!("{text:?} {reason} {other}");
+            assert_eq!(
+                (outcome.status(), outcome.reason()),
+                (status, stop),
+                "{name}"
+            );
+            let reports: Vec<_> = events
+                .iter()
+                .filter_map(|event| event["restitch"]["status"].as_str())
+                .collect();
+            assert_eq!(reports, [status.as_str()], "{name}");
+            let reason_of = |index: usize| {
+                let choices = events
+                    .iter()
+                    .flat_map(|event| event["choices"].as_array().into_iter().flatten());
+                let of = choices.filter(|choice| choice["index"] == index);
+                of.filter_map(|choice| choice["finish_reason"].as_str())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(
+                (reason_of(cut), reason_of(other)),
+                (vec!["stop"], vec![reason]),
+                "{name}"
+            );
+
+            let list: Vec<_> = [(cut, "[1, 2", "length"), (other, text, reason)]
+                .map(|(index, text, reason)| {
+                    let text = Some(text).filter(|text| !text.is_empty());
+                    let message = json!({"role": "assistant", "content": text});
+                    json!({"index": index, "message": message, "finish_reason": reason})
+                })
+                .into();
+            let mut relay = BodyRelay::new(Limits::default()).give_up(GiveUp::Leave);
+            relay.handle_body(NOW, json!({"id": "a", "choices": list}).to_string());
+            let (mut body, mut ended) = (Value::Null, None);
+            while let Some(output) = relay.poll_output() {
+                match output {
+                    Output::Bytes(bytes) => body = serde_json::from_slice(&bytes).unwrap(),
+                    Output::Call { request, .. } => {
+                        let message = json!({"content": answer(request.turn.as_ref().unwrap())});
+                        let rest = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+                        relay.handle_body(NOW, rest.to_string());
+                    }
+                    Output::Done { outcome, .. } => ended = Some(outcome),
+                    _ => {}
+                }
+            }
+            let outcome = ended.unwrap();
+            assert_eq!(
+                (outcome.status(), outcome.reason()),
+                (status, stop),
+                "body: {name}"
+            );
+            assert_eq!(body["restitch"]["status"], status.as_str(), "body: {name}");
+            let reasons: Vec<_> = [0, 1]
+                .map(|at| body["choices"][at]["finish_reason"].as_str().unwrap())
+                .into();
+            assert_eq!(reasons, ["stop", reason], "body: {name}");
         }
     }
 }
