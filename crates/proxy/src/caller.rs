@@ -14,7 +14,7 @@ use super::client_request::{ClientRequest, UpstreamRequest};
 use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::encoding;
-use super::error_redactor::{ErrorRedactor, redacted};
+use super::error_redactor::{ErrorRedactor, redact_headers, redacted};
 use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
@@ -264,13 +264,16 @@ impl Caller {
             .exchange
             .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
             .map(|trace| head.with(trace));
-        let response = upstream::send(
+        let mut response = upstream::send(
             client,
             traced.as_ref().unwrap_or(head),
             body,
             self.route.head_limit,
         )
         .await;
+        if let (Ok(response), Some(key)) = (&mut response, self.operator_key()) {
+            redact_headers(response.headers_mut(), key);
+        }
         self.exchange
             .note_head(response.as_ref().map(Response::status));
         if let Ok(response) = &response {
@@ -392,7 +395,7 @@ impl Caller {
     }
 
     /// Returns the operator's key that the current upstream got. `None`: it got none, or the
-    /// client's own, which its errors may quote to the client.
+    /// client's own, which it may quote to the client.
     fn operator_key(&self) -> Option<&str> {
         let key = match self.upstreams.fallback() {
             Some(fallback) => fallback.key.as_ref(),

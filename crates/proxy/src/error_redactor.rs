@@ -1,17 +1,17 @@
-//! Removes the operator's key from the errors of the upstream that got it, since clients read the
-//! errors. The model's text stays unchanged.
+//! Removes the operator's key from the errors and headers of the upstream that got it, since clients
+//! read both. The model's text stays unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use hyper::body::{Body, Frame, SizeHint};
 use memchr::memmem::rfind;
 use memchr::memrchr;
 
-use super::redactor::Redactor;
+use super::redactor::{Redactor, finds};
 use super::upstream::SHORTEST_KEY;
 use restitch::Limits;
 use restitch::internal::wire::Framed;
@@ -31,6 +31,21 @@ pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
         return body;
     }
     String::from_utf8(redactor.whole(body.as_bytes())).unwrap_or(body)
+}
+
+/// Removes a key from the values of headers.
+pub(super) fn redact_headers(headers: &mut HeaderMap, key: &str) {
+    if key.len() < SHORTEST_KEY {
+        return;
+    }
+    for value in headers.values_mut() {
+        if finds(value.as_bytes(), key)
+            && let Ok(redacted) =
+                HeaderValue::from_bytes(&Redactor::new(key).whole(value.as_bytes()))
+        {
+            *value = redacted;
+        }
+    }
 }
 
 /// Returns whether `read` yields an error.

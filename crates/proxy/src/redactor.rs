@@ -40,16 +40,7 @@ impl Redactor {
 
     /// Returns whether a whole text has the key.
     pub(super) fn finds(&self, text: &[u8]) -> bool {
-        let key = self.key.as_bytes();
-        let mut rest = text;
-        while let Some(start) = next_start(rest, key) {
-            rest = &rest[start..];
-            if matches!(begins_with(rest, key), FoundKey::Key(_)) {
-                return true;
-            }
-            rest = &rest[1..];
-        }
-        false
+        finds(text, &self.key)
     }
 
     /// Returns a whole text without the key.
@@ -82,6 +73,20 @@ impl Redactor {
         certain.extend_from_slice(&text[at..]);
         (certain, text.len())
     }
+}
+
+/// Returns whether a whole text has a key.
+pub(super) fn finds(text: &[u8], key: &str) -> bool {
+    let key = key.as_bytes();
+    let mut rest = text;
+    while let Some(start) = next_start(rest, key) {
+        rest = &rest[start..];
+        if matches!(begins_with(rest, key), FoundKey::Key(_)) {
+            return true;
+        }
+        rest = &rest[1..];
+    }
+    false
 }
 
 /// Returns the offset of the next byte with which the key may begin: its own first byte, or that of

@@ -17,7 +17,7 @@ use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
 use super::encoding;
-use super::error_redactor::{ErrorRedactor, refusal_without_key};
+use super::error_redactor::{ErrorRedactor, redact_headers, refusal_without_key};
 use super::exchange::Exchange;
 use super::first_call;
 use super::refusal::{Refusal, RetryAdvice, unreachable};
@@ -301,11 +301,14 @@ async fn pass(
     let head = with_key.as_ref().unwrap_or(head);
     // No fallback is asked: an unread request may hold a credential anywhere.
     match upstream::send(&route.client, head, body, route.head_limit).await {
-        Ok(response) => {
+        Ok(mut response) => {
+            let key = route.key.as_ref().map(Secret::value);
+            if let Some(key) = key {
+                redact_headers(response.headers_mut(), key);
+            }
             exchange.note_upstream(Some(response.status()));
             exchange.note_upstream_request(response.headers());
             let limits = &route.limits;
-            let key = route.key.as_ref().map(Secret::value);
             // Nothing is parsed here, so the key is removed wherever it is. A file or a sound has none.
             let key =
                 key.filter(|_| !response.status().is_success() || is_text(response.headers()));

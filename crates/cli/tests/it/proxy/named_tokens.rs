@@ -458,3 +458,63 @@ async fn a_refusal_of_the_upstream_does_not_give_the_operators_key_away() {
             .contains("authorization: Bearer key-of-K\r\n")
     );
 }
+
+/// Whatever the body is: headers of refusals, answers and unread responses are those of the upstream.
+#[tokio::test]
+async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
+    let quoting = "x-debug: Bearer key-of-K, key-of-K\r\nx-debug: other\r\nlocation: /v1/x?key=%6Bey-of-K\r\n";
+    let answer = |status: &str, of: &str, body: &str| {
+        vec![send(format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {of}\r\n{quoting}www-authenticate: Bearer key=\"key-of-K\"\r\n\
+             connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ))]
+    };
+    let whole = r#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"[1]"},"finish_reason":"stop"}]}"#;
+    let events = chunk("[1]") + &finish("stop");
+    let (off, chat) = ("x-restitch: off", "/v1/chat/completions");
+    let cases = [
+        ("/v1/files/1/content", "", "200 x", "audio/mpeg", "sound"),
+        ("/v1/embeddings", "", "200 x", "application/json", "{}"),
+        ("/v1/models", "", "401 x", "application/json", "{}"),
+        (chat, off, "200 x", "application/json", whole),
+        (chat, off, "200 x", "text/event-stream", &events),
+        (chat, "", "401 x", "application/json", "{}"),
+        (chat, "", "400 x", "application/json", "{}"),
+        (chat, "", "200 x", "application/json", whole),
+        (chat, "", "200 x", "text/event-stream", &events),
+    ];
+    for key in [Some("K"), None] {
+        let answers = cases.map(|(_, _, status, of, body)| answer(status, of, body));
+        let raw = Raw::new(answers.into()).await;
+        let proxy = raw.unbound(Limits::default()).adapt(true);
+        let proxy = proxy.with(|config| {
+            config.proxy.upstream_key_variable = key.map(str::to_owned);
+        });
+        let proxy = proxy.bind(LOOPBACK).await.unwrap();
+        for (path, header, status, of, body) in cases {
+            let ask = match of {
+                "text/event-stream" => ASK,
+                _ => ASK_WHOLE,
+            };
+            let answer = exchange(proxy.addr(), &request(path, header, ask)).await;
+            let name = format!("{path} {header} {status} {of}: {answer}");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {}", &status[..3])),
+                "{name}"
+            );
+            assert_eq!(body_of(&answer).0, body, "{name}");
+            let expected = format!("{quoting}www-authenticate: Bearer key=\"key-of-K\"\r\n");
+            let expected = match key {
+                Some(_) => expected
+                    .replace("key-of-K", "[key]")
+                    .replace("%6Bey-of-K", "[key]"),
+                // The client's own key is no secret of the operator.
+                None => expected,
+            };
+            for line in expected.lines() {
+                assert!(answer.contains(&format!("{line}\r\n")), "{line}: {name}");
+            }
+        }
+    }
+}
