@@ -786,3 +786,103 @@ async fn secrets_stay_out_of_the_log() {
     );
     assert!(!log.contains("secret"), "{log}");
 }
+
+/// The proxy does not know the API, so a cut document in it is not continued.
+#[tokio::test]
+async fn gemini_interactions_pass_unread() {
+    let ask = |stream: bool| {
+        format!(
+            "{{ \"model\" :\t\"gemini-3-pro\",\"input\":\"Zählen: \\u00e9\",\"stream\":{stream},\"response_format\":{{\"type\":\"text\"}} }}\n"
+        )
+    };
+    let whole = "{ \"id\":\"v1_x\", \"status\":\"incomplete\",\r\n \"outputs\":[{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}],\"usage\":{\"total_tokens\":7}}\n";
+    let events = "event: interaction.start\ndata: {\"event_type\":\"interaction.start\",\"interaction\":{\"id\":\"v1_x\",\"status\":\"in_progress\"}}\n\n\
+         event:content.delta\r\ndata:{\"event_type\":\"content.delta\",\"index\":0,\"event_id\":\"e1\",\"delta\":{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}}\r\n\r\n\
+         : a comment\n\nevent: interaction.complete\ndata: {\"event_type\":\"interaction.complete\",\"interaction\":{\"status\":\"incomplete\"}}\n\n\
+         event: done\ndata: [DONE]\n\nevent: con";
+    let base = "/v1beta/interactions";
+    let of_id = "/v1beta/interactions/v1_x?stream=true&last_event_id=e1";
+    for (method, path, sent, of, body) in [
+        (
+            "POST",
+            base,
+            ask(false),
+            "application/json; charset=UTF-8",
+            whole,
+        ),
+        ("POST", base, ask(true), "text/event-stream", events),
+        (
+            "POST",
+            "/v1beta/interactions?alt=sse",
+            ask(true),
+            "text/event-stream",
+            events,
+        ),
+        ("GET", of_id, String::new(), "text/event-stream", events),
+        (
+            "GET",
+            "/v1beta/interactions/v1_x",
+            String::new(),
+            "application/json",
+            whole,
+        ),
+        (
+            "POST",
+            "/v1beta/interactions/v1_x/cancel",
+            String::new(),
+            "application/json",
+            whole,
+        ),
+        (
+            "DELETE",
+            "/v1beta/interactions/v1_x",
+            String::new(),
+            "application/json",
+            "{}",
+        ),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {of}\r\nx-one: 1\r\n");
+        let length = body.len();
+        let (first, second) = body.split_at(length.div_ceil(3));
+        let by_length =
+            format!("{head}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+        let by_chunks = format!(
+            "{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n",
+            first.len(),
+            second.len()
+        );
+        for answer in [by_length, by_chunks] {
+            let raw = Raw::new(vec![vec![send(answer)]]).await;
+            let proxy = raw.proxy(Limits::default()).await;
+            let head = format!(
+                "{method} {path} HTTP/1.1\r\nhost: h\r\nx-goog-api-key: k-1\r\naccept-encoding: gzip\r\n"
+            );
+            let request = format!(
+                "{head}connection: close\r\ncontent-length: {}\r\n\r\n{sent}",
+                sent.len()
+            );
+            let seen = exchange(proxy.addr(), &request).await;
+            let name = format!("{method} {path}: {seen}");
+            assert!(seen.starts_with("HTTP/1.1 200 "), "{name}");
+            assert_eq!(body_of(&seen), (body.to_owned(), true), "{name}");
+            assert_eq!(
+                (header(&seen, "content-type"), header(&seen, "x-one")),
+                (Some(of), Some("1")),
+                "{name}"
+            );
+            let request = raw.request(0);
+            assert!(
+                request.starts_with(&format!("{method} /prefix{path} HTTP/1.1\r\n")),
+                "{request}"
+            );
+            assert_eq!(request.split_once("\r\n\r\n").unwrap().1, sent, "{request}");
+            assert_eq!(header(&request, "x-goog-api-key"), Some("k-1"), "{request}");
+            assert_eq!(
+                header(&request, "accept-encoding"),
+                Some("gzip"),
+                "{request}"
+            );
+            assert_eq!(raw.state.borrow().requests, 1);
+        }
+    }
+}
