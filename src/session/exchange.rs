@@ -26,7 +26,7 @@ use super::{
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::{Limits, TimeLimit};
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, Table};
+use crate::provider::capability::{Capability, Switch, Table};
 use crate::provider::request::body_text;
 use crate::provider::wire;
 use crate::sse::Framing;
@@ -140,8 +140,6 @@ enum Phase {
 struct RestCall {
     request: Request,
     at: Duration,
-    /// The call turns reasoning off, since the model refuses it beside a tool.
-    is_without_effort: bool,
 }
 
 impl Exchange {
@@ -436,8 +434,10 @@ impl Exchange {
             .request
             .retry(&call, self.options.limits.continuation.max_extra_tokens);
         let (body, name) = (String::from_utf8_lossy(body), status.to_string());
-        match rest_call::refusal(&body, &name, &retry, call.is_without_effort) {
-            Refusal::WithoutEffort => call.is_without_effort = true,
+        match rest_call::refusal(&body, &name, &retry) {
+            Refusal::WithoutEffort => {
+                self.request.capability.tool_reasoning_off = Some(Switch::no_effort());
+            }
             // The table's switch does not work with this model.
             Refusal::WithoutSwitch(_) => self.request.capability.reasoning_off = None,
             Refusal::End(end, _) => return self.engine.end_call(now, end),
@@ -527,11 +527,7 @@ impl Exchange {
                     }
                 }
                 Some(Output::Call { request, at }) => {
-                    let call = RestCall {
-                        request,
-                        at,
-                        is_without_effort: false,
-                    };
+                    let call = RestCall { request, at };
                     self.request_call(now, call);
                 }
                 Some(Output::Done {
@@ -613,12 +609,8 @@ impl ReadRequest {
 
     /// Returns a further call, which writes itself.
     fn retry(&self, call: &RestCall, max_extra: u32) -> Retry {
-        let mut request = call.request.clone();
-        let mut capability = self.model_capability();
-        if call.is_without_effort {
-            request.reduce_reasoning = true;
-            capability.reasoning_off = Some(rest_call::no_effort());
-        }
+        let request = call.request.clone();
+        let capability = self.model_capability();
         let limits = self.parsed.max_tokens.map(|own| TokenLimits {
             own,
             factor: 1,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::provider::Dialect;
 use crate::provider::capability::too_long::is_too_long;
-use crate::provider::capability::{Capability, CapabilityHint, GrammarForm, PrefillForm, Switch};
+use crate::provider::capability::{Capability, CapabilityHint, GrammarForm, PrefillForm};
 use crate::provider::wire;
 
 /// Returns the strategy of a request's further calls. `capability`: that of the model, with the
@@ -184,7 +184,7 @@ pub fn end_of_status(status: u16, name: &str, retry_after: Option<Duration>) -> 
 /// The meaning of a refusal of a call for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Send the call again, with [`no_effort`]: the model takes no tool beside reasoning.
+    /// Send the call again, with reasoning off: [`CapabilityHint::NoToolWithReasoning`].
     WithoutEffort,
     /// Send the call again, without the switch that turns reasoning off.
     WithoutSwitch(CapabilityHint),
@@ -192,9 +192,9 @@ pub enum Refusal {
     End(CallEnd, Option<CapabilityHint>),
 }
 
-/// Reads the body of a response whose status blames the request. `is_without_effort`: the call was
-/// sent again for [`Refusal::WithoutEffort`]. `name`: the status in reports.
-pub fn refusal(body: &str, name: &str, retry: &Retry, is_without_effort: bool) -> Refusal {
+/// Reads the body of a response whose status blames the request. `name`: the status in reports.
+pub fn refusal(body: &str, name: &str, retry: &Retry) -> Refusal {
+    let is_without_effort = retry.tool_reasoning_off().is_some();
     if !is_without_effort && allows_tool_without_effort(body, retry) {
         return Refusal::WithoutEffort;
     }
@@ -224,14 +224,6 @@ pub(super) fn rejected(reason: String) -> CallEnd {
         reason,
         transient: false,
         retry_after: None,
-    }
-}
-
-/// Returns the member with which a model of OpenAI's does not reason.
-pub fn no_effort() -> Switch {
-    Switch {
-        key: "reasoning_effort".to_owned(),
-        value: r#""none""#.to_owned(),
     }
 }
 
@@ -297,7 +289,9 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
         CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => retry
             .reasoning_off()
             .is_some_and(|switch| switch.key == *key),
-        CapabilityHint::PrefillDropsFormat | CapabilityHint::NoKeptStreams => false,
+        CapabilityHint::PrefillDropsFormat
+        | CapabilityHint::NoKeptStreams
+        | CapabilityHint::NoToolWithReasoning => false,
     }
 }
 

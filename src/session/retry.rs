@@ -112,14 +112,20 @@ impl Retry {
             .is_some_and(|turn| turn.keeps_json_mode)
     }
 
+    /// Returns the member that turns reasoning off for a custom tool, if this call adds it.
+    #[doc(hidden)]
+    pub fn tool_reasoning_off(&self) -> Option<&Switch> {
+        let switch = self.capability.tool_reasoning_off.as_ref();
+        switch.filter(|_| self.calls_custom_tool())
+    }
+
     /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since
-    /// reasoning would come before the continued text, and after a call that brought only
-    /// reasoning.
+    /// reasoning would come before the continued text, after a call that brought only reasoning,
+    /// and with a tool that excludes reasoning.
     pub fn reasoning_off(&self) -> Option<&Switch> {
-        self.capability
-            .reasoning_off
-            .as_ref()
-            .filter(|_| self.is_prefill() || self.request.reduce_reasoning)
+        let switch = self.capability.reasoning_off.as_ref();
+        let usual = || switch.filter(|_| self.is_prefill() || self.request.reduce_reasoning);
+        self.tool_reasoning_off().or_else(usual)
     }
 
     /// Returns the body of this call, made from the original body. A body that is not a request of

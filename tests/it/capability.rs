@@ -544,6 +544,23 @@ fn lessons_correct_the_table() {
 }
 
 #[test]
+fn a_tool_that_excludes_reasoning_is_called_without_it() {
+    let mut cache = CapabilityCache::new(HOUR);
+    let table = Table::default().of("gpt-5.4", Some("api.openai.com"));
+    assert_eq!(table.tool_reasoning_off, None);
+    assert!(cache.record("gpt-5.4", CapabilityHint::NoToolWithReasoning, NOW));
+    let learned = cache.correct("gpt-5.4", table.clone(), NOW);
+    let off = learned.tool_reasoning_off.as_ref().unwrap();
+    assert_eq!(
+        (off.key.as_str(), off.value.as_str()),
+        ("reasoning_effort", r#""none""#)
+    );
+    // Calls without a tool are as before.
+    assert_eq!(learned.reasoning_off, table.reasoning_off);
+    assert_eq!(cache.correct("gpt-5.4", table.clone(), HOUR), table);
+}
+
+#[test]
 fn lessons_expire() {
     let table = Table::default();
     let mut cache = CapabilityCache::new(HOUR);

@@ -490,7 +490,7 @@ fn a_refused_schema_is_learned_only_if_no_schema_is_taken() {
             true,
         ),
     ] {
-        let refusal = rest_call::refusal(body, "400", &retry, false);
+        let refusal = rest_call::refusal(body, "400", &retry);
         let rest_call::Refusal::End(CallEnd::FormRejected(_), hint) = refusal else {
             panic!("{refusal:?}");
         };

@@ -9,11 +9,12 @@ use super::caller::Caller;
 use super::conversation::retry_after;
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
+use restitch::internal::capability::CapabilityHint;
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
 use restitch::internal::request::body_text;
 use restitch::internal::rest_call::{self, Refusal, TokenLimits};
-use restitch::provider::capability::{Capability, GrammarForm, PrefillForm};
+use restitch::provider::capability::{Capability, GrammarForm, PrefillForm, Switch};
 use restitch::session::{CallEnd, HopEnd, Request, Resume, Retry, Rung};
 use restitch_http::{Body, Error, Received};
 
@@ -104,12 +105,11 @@ impl<'c> RestCall<'c> {
             if is_switch_refused {
                 capability.reasoning_off = None;
             }
-            let mut request = self.request.clone();
+            // The record may be off, or full.
             if is_without_effort {
-                request.reduce_reasoning = true;
-                capability.reasoning_off = Some(rest_call::no_effort());
+                capability.tool_reasoning_off = Some(Switch::no_effort());
             }
-            let retry = self.retry(request, &capability);
+            let retry = self.retry(&capability);
             let response = self.send(&retry, &capability).await?;
             let status = response.status();
             // The APIs answer with 200 alone: 204, for example, has no body.
@@ -135,9 +135,13 @@ impl<'c> RestCall<'c> {
                 return Err(end);
             }
             let body = caller.refusal(response).await;
-            match rest_call::refusal(&body, &name, &retry, is_without_effort) {
-                Refusal::WithoutEffort => is_without_effort = true,
+            match rest_call::refusal(&body, &name, &retry) {
                 // Other answers of this model need not make the same refused call.
+                Refusal::WithoutEffort => {
+                    let hint = CapabilityHint::NoToolWithReasoning;
+                    caller.upstreams.record(caller.model(), hint);
+                    is_without_effort = true;
+                }
                 Refusal::WithoutSwitch(hint) => {
                     caller.upstreams.record(caller.model(), hint);
                     is_switch_refused = true;
@@ -288,9 +292,10 @@ impl<'c> RestCall<'c> {
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
     /// factor and by the text that the answer repeats, and lowers it to the remaining share of extra
     /// tokens.
-    fn retry(&self, asked: Request, capability: &Capability) -> Retry {
+    fn retry(&self, capability: &Capability) -> Retry {
         let (caller, request) = (self.caller, self.request);
-        let retry = Retry::new(asked, Arc::new(capability.clone())).with_dialect(caller.asked_by());
+        let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
+            .with_dialect(caller.asked_by());
         let wants_reasoning = caller.request.parsed.wants_reasoning;
         let limit = token_limits(caller)
             .and_then(|limits| limits.of(request, caller.asked_by(), wants_reasoning));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::by_model::ByModel;
-use super::{Capability, CapabilityHint, GrammarForm, PrefillForm};
+use super::{Capability, CapabilityHint, GrammarForm, PrefillForm, Switch};
 
 /// Hints by model, each for a limited time. Its owner locks it.
 ///
@@ -75,6 +75,9 @@ impl CapabilityCache {
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::PrefillDropsFormat => capability.prefill_keeps_format = false,
                 CapabilityHint::NoKeptStreams => capability.keeps_streams = false,
+                CapabilityHint::NoToolWithReasoning => {
+                    capability.tool_reasoning_off = Some(Switch::no_effort());
+                }
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
                 // The refused switch and value are the table's own, so either hint shows that the

@@ -16,6 +16,8 @@ pub enum CapabilityHint {
     PrefillDropsFormat,
     /// The server has no path under which it sends or stops a kept stream.
     NoKeptStreams,
+    /// The model takes no tool while it reasons.
+    NoToolWithReasoning,
     /// This member of a request is unknown or unsupported, whatever its value is.
     NoMember(&'static str),
     /// A refusal names this member, and may be about its value: that is a hint about the model only
@@ -32,6 +34,7 @@ impl CapabilityHint {
             Self::RejectsTrailingSpace => ("rejects_trailing_space", None),
             Self::PrefillDropsFormat => ("prefill_drops_format", None),
             Self::NoKeptStreams => ("no_kept_streams", None),
+            Self::NoToolWithReasoning => ("no_tool_with_reasoning", None),
             Self::NoMember(member) => ("no_member", Some(member)),
             Self::RefusedValue(member) => ("refused_value", Some(member)),
         }

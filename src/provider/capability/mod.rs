@@ -153,6 +153,16 @@ pub struct Switch {
     pub value: String,
 }
 
+impl Switch {
+    /// Returns the member with which a model of OpenAI's does not reason.
+    pub fn no_effort() -> Self {
+        Self {
+            key: table::EFFORT.to_owned(),
+            value: table::NO_EFFORT.to_owned(),
+        }
+    }
+}
+
 /// The capabilities of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -185,6 +195,8 @@ pub struct Capability {
     pub web_search: Option<String>,
     /// The member and value that turn thinking off, if there are any.
     pub reasoning_off: Option<Switch>,
+    /// The same for a call of a custom tool, if the model takes no tool while it reasons.
+    pub tool_reasoning_off: Option<Switch>,
     /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again
     /// from any byte, as llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.
     pub keeps_streams: bool,
@@ -205,6 +217,7 @@ impl Default for Capability {
             tools: true,
             web_search: None,
             reasoning_off: None,
+            tool_reasoning_off: None,
             keeps_streams: false,
         }
     }

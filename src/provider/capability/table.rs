@@ -238,7 +238,7 @@ fn llama_cpp() -> Vec<Row> {
 const FULL_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Full);
 const STRICT_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Strict);
 const PLAIN_SCHEMA: GrammarForm = GrammarForm::JsonSchema(SchemaSubset::Plain);
-const EFFORT: &str = "reasoning_effort";
-const NO_EFFORT: &str = r#""none""#;
+pub(super) const EFFORT: &str = "reasoning_effort";
+pub(super) const NO_EFFORT: &str = r#""none""#;
 const THINKING: &str = "thinking";
 const DISABLED: &str = r#"{"type":"disabled"}"#;

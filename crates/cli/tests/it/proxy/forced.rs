@@ -308,6 +308,8 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
         cut(CUT),
         refused(),
         input("\"name\": \"Aurora Borealis\"}"),
+        cut(CUT),
+        input("\"name\": \"Aurora Borealis\"}"),
     ])
     .await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
@@ -321,6 +323,15 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
         .map(|n| seen(&raw, n).1["reasoning_effort"].clone())
         .collect();
     assert_eq!(efforts, [Value::Null, json!("none")]);
+    // The next answer of this model is continued without a refused call.
+    let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    assert_eq!(text, format!("{CUT}realis\"}}"));
+    assert_eq!(report["rungs"], json!(["grammar"]));
+    let efforts: Vec<_> = (3..5)
+        .map(|n| seen(&raw, n).1["reasoning_effort"].clone())
+        .collect();
+    assert_eq!(efforts, [Value::Null, json!("none")]);
+    assert_eq!(raw.requests.lock().unwrap().len(), 5);
     // Where that is refused, too, the next rung asks.
     let raw = Raw::new(vec![cut("[1, 2"), refused(), refused(), rest("[1, 2, 3]")]).await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
