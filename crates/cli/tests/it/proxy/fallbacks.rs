@@ -647,7 +647,8 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     let error = "data: {\"error\":{\"message\":\"no such key: \\u006bey-of-LONGER, or key-of-LONGER\"}}\n\n";
     let body = "{\"error\":{\"message\":\"no such key: key-of-LONGER\"}}";
     let body = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nrequest-id: of-key-of-LONGER\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nrequest-id: of-key-of-LONGER\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let failed = || refused("503 Service Unavailable", "");

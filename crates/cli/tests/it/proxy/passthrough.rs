@@ -792,13 +792,18 @@ async fn secrets_stay_out_of_the_log() {
 async fn gemini_interactions_pass_unread() {
     let ask = |stream: bool| {
         format!(
-            "{{ \"model\" :\t\"gemini-3-pro\",\"input\":\"Zählen: \\u00e9\",\"stream\":{stream},\"response_format\":{{\"type\":\"text\"}} }}\n"
+            "{{ \"model\" :\t\"gemini-3-pro\",\"input\":\"Zählen: \\u00e9\",\"stream\":{stream},\
+             \"response_format\":{{\"type\":\"text\"}} }}\n"
         )
     };
-    let whole = "{ \"id\":\"v1_x\", \"status\":\"incomplete\",\r\n \"outputs\":[{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}],\"usage\":{\"total_tokens\":7}}\n";
-    let events = "event: interaction.start\ndata: {\"event_type\":\"interaction.start\",\"interaction\":{\"id\":\"v1_x\",\"status\":\"in_progress\"}}\n\n\
-         event:content.delta\r\ndata:{\"event_type\":\"content.delta\",\"index\":0,\"event_id\":\"e1\",\"delta\":{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}}\r\n\r\n\
-         : a comment\n\nevent: interaction.complete\ndata: {\"event_type\":\"interaction.complete\",\"interaction\":{\"status\":\"incomplete\"}}\n\n\
+    let whole = "{ \"id\":\"v1_x\", \"status\":\"incomplete\",\r\n\
+         \"outputs\":[{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}],\"usage\":{\"total_tokens\":7}}\n";
+    let events = "event: interaction.start\ndata: {\"event_type\":\"interaction.start\",\
+         \"interaction\":{\"id\":\"v1_x\",\"status\":\"in_progress\"}}\n\n\
+         event:content.delta\r\ndata:{\"event_type\":\"content.delta\",\"index\":0,\"event_id\":\"e1\",\
+         \"delta\":{\"type\":\"text\",\"text\":\"{\\\"a\\\": [1, 2 é\"}}\r\n\r\n\
+         : a comment\n\nevent: interaction.complete\ndata: {\"event_type\":\"interaction.complete\",\
+         \"interaction\":{\"status\":\"incomplete\"}}\n\n\
          event: done\ndata: [DONE]\n\nevent: con";
     let base = "/v1beta/interactions";
     let of_id = "/v1beta/interactions/v1_x?stream=true&last_event_id=e1";
