@@ -1,0 +1,338 @@
+//! restitch and nginx as proxies of one upstream on loopback, in rounds in turn; README.md explains
+//! how to run it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use restitch_peers::proxies::client::{Client, Measured};
+use restitch_peers::proxies::party::{Party, Usage, path};
+use restitch_peers::proxies::upstream::{self, Plan};
+use restitch_peers::table::{self, short};
+use restitch_peers::timing::median;
+use tokio::task::JoinSet;
+
+/// The streams of the tables with many.
+const STREAMS: usize = 200;
+/// 20 events a second.
+const DISTANCE: Duration = Duration::from_millis(50);
+
+/// What one party's turn has shown: a value for each column.
+type Row = Vec<f64>;
+
+/// The tables, with the heads of their columns.
+enum Load {
+    /// Requests with a prompt of this many bytes, one at a time.
+    Requests(usize),
+    /// Whole answers of this many bytes, one at a time.
+    Answers(usize),
+    /// Short streams, one at a time.
+    First,
+    /// Many streams with equal distances between the events.
+    Paced,
+    /// A few streams without distances.
+    Burst,
+}
+
+fn main() -> io::Result<()> {
+    let (mut programs, mut tables, mut rounds, mut minutes) = (Vec::new(), Vec::new(), 5, 0.0);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut number = || {
+            arguments
+                .next()
+                .and_then(|number| number.parse().ok())
+                .ok_or_else(usage)
+        };
+        match argument.as_str() {
+            "--rounds" => rounds = number()? as usize,
+            "--minutes" => minutes = number()?,
+            "requests" | "answers" | "streams" => tables.push(argument),
+            _ if argument.starts_with('-') => return Err(usage()),
+            _ => programs.push(PathBuf::from(argument)),
+        }
+    }
+    if programs.is_empty() {
+        return Err(usage());
+    }
+    let upstream = upstream::start()?;
+    let mut parties = vec![Party::direct(upstream)];
+    let has_nginx = std::env::split_paths(&path()).any(|folder| folder.join("nginx").exists());
+    if has_nginx {
+        for workers in [1, 2] {
+            parties.push(Party::nginx(upstream, workers)?);
+        }
+    } else {
+        println!("skipped: there is no nginx\n");
+    }
+    for program in &programs {
+        for threads in [1, 2] {
+            parties.push(Party::restitch(program, upstream, threads)?);
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    if minutes > 0.0 {
+        return runtime.block_on(soak(&parties, Duration::from_secs_f64(minutes * 60.0)));
+    }
+    let loads = [
+        ("requests", Load::Requests(64 << 10)),
+        ("requests", Load::Requests(1 << 20)),
+        ("requests", Load::Requests(10_000_000)),
+        ("answers", Load::Answers(1 << 20)),
+        ("answers", Load::Answers(10 << 20)),
+        ("streams", Load::First),
+        ("streams", Load::Paced),
+        ("streams", Load::Burst),
+    ];
+    for (table, load) in loads {
+        if tables.is_empty() || tables.iter().any(|wanted| wanted == table) {
+            runtime.block_on(measure(&load, &parties, rounds))?;
+        }
+    }
+    Ok(())
+}
+
+fn usage() -> io::Error {
+    io::Error::other(
+        "usage: proxies RESTITCH... [--rounds N] [--minutes M] [requests] [answers] [streams]",
+    )
+}
+
+/// Prints the medians of the rounds.
+async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()> {
+    let mut found: Vec<Vec<Row>> = vec![Vec::new(); parties.len()];
+    for round in 0..=rounds {
+        let mut direct = Row::new();
+        for (party, found) in parties.iter().zip(&mut found) {
+            let mut row = load
+                .turn(party)
+                .await
+                .map_err(|error| io::Error::other(format!("{}: {error}", party.name)))?;
+            // Latencies are what a party adds.
+            if direct.is_empty() {
+                direct.clone_from(&row);
+            } else {
+                for (value, direct) in row.iter_mut().zip(&direct).take(load.latencies()) {
+                    *value -= direct;
+                }
+            }
+            // The first round warms up.
+            if round > 0 {
+                found.push(row);
+            }
+        }
+    }
+    let (title, columns) = load.names();
+    let mut rows = vec![
+        columns
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>(),
+    ];
+    rows[0].insert(0, "latencies: what is added".to_owned());
+    for (party, found) in parties.iter().zip(found) {
+        let column = |at: usize| median(found.iter().map(|row| row[at]).collect());
+        let values = (0..columns.len()).map(|at| short(column(at)));
+        rows.push([party.name.clone()].into_iter().chain(values).collect());
+    }
+    table::print(&title, &rows);
+    Ok(())
+}
+
+impl Load {
+    fn names(&self) -> (String, &'static [&'static str]) {
+        match self {
+            Self::Requests(bytes) => (
+                format!("A request of {bytes} bytes"),
+                &["first token p50, µs", "CPU, ms", "peak, MiB"],
+            ),
+            Self::Answers(bytes) => (
+                format!("A whole answer of {bytes} bytes"),
+                &["first byte p50, µs", "CPU, ms", "peak, MiB"],
+            ),
+            Self::First => (
+                "One stream at a time".to_owned(),
+                &["first token p50, µs", "CPU of a stream of 3 events, ms"],
+            ),
+            Self::Paced => (
+                format!("{STREAMS} streams with 20 events/s"),
+                &[
+                    "event p50, µs",
+                    "event p99, µs",
+                    "CPU s per million events",
+                    "peak, MiB",
+                ],
+            ),
+            Self::Burst => (
+                "64 streams without a pause".to_owned(),
+                &["CPU s per million events", "elapsed s per million events"],
+            ),
+        }
+    }
+
+    /// Returns how many of the first columns are latencies.
+    fn latencies(&self) -> usize {
+        match self {
+            Self::Requests(_) | Self::Answers(_) | Self::First => 1,
+            Self::Paced => 2,
+            Self::Burst => 0,
+        }
+    }
+
+    async fn turn(&self, party: &Party) -> io::Result<Row> {
+        party.forget_peak();
+        let (before, start) = (party.usage(), Instant::now());
+        let mut measured = Measured::default();
+        let stream = |events, distance| Plan::Stream { events, distance };
+        let (mut all, peak) = match self {
+            Self::Requests(bytes) => {
+                let count = repeats(*bytes);
+                one_by_one(party, count, stream(1, DISTANCE), *bytes, &mut measured).await?;
+                return Ok(each(party, before, count, measured.first));
+            }
+            Self::Answers(bytes) => {
+                let count = repeats(*bytes);
+                one_by_one(
+                    party,
+                    count,
+                    Plan::Body { bytes: *bytes },
+                    100,
+                    &mut measured,
+                )
+                .await?;
+                return Ok(each(party, before, count, measured.first));
+            }
+            Self::First => {
+                one_by_one(
+                    party,
+                    1000,
+                    stream(3, Duration::from_micros(200)),
+                    100,
+                    &mut measured,
+                )
+                .await?;
+                let mut row = each(party, before, 1000, measured.first);
+                row.truncate(2);
+                return Ok(row);
+            }
+            Self::Paced => {
+                let all = side_by_side(party.address, STREAMS, stream(100, DISTANCE)).await?;
+                (all.events, true)
+            }
+            Self::Burst => {
+                let all = side_by_side(party.address, 64, stream(5000, Duration::ZERO)).await?;
+                (all.events, false)
+            }
+        };
+        let usage = party.usage();
+        let events = all.len() as f64 / 1e6;
+        let cpu = (usage.cpu - before.cpu) / events;
+        if !peak {
+            return Ok(vec![cpu, start.elapsed().as_secs_f64() / events]);
+        }
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all[(all.len() as f64 * share) as usize] / 1e3;
+        Ok(vec![at(0.5), at(0.99), cpu, usage.peak / 1048576.0])
+    }
+}
+
+/// As many requests as take some seconds.
+fn repeats(bytes: usize) -> usize {
+    (200_000_000 / bytes).clamp(20, 500)
+}
+
+/// Returns the median latency, the CPU time of each request, and the peak.
+fn each(party: &Party, before: Usage, count: usize, first: Vec<f64>) -> Row {
+    let usage = party.usage();
+    let cpu = (usage.cpu - before.cpu) / count as f64 * 1e3;
+    vec![median(first) / 1e3, cpu, usage.peak / 1048576.0]
+}
+
+async fn one_by_one(
+    party: &Party,
+    count: usize,
+    plan: Plan,
+    prompt: usize,
+    measured: &mut Measured,
+) -> io::Result<()> {
+    let mut client = Client::new(party.address).await?;
+    for _ in 0..count {
+        client.ask(plan, prompt, measured).await?;
+    }
+    Ok(())
+}
+
+/// Starts the streams at different phases of the distance: otherwise their events come in bunches,
+/// and the bunch is measured.
+async fn side_by_side(address: SocketAddr, streams: usize, plan: Plan) -> io::Result<Measured> {
+    let mut tasks = JoinSet::new();
+    for at in 0..streams {
+        tasks.spawn(async move {
+            tokio::time::sleep(DISTANCE * 7 * at as u32 / streams as u32).await;
+            let mut measured = Measured::default();
+            Client::new(address)
+                .await?
+                .ask(plan, 100, &mut measured)
+                .await?;
+            Ok::<_, io::Error>(measured)
+        });
+    }
+    let mut all = Measured::default();
+    while let Some(done) = tasks.join_next().await {
+        let measured = done.map_err(io::Error::other)??;
+        all.first.extend(measured.first);
+        all.events.extend(measured.events);
+    }
+    Ok(all)
+}
+
+/// Loads the last party alone, and prints its memory and CPU time each minute, then the slope of its
+/// memory over the second half.
+async fn soak(parties: &[Party], length: Duration) -> io::Result<()> {
+    let Some(party) = parties.last() else {
+        return Ok(());
+    };
+    let plan = Plan::Stream {
+        events: 100,
+        distance: DISTANCE,
+    };
+    println!(
+        "### {}: {STREAMS} streams with 20 events/s\n\n| s | memory, MiB | CPU, s | events |\n|---|---|---|---|",
+        party.name
+    );
+    let (start, mut events, mut samples) = (Instant::now(), 0, Vec::new());
+    let mut next = Duration::ZERO;
+    while start.elapsed() < length {
+        events += side_by_side(party.address, STREAMS, plan)
+            .await?
+            .events
+            .len();
+        if start.elapsed() >= next {
+            let usage = party.usage();
+            let at = start.elapsed().as_secs_f64();
+            println!(
+                "| {at:.0} | {:.2} | {:.1} | {events} |",
+                usage.now / 1048576.0,
+                usage.cpu
+            );
+            samples.push((at, usage.now / 1024.0));
+            next += Duration::from_secs(60);
+        }
+    }
+    let half = &samples[samples.len() / 2..];
+    let mean = |of: fn(&(f64, f64)) -> f64| half.iter().map(of).sum::<f64>() / half.len() as f64;
+    let (x, y) = (mean(|sample| sample.0), mean(|sample| sample.1));
+    let rise: f64 = half
+        .iter()
+        .map(|(at, memory)| (at - x) * (memory - y))
+        .sum();
+    let run: f64 = half.iter().map(|(at, _)| (at - x) * (at - x)).sum();
+    println!(
+        "\nslope of the second half: {:.2} KiB a minute",
+        rise / run * 60.0
+    );
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The processes that are measured.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A way to the upstream: a proxy, or none.
+pub struct Party {
+    /// The row's name.
+    pub name: String,
+    /// Where its clients connect to.
+    pub address: SocketAddr,
+    process: Option<Child>,
+    folder: Option<PathBuf>,
+}
+
+impl Party {
+    /// Connects without a proxy.
+    pub fn direct(upstream: SocketAddr) -> Self {
+        Self {
+            name: "no proxy".to_owned(),
+            address: upstream,
+            process: None,
+            folder: None,
+        }
+    }
+
+    /// Starts restitch with its defaults but the number of threads.
+    pub fn restitch(program: &Path, upstream: SocketAddr, threads: u32) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(["proxy", "--listen", "127.0.0.1:0"]);
+        command.args(["--upstream", &format!("http://{upstream}")]);
+        command.args(["--threads", &threads.to_string()]);
+        let mut process = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut log = BufReader::new(process.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?);
+        let mut line = String::new();
+        log.read_line(&mut line)?;
+        let address = line
+            .split_once("http://")
+            .and_then(|(_, rest)| rest.split([',', '\n']).next()?.parse().ok())
+            .ok_or_else(|| io::Error::other(line.clone()))?;
+        // What it writes from now on has a reader, too: a full pipe would stop it.
+        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+        Ok(Self {
+            name: format!("{}, {}", program.display(), count(threads, "thread")),
+            address,
+            process: Some(process),
+            folder: None,
+        })
+    }
+
+    /// Starts nginx, which keeps connections to the upstream, forwards each chunk as it comes, and
+    /// keeps bodies in memory.
+    pub fn nginx(upstream: SocketAddr, workers: u32) -> io::Result<Self> {
+        let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let folder =
+            std::env::temp_dir().join(format!("restitch-peers-{}-{workers}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let file = folder.join("nginx.conf");
+        fs::write(
+            &file,
+            format!(
+                "worker_processes {workers}; daemon off; pid {folder}/pid; error_log stderr;\n\
+                 events {{ worker_connections 4096; }}\n\
+                 http {{ access_log off; client_max_body_size 64m; client_body_buffer_size 16m;\n\
+                 client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;\n\
+                 uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 1000000;\n\
+                 upstream model {{ server {upstream}; keepalive 512; }}\n\
+                 server {{ listen {address}; location / {{ proxy_pass http://model; proxy_http_version 1.1;\n\
+                 proxy_set_header connection \"\"; proxy_buffering off; }} }} }}\n",
+                folder = folder.display()
+            ),
+        )?;
+        let process = Command::new("nginx")
+            .env("PATH", path())
+            .arg("-c")
+            .arg(&file)
+            .stderr(Stdio::null())
+            .spawn()?;
+        let party = Self {
+            name: format!("nginx, {}", count(workers, "worker")),
+            address,
+            process: Some(process),
+            folder: Some(folder),
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(address).is_err() {
+            if Instant::now() > deadline {
+                return Err(io::Error::other("nginx does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(party)
+    }
+
+    /// Returns the CPU seconds of its processes, and the most memory that they have had since
+    /// `forget_peak`, in bytes.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for process in self.processes() {
+            let file = |name: &str| {
+                fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default()
+            };
+            // The fields after the name, which may have spaces: the 12th and 13th are ticks.
+            let stat = file("stat");
+            let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+            let ticks: f64 = fields
+                .skip(11)
+                .take(2)
+                .filter_map(|field| field.parse::<f64>().ok())
+                .sum();
+            usage.cpu += ticks / rustix::param::clock_ticks_per_second() as f64;
+            let status = file("status");
+            let kibibytes = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+                line.split_whitespace().next()?.parse::<f64>().ok()
+            };
+            usage.peak += kibibytes("VmHWM:").unwrap_or(0.0) * 1024.0;
+            usage.now += kibibytes("VmRSS:").unwrap_or(0.0) * 1024.0;
+        }
+        usage
+    }
+
+    /// Lets the peak begin with the memory of now.
+    pub fn forget_peak(&self) {
+        for process in self.processes() {
+            // Without the right to it the peak is that of the whole run.
+            let _ = fs::write(format!("/proc/{process}/clear_refs"), "5");
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let Some(parent) = self.process.as_ref().map(Child::id) else {
+            return Vec::new();
+        };
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|id| id.parse().ok());
+        children.chain([parent]).collect()
+    }
+}
+
+/// What the kernel has counted for a proxy.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Seconds.
+    pub cpu: f64,
+    /// Bytes.
+    pub peak: f64,
+    /// Bytes.
+    pub now: f64,
+}
+
+impl Drop for Party {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            // Nginx's parent ends its workers on a signal only.
+            let id = rustix::process::Pid::from_child(process);
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+            let _ = process.wait();
+        }
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn count(number: u32, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The search path, with the folder in which Linux distributions put servers.
+pub fn path() -> String {
+    format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default())
+}
