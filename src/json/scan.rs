@@ -305,7 +305,7 @@ fn digits_end(bytes: &[u8], mut at: usize) -> usize {
 
 /// Returns the number of leading bytes that `stops` does not mark.
 #[inline(always)]
-pub(super) fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
+fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for (n, chunk) in chunks.iter().enumerate() {
         let stop = stops(u64::from_le_bytes(*chunk));
@@ -337,13 +337,6 @@ fn not_plain_text(v: u64) -> u64 {
     let backslash = backslash.wrapping_sub(ONES) & !backslash;
     let control = v.wrapping_sub(ONES * 0x20) & !v;
     (quote | backslash | control) & HIGH
-}
-
-/// Sets the high bit of the first backslash, and perhaps of later bytes.
-#[inline(always)]
-pub(super) fn not_backslash(v: u64) -> u64 {
-    let backslash = v ^ (ONES * b'\\' as u64);
-    backslash.wrapping_sub(ONES) & !backslash & HIGH
 }
 
 /// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may

@@ -4,13 +4,12 @@
 //! server splits over two strings, and does not know where a string begins or ends.
 
 mod exact;
+mod simple;
 
 use std::borrow::Cow;
 
 pub(crate) use exact::{encode, exact, exact_pieces, first_unit};
 use memchr::memchr;
-
-use super::scan;
 
 /// A decoder for the escapes of a channel whose text arrives as a sequence of JSON strings.
 ///
@@ -45,10 +44,14 @@ impl Unescaper {
     pub fn push(&mut self, raw: &str, out: &mut String) {
         out.reserve(raw.len());
         let mut rest = raw;
-        while let Some(backslash) = next_backslash(rest.as_bytes()) {
+        while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
             let (plain, escape) = rest.split_at(backslash);
             self.plain(plain, out);
             rest = self.escape(escape, out);
+            // A document in a string has an escape at every quote.
+            if rest.len() >= simple::LONG {
+                rest = simple::decode_start(rest, |text| self.plain(text, out));
+            }
         }
         self.plain(rest, out);
     }
@@ -79,31 +82,22 @@ impl Unescaper {
     /// Reads the escape at the start of `text`, which begins with a backslash; returns the text
     /// after it.
     fn escape<'a>(&mut self, text: &'a str, out: &mut String) -> &'a str {
-        let decoded = match text.as_bytes().get(1) {
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'/') => '/',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
+        match text.as_bytes().get(1) {
             Some(b'u') => {
                 if let Some(unit) = text.get(2..6).and_then(hex4) {
                     self.unit(unit, out);
                     return text.get(6..).unwrap_or_default();
                 }
-                self.plain("\\", out);
-                return text.get(1..).unwrap_or_default();
             }
-            _ => {
-                self.plain("\\", out);
-                return text.get(1..).unwrap_or_default();
+            Some(&letter) if let Some(decoded) = simple::decoded(letter) => {
+                self.drop_waiting(out);
+                out.push(decoded.into());
+                return text.get(2..).unwrap_or_default();
             }
-        };
-        self.drop_waiting(out);
-        out.push(decoded);
-        text.get(2..).unwrap_or_default()
+            _ => {}
+        }
+        self.plain("\\", out);
+        text.get(1..).unwrap_or_default()
     }
 
     /// Takes one UTF-16 code unit.
@@ -135,22 +129,6 @@ impl Unescaper {
         if self.replace {
             out.push(char::REPLACEMENT_CHARACTER);
         }
-    }
-}
-
-/// Returns the offset of the first backslash.
-#[inline(always)]
-fn next_backslash(bytes: &[u8]) -> Option<usize> {
-    // In a document in a string, a call of `memchr` costs more than the words up to the next quote.
-    // A delta is shorter than a cache line.
-    const NEAR: usize = 64;
-    let Some((near, far)) = bytes.split_at_checked(NEAR) else {
-        return memchr(b'\\', bytes);
-    };
-    let plain = scan::run(near, scan::not_backslash);
-    match plain < near.len() {
-        true => Some(plain),
-        false => memchr(b'\\', far).map(|at| NEAR + at),
     }
 }
 

@@ -942,6 +942,12 @@ fn a_short_string_or_key_is_written_from_its_beginning() {
             r#"{"t": "Caf\u00e9 \"Noir\"", "rows": []}"#,
         ),
         (
+            schema,
+            r#"{"t": "\ud83d"#,
+            r#"{"string": "\ud83d\ude00!", "rest_of_item": {"rows": []}}"#,
+            r#"{"t": "\ud83d\ude00!", "rows": []}"#,
+        ),
+        (
             map,
             r#"{"a": 1, "Row"#,
             r#"{"key": "Row \"2\"", "value": 7, "rest_of_item": {"c": 1}}"#,
@@ -963,15 +969,61 @@ fn a_short_string_or_key_is_written_from_its_beginning() {
             assert!(asked.client.starts_with(delivered), "{context}");
         }
     }
-    // Another string is no answer. The next question asks for the rest.
+    // The prompt shows decoded text alone, and an open escape apart.
+    for (delivered, shown) in [
+        (
+            r#"{"t": "Caf\u00"#,
+            r#"it begins with "Caf", then a character whose escape begins with \u00"#,
+        ),
+        (
+            r#"{"t": "line\"#,
+            r#"it begins with "line", then a character whose escape begins with \"#,
+        ),
+        (
+            r#"{"t": "\ud83d\ud"#,
+            r#"it begins with "", then a character whose escape begins with \ud83d\ud"#,
+        ),
+    ] {
+        let asked = cut_at(schema, delivered);
+        let turn = asked.request.as_ref().unwrap().turn.as_ref().unwrap();
+        let line = format!("- `string`: the string at `/t` as a whole; {shown}\n");
+        assert!(turn.prompt.contains(&line), "{}", turn.prompt);
+    }
+    // A server that enforces the schema writes no other type.
     let mut asked = cut_at(schema, r#"{"t": "x", "rows": ["Row, "#);
-    asked.text(r#"{"string": "Roe", "rest_of_items": []}"#);
+    asked.text(r#"{"string": 5, "rest_of_items": []}"#);
     asked.end(Finish::Stop);
-    assert_eq!(asked.client, r#"{"t": "x", "rows": ["Row, "#);
-    assert_eq!(
-        asked.schema()["required"],
-        json!(["rest_of_string", "rest_of_items"])
-    );
+    assert_eq!(asked.mode(), ContinuationMode::Reprompt);
+    // A copy that differs, also one that came early: the next question asks for the rest.
+    for (delivered, answer) in [
+        (
+            r#"{"t": "x", "rows": ["Row, "#,
+            r#"{"string": "Roe", "rest_of_items": []}"#,
+        ),
+        (
+            r#"{"t": "x", "rows": ["Row, "#,
+            r#"{"rest_of_items": [], "string": "Roe"}"#,
+        ),
+        // A copy of one character less has no text for the rest.
+        (
+            r#"{"t": "x", "rows": ["Row, "#,
+            r#"{"string": "Row,", "rest_of_items": []}"#,
+        ),
+        (
+            r#"{"t": "x", "rows": ["\ud83d"#,
+            r#"{"string": "\ud83e\udd80", "rest_of_items": []}"#,
+        ),
+    ] {
+        let mut asked = cut_at(schema, delivered);
+        asked.text(answer);
+        asked.end(Finish::Stop);
+        assert_eq!(asked.client, delivered);
+        assert_eq!(
+            asked.schema()["required"],
+            json!(["rest_of_string", "rest_of_items"]),
+            "{answer}"
+        );
+    }
 }
 
 /// A model that writes a part of the string again, or the elements from their beginning, has not

@@ -14,7 +14,7 @@ use super::client_request::{ClientRequest, UpstreamRequest};
 use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::encoding;
-use super::error_redactor::{ErrorRedactor, redact_headers, redacted};
+use super::error_redactor::{ErrorRedactor, redact_head, redacted};
 use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
@@ -272,7 +272,7 @@ impl Caller {
         )
         .await;
         if let (Ok(response), Some(key)) = (&mut response, self.operator_key()) {
-            redact_headers(response.headers_mut(), key);
+            redact_head(response, key);
         }
         self.exchange
             .note_head(response.as_ref().map(Response::status));

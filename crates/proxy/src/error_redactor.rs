@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::ext::ReasonPhrase;
 use memchr::memmem::rfind;
 use memchr::memrchr;
 
@@ -33,12 +34,16 @@ pub(super) fn redacted(body: String, key: &str, dialect: Dialect) -> String {
     String::from_utf8(redactor.whole(body.as_bytes())).unwrap_or(body)
 }
 
-/// Removes a key from the values of headers.
-pub(super) fn redact_headers(headers: &mut HeaderMap, key: &str) {
+/// Removes a key from the headers of a response. Its reason phrase is dropped if it has the key.
+pub(super) fn redact_head<B>(response: &mut Response<B>, key: &str) {
     if key.len() < SHORTEST_KEY {
         return;
     }
-    for value in headers.values_mut() {
+    let reason = response.extensions().get::<ReasonPhrase>();
+    if reason.is_some_and(|reason| finds(reason.as_bytes(), key)) {
+        response.extensions_mut().remove::<ReasonPhrase>();
+    }
+    for value in response.headers_mut().values_mut() {
         if finds(value.as_bytes(), key)
             && let Ok(redacted) =
                 HeaderValue::from_bytes(&Redactor::new(key).whole(value.as_bytes()))

@@ -17,7 +17,7 @@ use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
 use super::encoding;
-use super::error_redactor::{ErrorRedactor, redact_headers, refusal_without_key};
+use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
 use super::exchange::Exchange;
 use super::first_call;
 use super::refusal::{Refusal, RetryAdvice, unreachable};
@@ -304,7 +304,7 @@ async fn pass(
         Ok(mut response) => {
             let key = route.key.as_ref().map(Secret::value);
             if let Some(key) = key {
-                redact_headers(response.headers_mut(), key);
+                redact_head(&mut response, key);
             }
             exchange.note_upstream(Some(response.status()));
             exchange.note_upstream_request(response.headers());

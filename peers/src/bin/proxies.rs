@@ -18,7 +18,7 @@ const STREAMS: usize = 200;
 /// 20 events a second.
 const DISTANCE: Duration = Duration::from_millis(50);
 
-/// What one party's turn has shown: a value for each column.
+/// The values of one party's turn, one for each column.
 type Row = Vec<f64>;
 
 /// The tables, with the heads of their columns.
@@ -111,7 +111,7 @@ async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()
                 .turn(party)
                 .await
                 .map_err(|error| io::Error::other(format!("{}: {error}", party.name)))?;
-            // Latencies are what a party adds.
+            // A latency is the difference to that without a proxy.
             if direct.is_empty() {
                 direct.clone_from(&row);
             } else {
@@ -132,7 +132,7 @@ async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>(),
     ];
-    rows[0].insert(0, "latencies: what is added".to_owned());
+    rows[0].insert(0, "latencies: added".to_owned());
     for (party, found) in parties.iter().zip(found) {
         let column = |at: usize| median(found.iter().map(|row| row[at]).collect());
         let values = (0..columns.len()).map(|at| short(column(at)));
@@ -323,6 +323,10 @@ async fn soak(parties: &[Party], length: Duration) -> io::Result<()> {
         }
     }
     let half = &samples[samples.len() / 2..];
+    if half.len() < 2 {
+        println!("\nno slope: it needs three minutes");
+        return Ok(());
+    }
     let mean = |of: fn(&(f64, f64)) -> f64| half.iter().map(of).sum::<f64>() / half.len() as f64;
     let (x, y) = (mean(|sample| sample.0), mean(|sample| sample.1));
     let rise: f64 = half

@@ -13,7 +13,7 @@ use super::upstream::{PLAN, Plan, body_length};
 /// A line of a prompt, as JSON text.
 const LINE: &str = r"    let moons = planets.iter().map(|planet| planet.moons);\n";
 
-/// What a client has measured, in nanoseconds.
+/// The measurements of a client, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// From the first byte of the request to the first clock in the answer, or to its first byte.
@@ -67,13 +67,15 @@ impl Client {
     }
 
     async fn stream(&mut self, sent: u64, events: u32, measured: &mut Measured) -> io::Result<()> {
-        let (mut read, mut found) = (0, 0);
+        let (mut chunks, mut found) = (Chunks::default(), 0);
+        let mut text = Vec::new();
         loop {
-            read += self.read(read).await?;
+            let read = self.read(0).await?;
             let now = clock();
+            chunks.read(&self.input[..read], &mut text);
             let mut from = 0;
-            while let Some(at) = memmem::find(&self.input[from..read], b"\\\"T") {
-                let Some(digits) = self.input[..read].get(from + at + 3..from + at + 23) else {
+            while let Some(at) = memmem::find(&text[from..], b"\\\"T") {
+                let Some(digits) = text.get(from + at + 3..from + at + 23) else {
                     break;
                 };
                 let written = digits
@@ -86,20 +88,17 @@ impl Client {
                 found += 1;
                 from += at + 23;
             }
-            let is_over = self.input[from..read].ends_with(b"\r\n0\r\n\r\n");
-            if is_over {
-                let is_whole =
-                    found == events && memmem::find(&self.input[..read], b"[DONE]").is_some();
+            if chunks.is_over {
+                let is_whole = found == events && memmem::find(&text, b"[DONE]").is_some();
                 return if is_whole {
                     Ok(())
                 } else {
-                    Err(wrong(found, &self.input[..read]))
+                    Err(wrong(found, &text))
                 };
             }
-            // The end of the chunk before the last one, and a clock that is not whole.
-            let kept = from.max(read.saturating_sub(64));
-            self.input.copy_within(kept..read, 0);
-            read -= kept;
+            // A clock that is not whole, and the last event.
+            let kept = from.max(text.len().saturating_sub(64));
+            text.drain(..kept);
         }
     }
 
@@ -129,6 +128,45 @@ impl Client {
         match self.connection.read(&mut self.input[at..]).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             length => Ok(length),
+        }
+    }
+}
+
+/// Removes the head and the framing of a chunked answer.
+#[derive(Default)]
+struct Chunks {
+    /// The line that is not whole: of the head, or the size of a chunk.
+    line: Vec<u8>,
+    has_head: bool,
+    /// The bytes of the chunk that are missing, with the line break after it.
+    missing: usize,
+    is_over: bool,
+}
+
+impl Chunks {
+    fn read(&mut self, mut input: &[u8], text: &mut Vec<u8>) {
+        while let Some(&byte) = input.first().filter(|_| !self.is_over) {
+            if self.missing > 0 {
+                let length = self.missing.min(input.len());
+                text.extend_from_slice(&input[..length.min(self.missing.saturating_sub(2))]);
+                self.missing -= length;
+                input = &input[length..];
+                continue;
+            }
+            input = &input[1..];
+            self.line.push(byte);
+            if byte != b'\n' {
+                continue;
+            }
+            let line = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+            self.line.clear();
+            match (self.has_head, usize::from_str_radix(&line, 16)) {
+                (false, _) => self.has_head = line.is_empty(),
+                (true, Ok(length @ 1..)) => self.missing = length + 2,
+                // The empty line after the last chunk.
+                (true, Err(_)) => self.is_over = true,
+                (true, Ok(0)) => {}
+            }
         }
     }
 }

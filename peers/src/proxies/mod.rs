@@ -1,5 +1,5 @@
-//! Proxies beside each other and beside a connection without one: an upstream, its clients, and what
-//! the kernel counts for the proxies' processes.
+//! Proxies beside each other and beside a connection without one: an upstream, its clients, and the
+//! kernel's figures of the processes.
 
 pub mod client;
 pub mod party;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A way to the upstream: a proxy, or none.
+/// A proxy, or none, between the clients and the upstream.
 pub struct Party {
     /// The row's name.
     pub name: String,
@@ -38,24 +38,26 @@ impl Party {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
-        let mut log = BufReader::new(process.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?);
+        let log = process.stderr.take();
+        let mut party = Self {
+            name: format!("{}, {}", program.display(), count(threads, "thread")),
+            address: upstream,
+            process: Some(process),
+            folder: None,
+        };
+        let mut log = BufReader::new(log.ok_or(io::ErrorKind::BrokenPipe)?);
         let mut line = String::new();
         log.read_line(&mut line)?;
-        let address = line
+        party.address = line
             .split_once("http://")
             .and_then(|(_, rest)| rest.split([',', '\n']).next()?.parse().ok())
             .ok_or_else(|| io::Error::other(line.clone()))?;
-        // What it writes from now on has a reader, too: a full pipe would stop it.
+        // Its log needs a reader: a full pipe would stop it.
         std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
-        Ok(Self {
-            name: format!("{}, {}", program.display(), count(threads, "thread")),
-            address,
-            process: Some(process),
-            folder: None,
-        })
+        Ok(party)
     }
 
-    /// Starts nginx, which keeps connections to the upstream, forwards each chunk as it comes, and
+    /// Starts nginx, which keeps connections to the upstream, forwards each chunk at once, and
     /// keeps bodies in memory.
     pub fn nginx(upstream: SocketAddr, workers: u32) -> io::Result<Self> {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
@@ -127,7 +129,7 @@ impl Party {
         usage
     }
 
-    /// Lets the peak begin with the memory of now.
+    /// Resets the peak.
     pub fn forget_peak(&self) {
         for process in self.processes() {
             // Without the right to it the peak is that of the whole run.
@@ -146,7 +148,7 @@ impl Party {
     }
 }
 
-/// What the kernel has counted for a proxy.
+/// The kernel's figures of a proxy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Seconds.

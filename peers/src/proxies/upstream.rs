@@ -121,31 +121,30 @@ async fn stream(connection: &mut TcpStream, events: u32, distance: Duration) -> 
     connection
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         .await?;
-    let mut due = Instant::now();
+    let (mut due, mut out) = (Instant::now(), String::new());
     for at in 0..events {
-        // Without a distance many events are in one write, as a fast upstream sends them.
-        if distance.is_zero() {
-            if at % 64 == 0 {
-                tokio::task::yield_now().await;
-            }
-        } else {
-            // A timer is late by a millisecond, which the first event doesn't need.
-            if at > 0 {
-                sleep_until(due).await;
-            }
-            due += distance;
-        }
         let opener = if at == 0 { "[" } else { ", " };
         let closer = if at + 1 == events { "]" } else { "" };
+        // A timer is late by a millisecond, which the first event doesn't need.
+        if at > 0 && !distance.is_zero() {
+            sleep_until(due).await;
+        }
+        due += distance;
         let text = format!(r#"{opener}\"T{:020} and some words\"{closer}"#, clock());
         chunk(
-            connection,
+            &mut out,
             &delta(&format!(r#"{{"content":"{text}"}}"#), "null"),
-        )
-        .await?;
+        );
+        // Without a distance many events are in one write, as a fast upstream sends them.
+        if !distance.is_zero() || at % 64 == 63 {
+            connection.write_all(out.as_bytes()).await?;
+            out.clear();
+            tokio::task::yield_now().await;
+        }
     }
-    chunk(connection, &(delta("{}", r#""stop""#) + "data: [DONE]\n\n")).await?;
-    connection.write_all(b"0\r\n\r\n").await
+    chunk(&mut out, &(delta("{}", r#""stop""#) + "data: [DONE]\n\n"));
+    out.push_str("0\r\n\r\n");
+    connection.write_all(out.as_bytes()).await
 }
 
 fn delta(delta: &str, finish: &str) -> String {
@@ -154,9 +153,8 @@ fn delta(delta: &str, finish: &str) -> String {
     )
 }
 
-async fn chunk(connection: &mut TcpStream, event: &str) -> io::Result<()> {
-    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
-    connection.write_all(chunk.as_bytes()).await
+fn chunk(out: &mut String, event: &str) {
+    out.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
 }
 
 async fn body(connection: &mut TcpStream, bytes: usize) -> io::Result<()> {

@@ -171,7 +171,7 @@ struct Builder<'a> {
     properties: Vec<(String, String)>,
     lines: String,
     copied: Range<usize>,
-    /// Short delivered text may come again.
+    /// The answer may repeat short delivered text.
     copies: bool,
     /// The answer has the key of the member in which the document stops.
     has_free_key: bool,
@@ -324,7 +324,7 @@ impl<'a> Builder<'a> {
     /// Adds the rest of a string.
     fn string(&mut self, begun: &str) -> Option<()> {
         let open = self.open.open_escape();
-        let begun = decode(begun);
+        let begun = decode(begun.strip_suffix(open)?);
         let rests = self.open.rests_of_choices(&begun);
         if let ([only], "") = (rests.as_slice(), open) {
             self.known(only.get(1..)?);

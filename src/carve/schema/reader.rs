@@ -183,6 +183,11 @@ impl RestWriter {
             return;
         };
         if let Content::Repeat(repeat) = content {
+            // The schema excludes another type.
+            if !repeat.has_type_of(event) {
+                self.state = State::Failed;
+                return;
+            }
             self.state = State::Repeat(Box::new(repeat));
             self.repeat(event, live);
             return;

@@ -20,7 +20,7 @@ pub(super) struct Repeat {
     repeated: usize,
 }
 
-/// A part of a delivered object.
+/// A part of a delivered value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RepeatPart {
     Begin(Kind),
@@ -40,7 +40,7 @@ enum RepeatPart {
 pub(super) enum RepeatStep {
     /// It has repeated the due text until now.
     Follows,
-    /// It has repeated the whole beginning. The rest of the object is this text, and the text of
+    /// It has repeated the whole beginning. The rest of the value is this text, and the text of
     /// the answer from this offset on.
     Arrived(String, usize),
     /// It has other text.
@@ -78,6 +78,20 @@ impl Repeat {
         Some(Self { due, repeated: 0 })
     }
 
+    /// Returns whether the value of the answer that begins with an event may be this value.
+    pub(super) fn has_type_of(&self, event: Event) -> bool {
+        match (self.due.front(), event) {
+            (Some(RepeatPart::Begin(kind)), Event::Begin { kind: found, .. }) => *kind == found,
+            // A number may come as a string, whose pattern has its beginning.
+            (Some(RepeatPart::OpenScalar(_)), Event::Scalar { .. }) => true,
+            (
+                Some(RepeatPart::OpenScalar(_) | RepeatPart::OpenString(..)),
+                Event::StringBegin(_),
+            ) => true,
+            _ => false,
+        }
+    }
+
     /// Compares the next part of an answer.
     pub(super) fn event(&mut self, event: Event, live: &ParserView<'_>) -> RepeatStep {
         let span = event.span();
@@ -97,7 +111,7 @@ impl Repeat {
                 };
             }
             (RepeatPart::OpenString(..), Event::Fragment(_)) => return self.fragment(event, live),
-            // A number may come as a string, whose pattern has its beginning.
+            // See `has_type_of`.
             (RepeatPart::OpenScalar(_), Event::StringBegin(_) | Event::Fragment(_)) => {
                 return RepeatStep::Follows;
             }
@@ -180,7 +194,7 @@ fn end_of(event: Event) -> usize {
     event.span().end + quote
 }
 
-/// Collects the parts of a delivered object.
+/// Collects the parts of a delivered value.
 #[derive(Default)]
 struct RepeatParts(VecDeque<RepeatPart>);
 

@@ -190,8 +190,8 @@ mod tests {
             "", "a", "é", "😀", "\u{7f}", "\u{1f}", "\n", "\"", "\\", "\\\"", "\\\\", "\\n",
             "\\u12aF", "\\ud83d", "\\u12", "\\u+123", "\\x", "12345678",
         ];
-        // Longer than what is read byte by byte.
-        let long = r#"a\\ b\u00e9 \"c\" "#.repeat(20);
+        // Its last blocks are read with an index.
+        let long = r#"a\\ b\u00e9 \"c\" "#.repeat(40);
         for first in pieces.into_iter().chain([long.as_str()]) {
             for second in pieces {
                 for third in pieces {
@@ -210,6 +210,10 @@ mod tests {
             }
         }
         assert_eq!(string_body(b"no end"), None);
+        for wrong in ["\n", "\\x", "\\u12é"] {
+            let body = format!("{long}{wrong}{long}\", and more");
+            assert_eq!(string_body(body.as_bytes()), None, "{wrong:?}");
+        }
     }
 
     #[test]
