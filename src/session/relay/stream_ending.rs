@@ -159,11 +159,9 @@ impl<'a> StreamEnding<'a> {
         let slot = self.answer.slots.slot();
         let document = self.answer.slots.session().document();
         // A fence that stays open would hide the text after it where the answer is shown.
-        let own = self.answer.slots.list.entry().outcome.as_ref();
-        let lacks_end = own.is_some_and(|own| {
-            !matches!(own, Outcome::Incomplete { .. }) && own.finish().is_none()
-        });
-        let fence = document.open_fence().filter(|_| lacks_end);
+        let fence = document
+            .open_fence()
+            .filter(|_| self.outcome.finish().is_none());
         if let Some(fence) = fence.filter(|_| slot.kind == SlotKind::Text) {
             self.answer.client.writer.text(&mut self.out, slot, &fence);
         }
@@ -220,8 +218,6 @@ impl<'a> StreamEnding<'a> {
     fn incomplete(&mut self) -> TransportEnd {
         // The upstream's own reason shows the client that the answer is cut.
         if self.outcome.finish().is_some() {
-            // Another choice may have ended worse than this slot.
-            self.close_fence();
             return self.finish();
         }
         self.known_reasons();

@@ -246,42 +246,6 @@ fn each_choice_of_a_body_ends_by_itself() {
     }
 }
 
-/// A continued choice gets the end of its fence although another choice ended worse.
-#[test]
-fn a_fence_is_closed_beside_a_filtered_choice() {
-    let mut relay = Relay::new(Limits::default())
-        .request(Vec::new(), 2)
-        .give_up(GiveUp::Leave);
-    let first = chunk(0, "```json\n[1, 2", None)
-        + &chunk(1, "[3, 4", None)
-        + &chunk(0, "", Some("length"))
-        + &chunk(1, "", Some("content_filter"))
-        + DONE;
-    relay.handle_bytes(NOW, Bytes::from(first));
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
-    let mut body = Vec::new();
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Call { .. } => {
-                let rest = chunk(0, "[1, 2, 3]", None) + &finish("b", "stop") + DONE;
-                relay.handle_bytes(NOW, Bytes::from(rest));
-                relay.handle_transport_end(NOW, TransportEnd::Closed);
-            }
-            _ => {}
-        }
-    }
-    let events = event_data(&body);
-    let choices = events
-        .iter()
-        .flat_map(|event| event["choices"].as_array().into_iter().flatten());
-    let text: String = choices
-        .filter(|choice| choice["index"] == 0)
-        .filter_map(|choice| choice["delta"]["content"].as_str())
-        .collect();
-    assert_eq!(text, "```json\n[1, 2, 3]\n```");
-}
-
 /// The first choice is cut, and its rest comes. The second one ends in some way that no call mends.
 #[test]
 fn an_answer_is_as_complete_as_its_worst_choice() {
