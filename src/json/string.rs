@@ -48,8 +48,9 @@ impl Unescaper {
             let (plain, escape) = rest.split_at(backslash);
             self.plain(plain, out);
             rest = self.escape(escape, out);
-            // A document in a string has an escape at every quote.
-            if rest.len() >= simple::LONG {
+            // A document in a string has an escape at every quote. Where letters are escapes with a
+            // number, no block would get far.
+            if rest.len() >= simple::LONG && !escape.starts_with("\\u") {
                 rest = simple::decode_start(rest, |text| self.plain(text, out));
             }
         }
