@@ -272,8 +272,8 @@ impl Slots {
         Some(end)
     }
 
-    /// Returns how the answer ended: as its choice that ended worst, with the statistics of all. Of the
-    /// slots that were continued or given up, the one that ended worst becomes the current one.
+    /// Returns how the answer ended: as its choice that ended worst, with the statistics of all. The
+    /// worst slot that was continued or given up becomes the current one.
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let mut outcome = self.list.select_worst()?;
         // An answer that passed has only the upstream's own ends.
@@ -299,8 +299,8 @@ impl Slots {
         Some(outcome)
     }
 
-    /// Returns the outcome of a choice whose rest no call asked for, if the choice is cut: its provider
-    /// filtered it, for example, or it is prose.
+    /// Returns the outcome of a choice whose rest no call asked for, if the choice is cut: its
+    /// provider filtered it, for example, or it is prose.
     fn left_cut(&self, choice: u32) -> Option<Outcome> {
         let slots = || self.list.of_choice(choice);
         let is_ended = slots().any(|entry| entry.outcome.is_some());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use restitch_peers::proxies::client::{Client, Measured};
-use restitch_peers::proxies::party::{Party, Usage, path};
+use restitch_peers::proxies::party::{Party, path};
 use restitch_peers::proxies::upstream::{self, Plan};
 use restitch_peers::table::{self, short};
 use restitch_peers::timing::median;
@@ -18,10 +18,13 @@ const STREAMS: usize = 200;
 /// 20 events a second.
 const DISTANCE: Duration = Duration::from_millis(50);
 
+/// The bytes of a short prompt.
+const PROMPT: usize = 100;
+
 /// The values of one party's turn, one for each column.
 type Row = Vec<f64>;
 
-/// The tables, with the heads of their columns.
+/// The load of a table.
 enum Load {
     /// Requests with a prompt of this many bytes, one at a time.
     Requests(usize),
@@ -185,57 +188,30 @@ impl Load {
     async fn turn(&self, party: &Party) -> io::Result<Row> {
         party.forget_peak();
         let (before, start) = (party.usage(), Instant::now());
-        let mut measured = Measured::default();
         let stream = |events, distance| Plan::Stream { events, distance };
-        let (mut all, peak) = match self {
-            Self::Requests(bytes) => {
-                let count = repeats(*bytes);
-                one_by_one(party, count, stream(1, DISTANCE), *bytes, &mut measured).await?;
-                return Ok(each(party, before, count, measured.first));
-            }
-            Self::Answers(bytes) => {
-                let count = repeats(*bytes);
-                one_by_one(
-                    party,
-                    count,
-                    Plan::Body { bytes: *bytes },
-                    100,
-                    &mut measured,
-                )
-                .await?;
-                return Ok(each(party, before, count, measured.first));
-            }
-            Self::First => {
-                one_by_one(
-                    party,
-                    1000,
-                    stream(3, Duration::from_micros(200)),
-                    100,
-                    &mut measured,
-                )
-                .await?;
-                let mut row = each(party, before, 1000, measured.first);
-                row.truncate(2);
-                return Ok(row);
-            }
-            Self::Paced => {
-                let all = side_by_side(party.address, STREAMS, stream(100, DISTANCE)).await?;
-                (all.events, true)
-            }
-            Self::Burst => {
-                let all = side_by_side(party.address, 64, stream(5000, Duration::ZERO)).await?;
-                (all.events, false)
-            }
+        let (count, plan, prompt) = match self {
+            Self::Requests(bytes) => (repeats(*bytes), stream(1, DISTANCE), *bytes),
+            Self::Answers(bytes) => (repeats(*bytes), Plan::Body { bytes: *bytes }, PROMPT),
+            Self::First => (1000, stream(3, Duration::from_micros(200)), PROMPT),
+            Self::Paced => (STREAMS, stream(100, DISTANCE), PROMPT),
+            Self::Burst => (64, stream(5000, Duration::ZERO), PROMPT),
         };
-        let usage = party.usage();
-        let events = all.len() as f64 / 1e6;
-        let cpu = (usage.cpu - before.cpu) / events;
-        if !peak {
-            return Ok(vec![cpu, start.elapsed().as_secs_f64() / events]);
-        }
-        all.sort_by(f64::total_cmp);
-        let at = |share: f64| all[(all.len() as f64 * share) as usize] / 1e3;
-        Ok(vec![at(0.5), at(0.99), cpu, usage.peak / 1048576.0])
+        let is_one_by_one = !matches!(self, Self::Paced | Self::Burst);
+        let mut times = match is_one_by_one {
+            true => one_by_one(party.address, count, plan, prompt).await?,
+            false => side_by_side(party.address, count, plan).await?,
+        };
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[(times.len() as f64 * share) as usize] / 1e3;
+        let (usage, elapsed) = (party.usage(), start.elapsed().as_secs_f64());
+        let (cpu, peak) = (usage.cpu - before.cpu, usage.peak / 1048576.0);
+        let (each, millions) = (cpu / count as f64 * 1e3, times.len() as f64 / 1e6);
+        Ok(match self {
+            Self::Requests(_) | Self::Answers(_) => vec![at(0.5), each, peak],
+            Self::First => vec![at(0.5), each],
+            Self::Paced => vec![at(0.5), at(0.99), cpu / millions, peak],
+            Self::Burst => vec![cpu / millions, elapsed / millions],
+        })
     }
 }
 
@@ -244,30 +220,23 @@ fn repeats(bytes: usize) -> usize {
     (200_000_000 / bytes).clamp(20, 500)
 }
 
-/// Returns the median latency, the CPU time of each request, and the peak.
-fn each(party: &Party, before: Usage, count: usize, first: Vec<f64>) -> Row {
-    let usage = party.usage();
-    let cpu = (usage.cpu - before.cpu) / count as f64 * 1e3;
-    vec![median(first) / 1e3, cpu, usage.peak / 1048576.0]
-}
-
+/// Returns the times to the first token or byte.
 async fn one_by_one(
-    party: &Party,
+    address: SocketAddr,
     count: usize,
     plan: Plan,
     prompt: usize,
-    measured: &mut Measured,
-) -> io::Result<()> {
-    let mut client = Client::new(party.address).await?;
+) -> io::Result<Vec<f64>> {
+    let (mut client, mut measured) = (Client::new(address).await?, Measured::default());
     for _ in 0..count {
-        client.ask(plan, prompt, measured).await?;
+        client.ask(plan, prompt, &mut measured).await?;
     }
-    Ok(())
+    Ok(measured.first)
 }
 
-/// Starts the streams at different phases of the distance: otherwise their events come in bunches,
-/// and the bunch is measured.
-async fn side_by_side(address: SocketAddr, streams: usize, plan: Plan) -> io::Result<Measured> {
+/// Starts the streams at different phases of the distance, since a bunch of events would be measured
+/// as latency. Returns the times of all events but the first ones.
+async fn side_by_side(address: SocketAddr, streams: usize, plan: Plan) -> io::Result<Vec<f64>> {
     let mut tasks = JoinSet::new();
     for at in 0..streams {
         tasks.spawn(async move {
@@ -275,16 +244,14 @@ async fn side_by_side(address: SocketAddr, streams: usize, plan: Plan) -> io::Re
             let mut measured = Measured::default();
             Client::new(address)
                 .await?
-                .ask(plan, 100, &mut measured)
+                .ask(plan, PROMPT, &mut measured)
                 .await?;
-            Ok::<_, io::Error>(measured)
+            Ok::<_, io::Error>(measured.events)
         });
     }
-    let mut all = Measured::default();
+    let mut all = Vec::new();
     while let Some(done) = tasks.join_next().await {
-        let measured = done.map_err(io::Error::other)??;
-        all.first.extend(measured.first);
-        all.events.extend(measured.events);
+        all.extend(done.map_err(io::Error::other)??);
     }
     Ok(all)
 }
@@ -306,10 +273,7 @@ async fn soak(parties: &[Party], length: Duration) -> io::Result<()> {
     let (start, mut events, mut samples) = (Instant::now(), 0, Vec::new());
     let mut next = Duration::ZERO;
     while start.elapsed() < length {
-        events += side_by_side(party.address, STREAMS, plan)
-            .await?
-            .events
-            .len();
+        events += side_by_side(party.address, STREAMS, plan).await?.len();
         if start.elapsed() >= next {
             let usage = party.usage();
             let at = start.elapsed().as_secs_f64();

@@ -3,20 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use more of the module")]
 #[path = "../../../tests/it/repair/documents.rs"]
 mod documents;
-#[allow(dead_code)]
 #[path = "../../../tests/it/repair/mistake.rs"]
 mod mistake;
 #[path = "../../../tests/it/repair/quote_mistakes.rs"]
 mod quote_mistakes;
-#[allow(dead_code)]
 #[path = "../../../tests/it/repair/source.rs"]
 mod source;
 #[path = "../../../tests/it/repair/structure_mistakes.rs"]
 mod structure_mistakes;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use more of the module")]
 #[path = "../../../tests/it/repair/table.rs"]
 mod table;
 #[path = "../../../tests/it/repair/token_mistakes.rs"]

@@ -108,8 +108,9 @@ enum Content {
 }
 
 /// Returns the schema of the rest of a cut document, and how its answer is read. Reads the
-/// document once. `copies`: a short object or string in which the document stops comes as a whole. `None`: no
-/// root is open, the request's schema has no shape for the cut, or the delivered text violates it.
+/// document once. `copies`: a short object or string in which the document stops comes as a whole.
+/// `None`: no root is open, the request's schema has no shape for the cut, or the delivered text
+/// violates it.
 pub(crate) fn rest_schema(
     document: &Document,
     schema: &str,

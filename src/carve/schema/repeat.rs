@@ -1,7 +1,7 @@
 //! A value that the answer has as a whole, although the document has its beginning.
 //!
-//! A model continues a value better if it writes the value from its beginning: it copies what is
-//! there, and continues. The repeat is compared value by value, so its layout does not matter.
+//! A model continues a value better if it writes the value from its beginning: it copies the
+//! delivered part, and continues. The repeat is compared value by value, so its layout does not matter.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
-//! Escapes of one letter, many at a time.
+//! Decodes escapes of one letter in blocks of bytes.
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x32};
 
 /// The length from which on a text is decoded in blocks.
-// Chosen: a block that has no escape costs more than a search for one, and a delta is shorter.
+// Chosen: the buffer of the decoded bytes is set up for each text, and a delta is shorter.
 pub(super) const LONG: usize = 256;
 /// The number of bytes that are searched for a backslash together.
 const BLOCK: usize = 32;
@@ -77,6 +77,7 @@ fn decode_blocks<S: Simd>(simd: S, raw: &[u8], text: &mut [u8; CHUNK + BLOCK]) -
 mod tests {
     use super::{LONG, decode_start};
     use crate::json::string::Unescaper;
+    use restitch_testing::Rng;
 
     /// The slow twin: texts that are too short for blocks.
     fn slow(raw: &str) -> (String, u64) {
@@ -111,23 +112,14 @@ mod tests {
             r"\x",
             "— and so on, with more text than a block has, ",
         ];
-        // A linear congruential generator with the constants of Knuth's MMIX.
-        let mut state = 1_u64;
-        let mut next = |most: usize| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % most
-        };
+        let mut rng = Rng::new(3);
         for round in 0..3000 {
             // Few kinds of pieces in each text: some have no escape with a number.
-            let kinds: Vec<_> = (0..1 + next(4))
-                .map(|_| pieces[next(pieces.len())])
-                .collect();
-            let length = next(4 * LONG);
+            let kinds: Vec<_> = (0..1 + rng.below(4)).map(|_| rng.pick(&pieces)).collect();
+            let length = rng.below(4 * LONG);
             let mut raw = String::new();
             while raw.len() < length {
-                raw.push_str(kinds[next(kinds.len())]);
+                raw.push_str(rng.pick(&kinds));
             }
             let (mut unescaper, mut text) = (Unescaper::default(), String::new());
             unescaper.push(&raw, &mut text);
