@@ -2,7 +2,7 @@
 //! each call.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::SERVER;
 use http::{Response, StatusCode};
@@ -13,6 +13,7 @@ use super::body::Collected;
 use super::client_request::{ClientRequest, UpstreamRequest};
 use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
+use super::early_call::EarlyCall;
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redact_head, redacted};
 use super::exchange::Exchange;
@@ -41,6 +42,8 @@ pub(super) struct Caller {
     /// The route's rungs, restricted by the request.
     pub(super) rungs: Rungs,
     pub(super) request: ClientRequest,
+    /// The first call, if it has begun already.
+    pub(super) early: Mutex<Option<EarlyCall>>,
     pub(super) upstreams: Upstreams,
     pub(super) exchange: Arc<Exchange>,
     /// Set if the log contains the texts of requests and answers.
@@ -73,8 +76,6 @@ impl Caller {
                 .continuation
                 .limit_total_tokens(own.saturating_mul(request.parsed.n.max(1)));
         }
-        // The proxy reads the answer, so it must not be compressed.
-        request.head = request.head.uncompressed().copied();
         // The operator's keys are in no header of the client, so the log of texts has to know them.
         let own_keys = || {
             let tokens = proxy.access.tokens.iter().map(|token| &token.secret);
@@ -84,9 +85,7 @@ impl Caller {
             .shared
             .logs_content
             .then(|| Content::new(&request.head, own_keys()));
-        if let Some(key) = &route.key {
-            request.head.replace_key(key, Some(request.dialect));
-        }
+        request.head = route.upstream_head(request.head, request.dialect);
         Self {
             limits,
             rungs: route.config.continuation.rungs(),
@@ -94,6 +93,7 @@ impl Caller {
             proxy,
             route,
             request,
+            early: Mutex::default(),
             exchange,
             content,
         }
@@ -264,13 +264,18 @@ impl Caller {
             .exchange
             .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
             .map(|trace| head.with(trace));
-        let mut response = upstream::send(
-            client,
-            traced.as_ref().unwrap_or(head),
-            body,
-            self.route.head_limit,
-        )
-        .await;
+        let early = self
+            .early
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut response = match early {
+            Some(early) => early.answer().await,
+            None => {
+                let head = traced.as_ref().unwrap_or(head);
+                upstream::send(client, head, body, self.route.head_limit).await
+            }
+        };
         if let (Ok(response), Some(key)) = (&mut response, self.operator_key()) {
             redact_head(response, key);
         }

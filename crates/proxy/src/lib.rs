@@ -22,6 +22,7 @@ pub mod config;
 mod connections;
 mod content;
 mod conversation;
+mod early_call;
 mod encoding;
 mod error_redactor;
 mod exchange;

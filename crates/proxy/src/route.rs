@@ -10,6 +10,7 @@ use http::request::Parts;
 use super::access::ClientToken;
 use super::fallback::Fallback;
 use super::secret::Secret;
+use super::upstream::Head;
 use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use restitch::Limits;
@@ -144,6 +145,17 @@ impl Route {
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
         let fallbacks = self.fallbacks.iter();
         once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
+    }
+
+    /// Returns the head of a client's request for the route's own upstream, with the operator's key
+    /// if there is one.
+    pub(super) fn upstream_head(&self, head: Head, dialect: Dialect) -> Head {
+        // The proxy reads the answer, so it must not be compressed.
+        let mut head = head.uncompressed().copied();
+        if let Some(key) = &self.key {
+            head.replace_key(key, Some(dialect));
+        }
+        head
     }
 
     /// Returns the operator's keys for its upstreams.

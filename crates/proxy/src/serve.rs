@@ -1,12 +1,13 @@
 //! Routes requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
@@ -16,6 +17,7 @@ use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
 use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
+use super::early_call::EarlyCall;
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
 use super::exchange::Exchange;
@@ -27,7 +29,7 @@ use super::secret::Secret;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
 use restitch::provider::Dialect;
-use restitch_http::{Body, ConnectionError, Error};
+use restitch_http::{Body, ConnectionError, Error, Received};
 
 /// The liveness path: it answers as long as the proxy runs.
 pub(super) const HEALTH: &str = "/healthz";
@@ -148,12 +150,31 @@ async fn dispatch(
         };
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
+    let early = Some(&candidates)
+        // The request may be refused for its stage.
+        .filter(|candidates| !candidates.need_body() && directives.stage.is_none())
+        .map(|candidates| candidates.choose(&proxy.routes, None))
+        .and_then(|route| {
+            let length = body.size_hint().exact();
+            EarlyCall::begin(&proxy, &route, (&head, dialect), length)
+        });
+    let (mut early, pieces) = early.unzip();
+    let body = body.map_frame(move |frame| {
+        if let Some((pieces, data)) = pieces.as_ref().zip(frame.data_ref()) {
+            // The call may have ended: its answer says why.
+            let _ = pieces.send(data.clone());
+        }
+        frame
+    });
     let mut share = proxy.shared.unfinished.begin();
-    let collected =
+    let reading =
         Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| {
             share.grow(bytes)
-        })
-        .await;
+        });
+    let collected = match &mut early {
+        Some(early) => early.while_reading(reading).await,
+        None => reading.await,
+    };
     // The limit is on bodies that a slow client holds open, not on complete ones.
     drop(share);
     let body = match collected {
@@ -184,21 +205,27 @@ async fn dispatch(
         // A parsed request that the proxy may not continue passes with the client's own bytes.
         request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
-        return NotKept::told(
-            pass(&route, &head, Body::full(body), of_path, exchange).await,
-            unread,
-        );
+        let response = match early {
+            Some(early) => {
+                exchange.note_route(&route);
+                pass_answer(&route, early.answer().await, of_path, exchange)
+            }
+            None => pass(&route, &head, Body::full(body), of_path, exchange).await,
+        };
+        return NotKept::told(response, unread);
     };
     converse(
         proxy,
         (route, head, body, dialect, request),
         (&directives, &own),
+        early,
         exchange,
     )
     .await
 }
 
-/// Answers a parsed request, and keeps the answer if the request or the route wants that.
+/// Answers a parsed request, and keeps the answer if the request or the route wants that. `early`:
+/// the first call, if it has begun already.
 async fn converse(
     proxy: Arc<Proxy>,
     asked: (
@@ -209,6 +236,7 @@ async fn converse(
         restitch::internal::chat::Request,
     ),
     (directives, own): (&RequestDirectives, &HeaderMap),
+    early: Option<EarlyCall>,
     exchange: &Arc<Exchange>,
 ) -> Response<Body> {
     let (route, head, body, dialect, request) = &asked;
@@ -228,6 +256,7 @@ async fn converse(
         Err(refusal) => return refusal.answer(Some(dialect)),
     };
     conversation.policy.keep = keep;
+    conversation.caller.early = Mutex::new(early);
     NotKept::told(first_call::answer(conversation).await, not_kept)
 }
 
@@ -284,6 +313,7 @@ pub(crate) async fn ask(
     }
 }
 
+/// Sends a request, and passes its answer on without reading it.
 async fn pass(
     route: &Route,
     head: &Head,
@@ -300,7 +330,18 @@ async fn pass(
     });
     let head = with_key.as_ref().unwrap_or(head);
     // No fallback is asked: an unread request may hold a credential anywhere.
-    match upstream::send(&route.client, head, body, route.head_limit).await {
+    let answer = upstream::send(&route.client, head, body, route.head_limit).await;
+    pass_answer(route, answer, dialect, exchange)
+}
+
+/// Passes an upstream's answer on without reading it.
+fn pass_answer(
+    route: &Route,
+    answer: Result<Response<Received>, Error>,
+    dialect: Option<Dialect>,
+    exchange: &Exchange,
+) -> Response<Body> {
+    match answer {
         Ok(mut response) => {
             let key = route.key.as_ref().map(Secret::value);
             if let Some(key) = key {

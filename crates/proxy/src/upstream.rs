@@ -23,7 +23,7 @@ use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, GiveUpError, Rungs, below};
-use restitch_http::{Body, Client, Error, Received};
+use restitch_http::{Body, Client, Error, PathError, Received};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
 /// `limit`: the time limit for the head of the response, once the body is sent.
@@ -34,15 +34,7 @@ pub(super) async fn send(
     limit: TimeLimit,
 ) -> Result<Response<Received>, Error> {
     let (body, sent) = body.awaited();
-    let mut request = Request::new(body);
-    *request.method_mut() = head.0.method.clone();
-    let path = head
-        .0
-        .uri
-        .path_and_query()
-        .map_or("/", |path| path.as_str());
-    *request.uri_mut() = client.upstream().uri_for(path)?;
-    *request.headers_mut() = head.0.headers.clone();
+    let request = request(client, head, body)?;
     let is_late = async {
         sent.await;
         sleep(limit.time).await;
@@ -53,6 +45,24 @@ pub(super) async fn send(
         response = client.send(request) => response,
         () = is_late => Err(limit.into()),
     }
+}
+
+/// Returns a client's request to the upstream, with its method, path and headers and with `body`.
+pub(super) fn request(
+    client: &Client,
+    head: &Head,
+    body: Body,
+) -> Result<Request<Body>, PathError> {
+    let mut request = Request::new(body);
+    *request.method_mut() = head.0.method.clone();
+    let path = head
+        .0
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    *request.uri_mut() = client.upstream().uri_for(path)?;
+    *request.headers_mut() = head.0.headers.clone();
+    Ok(request)
 }
 
 /// The head of a client's request for the upstream.

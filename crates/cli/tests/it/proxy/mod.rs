@@ -8,6 +8,7 @@ mod clients;
 mod content;
 mod content_types;
 mod credentials;
+mod early;
 mod encoded;
 mod fallbacks;
 mod forced;
