@@ -85,7 +85,8 @@ impl Caller {
             .shared
             .logs_content
             .then(|| Content::new(&request.head, own_keys()));
-        request.head = route.upstream_head(request.head, request.dialect);
+        let head = request.head.copied();
+        request.head = route.upstream_head(head, request.dialect);
         Self {
             limits,
             rungs: route.config.continuation.rungs(),

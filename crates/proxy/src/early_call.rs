@@ -1,25 +1,35 @@
-//! A first call that begins while the client's request is still arriving. The upstream gets each
-//! piece of the body at once, so a large request is not delayed by the time of its transfer.
+//! A first call that begins before its request is parsed, and, if the client's request takes long to
+//! arrive, before it is complete: neither parsing nor a slow network delays the upstream then.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 use super::Proxy;
+use super::body::{Collected, ReadError};
 use super::route::Route;
-use super::upstream::{self, Head};
+use super::upstream::Head;
 use restitch::internal::limits::TimeLimit;
 use restitch::provider::Dialect;
 use restitch_http::{Body, BodyError, Error, Received};
 
 type Answer = Result<Response<Received>, Error>;
+
+/// Where a call goes, and the head of its request.
+pub(super) struct EarlyTarget<'h> {
+    pub(super) route: Arc<Route>,
+    pub(super) head: &'h Head,
+    pub(super) dialect: Dialect,
+}
 
 /// A first call whose request may still be arriving. Dropping it ends the call.
 pub(super) struct EarlyCall {
@@ -30,47 +40,108 @@ pub(super) struct EarlyCall {
     limit: TimeLimit,
 }
 
-impl EarlyCall {
-    /// Begins the call if its body is large, and decides neither where the call goes nor what is
-    /// sent. `length`: the bytes of the body, if the client has announced them. Also returns where
-    /// the pieces of the body go.
-    pub(super) fn begin(
-        proxy: &Proxy,
-        route: &Arc<Route>,
-        (head, dialect): (&Head, Dialect),
-        length: Option<u64>,
-    ) -> Option<(Self, UnboundedSender<Bytes>)> {
-        let most = proxy.limits.transport.max_body_bytes as u64;
-        let length = length.filter(|length| (LEAST..=most).contains(length))?;
-        // A body may be changed for its model, its limit may be raised, a fallback may get it, and
-        // a repeated request may have an answer already.
-        let is_decided = !proxy.policy.adapts
+impl EarlyTarget<'_> {
+    /// Returns whether a request on `route` is sent as the client has written it: no setting
+    /// changes it for its model or raises its limit, no fallback may get it, and no kept answer can
+    /// replace its call.
+    pub(super) fn is_decided(proxy: &Proxy, route: &Route) -> bool {
+        !proxy.policy.adapts
             && route.config.min_output_tokens.is_none()
             && route.fallbacks.is_empty()
             && proxy.shared.kept.is_none()
             // The header of a trace names the call, which is noted with the request's model.
-            && proxy.shared.otlp.is_none();
-        if !is_decided {
-            return None;
-        }
-        let (sender, pieces) = unbounded_channel();
-        let body = Body::wrap(PiecewiseBody {
-            pieces,
-            left: length,
-        });
-        let head = route.upstream_head(head.clone(), dialect);
-        let request = upstream::request(&route.client, &head, body).ok()?;
-        let client = route.client.clone();
-        let early = Self {
-            call: Box::pin(async move { client.send(request).await }),
-            answer: None,
-            limit: route.head_limit,
-        };
-        Some((early, sender))
+            && proxy.shared.otlp.is_none()
     }
 
+    /// Reads the body of at most `most` bytes, as [`Collected::read_counted`] does. Begins the call
+    /// once the body is complete, or earlier if it is large and arrives slowly.
+    pub(super) async fn read<B>(
+        &self,
+        body: B,
+        most: usize,
+        has_room: impl FnMut(usize) -> bool,
+    ) -> (Result<Collected, ReadError>, Option<EarlyCall>)
+    where
+        B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BodyError>,
+    {
+        let large = LEAST..=most as u64;
+        let length = body
+            .size_hint()
+            .exact()
+            .filter(|length| large.contains(length));
+        let (collected, early) = match length {
+            None => (
+                Collected::read_counted(body, most, None, has_room).await,
+                None,
+            ),
+            Some(length) => self.read_large(body, length, has_room).await,
+        };
+        let begun = || match &collected {
+            Ok(Collected::Whole(body)) => self.begin(Body::full(body.clone())),
+            _ => None,
+        };
+        let mut early = early.or_else(begun);
+        if let Some(early) = &mut early {
+            // Sends what is there before the request is parsed.
+            poll_fn(|cx| Poll::Ready(early.poll_call(cx))).await;
+        }
+        (collected, early)
+    }
+
+    /// Reads a body of `length` bytes. If it is not complete soon, begins the call, which gets each
+    /// piece of the body at once.
+    async fn read_large<B>(
+        &self,
+        body: B,
+        length: u64,
+        has_room: impl FnMut(usize) -> bool,
+    ) -> (Result<Collected, ReadError>, Option<EarlyCall>)
+    where
+        B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BodyError>,
+    {
+        let (sender, pieces) = unbounded_channel();
+        let body = body.map_frame(move |frame| {
+            if let Some(data) = frame.data_ref() {
+                // The call may have ended: its answer says why.
+                let _ = sender.send(data.clone());
+            }
+            frame
+        });
+        let most = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut reading = pin!(Collected::read_counted(body, most, None, has_room));
+        if let Ok(collected) = timeout(SOON, &mut reading).await {
+            return (collected, None);
+        }
+        let body = PiecewiseBody {
+            pieces,
+            left: length,
+        };
+        let mut early = self.begin(Body::wrap(body));
+        let collected = match &mut early {
+            Some(early) => early.while_reading(reading).await,
+            None => reading.await,
+        };
+        (collected, early)
+    }
+
+    /// Begins the call. `None`: the path has no address on the upstream.
+    fn begin(&self, body: Body) -> Option<EarlyCall> {
+        let client = self.route.client.clone();
+        let head = self.route.upstream_head(self.head.clone(), self.dialect);
+        let request = head.into_request(&client, body).ok()?;
+        Some(EarlyCall {
+            call: Box::pin(async move { client.send(request).await }),
+            answer: None,
+            limit: self.route.head_limit,
+        })
+    }
+}
+
+impl EarlyCall {
     /// Waits for `reading`, which brings the pieces of the body, and advances the call.
-    pub(super) async fn while_reading<T>(&mut self, reading: impl Future<Output = T>) -> T {
+    async fn while_reading<T>(&mut self, reading: impl Future<Output = T>) -> T {
         let mut reading = pin!(reading);
         poll_fn(|cx| {
             let read = reading.as_mut().poll(cx);
@@ -133,6 +204,11 @@ impl HttpBody for PiecewiseBody {
     }
 }
 
-// A shorter body arrives with a read or two, so its transfer takes no time.
+// A shorter body is on its way as a whole when its head arrives.
 /// The least bytes of a body that is sent while it arrives.
 const LEAST: u64 = 64 << 10;
+
+// On loopback and in one rack a body of 1 MiB is complete by then, and the upstream would only be
+// woken for each of its pieces.
+/// The time in which a large body may become complete before its call begins without the rest.
+const SOON: Duration = Duration::from_millis(2);

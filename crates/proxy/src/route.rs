@@ -151,7 +151,7 @@ impl Route {
     /// if there is one.
     pub(super) fn upstream_head(&self, head: Head, dialect: Dialect) -> Head {
         // The proxy reads the answer, so it must not be compressed.
-        let mut head = head.uncompressed().copied();
+        let mut head = head.uncompressed();
         if let Some(key) = &self.key {
             head.replace_key(key, Some(dialect));
         }

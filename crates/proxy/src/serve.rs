@@ -7,7 +7,6 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
@@ -17,7 +16,7 @@ use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
 use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
-use super::early_call::EarlyCall;
+use super::early_call::{EarlyCall, EarlyTarget};
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
 use super::exchange::Exchange;
@@ -150,30 +149,25 @@ async fn dispatch(
         };
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
-    let early = Some(&candidates)
-        // The request may be refused for its stage.
+    let most = proxy.limits.transport.max_body_bytes;
+    let mut share = proxy.shared.unfinished.begin();
+    let has_room = |bytes| share.grow(bytes);
+    let target = Some(&candidates)
+        // A request with a stage may be refused.
         .filter(|candidates| !candidates.need_body() && directives.stage.is_none())
         .map(|candidates| candidates.choose(&proxy.routes, None))
-        .and_then(|route| {
-            let length = body.size_hint().exact();
-            EarlyCall::begin(&proxy, &route, (&head, dialect), length)
+        .filter(|route| EarlyTarget::is_decided(&proxy, route))
+        .map(|route| EarlyTarget {
+            route,
+            head: &head,
+            dialect,
         });
-    let (mut early, pieces) = early.unzip();
-    let body = body.map_frame(move |frame| {
-        if let Some((pieces, data)) = pieces.as_ref().zip(frame.data_ref()) {
-            // The call may have ended: its answer says why.
-            let _ = pieces.send(data.clone());
-        }
-        frame
-    });
-    let mut share = proxy.shared.unfinished.begin();
-    let reading =
-        Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| {
-            share.grow(bytes)
-        });
-    let collected = match &mut early {
-        Some(early) => early.while_reading(reading).await,
-        None => reading.await,
+    let (collected, early) = match target {
+        Some(target) => target.read(body, most, has_room).await,
+        None => (
+            Collected::read_counted(body, most, None, has_room).await,
+            None,
+        ),
     };
     // The limit is on bodies that a slow client holds open, not on complete ones.
     drop(share);
@@ -182,11 +176,7 @@ async fn dispatch(
         Ok(Collected::Larger(body)) => {
             let route = candidates.choose(&proxy.routes, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
-            let response = passed_unread(
-                response,
-                "max_body_bytes",
-                proxy.limits.transport.max_body_bytes,
-            );
+            let response = passed_unread(response, "max_body_bytes", most);
             return NotKept::told(response, unread);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
