@@ -124,11 +124,11 @@ impl EarlyTarget<'_> {
 
     /// Begins the call. `None`: the path has no address on the upstream.
     fn begin(&self, body: Body) -> Option<EarlyCall> {
-        let client = self.route.client.clone();
-        let head = self.route.upstream_head(self.head.clone(), self.dialect);
-        let request = head.into_request(&client, body).ok()?;
+        let route = Arc::clone(&self.route);
+        let head = route.upstream_head(self.head.clone(), self.dialect);
+        let request = head.into_request(&route.client, body).ok()?;
         Some(EarlyCall {
-            call: Box::pin(async move { client.send(request).await }),
+            call: Box::pin(async move { route.client.send(request).await }),
             answer: None,
             limit: self.route.head_limit,
         })
