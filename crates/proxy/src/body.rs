@@ -199,7 +199,7 @@ impl Collected {
         B::Error: Into<BodyError>,
     {
         let mut reading = Reading::new(body, cap, timeouts, has_room);
-        reading.to_end(|_| ()).await?;
+        reading.read_on(|_| ()).await?;
         Ok(reading.finish())
     }
 }
@@ -245,7 +245,7 @@ where
 
     /// Reads until the body ends or is larger than the cap, and passes each frame to `take`. May be
     /// dropped and called again.
-    pub(super) async fn to_end(&mut self, mut take: impl FnMut(Bytes)) -> Result<(), ReadError> {
+    pub(super) async fn read_on(&mut self, mut take: impl FnMut(Bytes)) -> Result<(), ReadError> {
         // A body that announces a larger size passes unread.
         while !self.has_ended && self.announced <= self.cap && self.read.len() <= self.cap {
             let frame = match self.timeouts {
@@ -294,7 +294,7 @@ where
         &self.read
     }
 
-    /// Returns the body, after [`to_end`](Self::to_end).
+    /// Returns the body, after [`read_on`](Self::read_on).
     pub(super) fn finish(self) -> Collected {
         match self.has_ended {
             true => Collected::Whole(self.read.freeze()),

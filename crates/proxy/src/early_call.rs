@@ -1,7 +1,7 @@
 //! A first call that begins before its request is parsed, and, if the client's request takes long to
 //! arrive, before it is complete: neither parsing nor a slow network delays the upstream then.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -83,7 +83,7 @@ impl EarlyTarget<'_> {
         let mut early = early.or_else(begun);
         if let Some(early) = &mut early {
             // Sends what is there before the request is parsed.
-            poll_fn(|cx| Poll::Ready(early.poll_call(cx))).await;
+            early.while_reading(ready(())).await;
         }
         (collected, early)
     }
@@ -102,7 +102,7 @@ impl EarlyTarget<'_> {
     {
         let most = usize::try_from(length).unwrap_or(usize::MAX);
         let mut reading = Reading::new(body, most, None, has_room);
-        if let Ok(read) = timeout(SOON, reading.to_end(|_| ())).await {
+        if let Ok(read) = timeout(SOON, reading.read_on(|_| ())).await {
             return (read.map(|()| reading.finish()), None);
         }
         let (sender, pieces) = unbounded_channel();
@@ -114,10 +114,10 @@ impl EarlyTarget<'_> {
             left: length,
         };
         let mut early = self.begin(Body::wrap(body));
-        let to_end = reading.to_end(send);
+        let rest = reading.read_on(send);
         let read = match &mut early {
-            Some(early) => early.while_reading(to_end).await,
-            None => to_end.await,
+            Some(early) => early.while_reading(rest).await,
+            None => rest.await,
         };
         (read.map(|()| reading.finish()), early)
     }
