@@ -389,6 +389,8 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
+    use restitch_testing::Rng;
+
     use super::*;
 
     /// Returns the cost of `text` after `history`.
@@ -432,15 +434,9 @@ mod tests {
             "[\"a row that is longer than the longest of the contexts, which has sixty-four\"],"
                 .repeat(3);
         let alphabet = |seed: u64| -> String {
-            let mut state = seed;
-            let mut next = || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                state >> 40
-            };
-            (0..90 + next() % 90)
-                .map(|_| ['a', 'b', '"', ',', ' ', '\n'][next() as usize % (2 + seed as usize % 5)])
+            let mut rng = Rng::new(seed);
+            (0..90 + rng.below(90))
+                .map(|_| ['a', 'b', '"', ',', ' ', '\n'][rng.below(2 + seed as usize % 5)])
                 .collect()
         };
         let random = (0..30).map(alphabet);

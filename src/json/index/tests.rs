@@ -1,19 +1,8 @@
 //! The index, compared with twins that go byte by byte.
 
+use restitch_testing::Rng;
+
 use super::*;
-
-/// A small generator of numbers.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % limit
-    }
-}
 
 /// The slow twin of [`StructuralIndex`]: the marks up to the first error in a string, byte by byte.
 fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
@@ -66,7 +55,7 @@ fn the_marks_are_those_of_the_twin() {
         "true", "é", "日本",
     ];
     for seed in 0..2000 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let (mut text, length, in_string) = (String::new(), rng.below(900), rng.below(2) == 0);
         // A backslash outside of a string is an error, so the bytes after it don't matter.
         let mut is_open = in_string;
@@ -118,7 +107,7 @@ fn an_index_ends_before_the_block_that_is_wrong() {
 #[test]
 fn escaped_bytes_are_those_of_the_twin() {
     for seed in 0..5000 {
-        let (mut rng, mut carry, mut is_escaped) = (Rng(seed), Carry::default(), false);
+        let (mut rng, mut carry, mut is_escaped) = (Rng::new(seed), Carry::default(), false);
         for _ in 0..3 {
             let dense = rng.below(4);
             let backslashes =
@@ -149,7 +138,7 @@ fn a_string_closes_where_the_twin_says() {
     };
     let pieces = ["\\\"", "\\\\", "\\n", "a", "some more text", "é", "\\u0022"];
     for seed in 0..5000 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let start = rng.below(80);
         let mut text = "\\".repeat(start);
         (0..rng.below(60)).for_each(|_| text.push_str(pieces[rng.below(pieces.len())]));
@@ -168,7 +157,7 @@ fn a_string_closes_where_the_twin_says() {
 fn numbers_end_where_the_twin_says() {
     let pieces = ["0", "1", "27", "123456789", "-", ".", "e", "E+", "000", " "];
     for seed in 0..20000 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let start = rng.below(200);
         let mut text = " ".repeat(start);
         for _ in 0..1 + rng.below(8) {
