@@ -7,16 +7,29 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use restitch_peers::proxies::client::{Client, Measured};
-use restitch_peers::proxies::party::{Party, path};
-use restitch_peers::proxies::upstream::{self, Plan};
+use restitch_peers::proxies::party::{Kind, Party, path};
+use restitch_peers::proxies::upstream::{Plan, Upstream};
+use restitch_peers::proxies::{clock, outages};
 use restitch_peers::table::{self, short};
 use restitch_peers::timing::median;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
 /// The streams of the tables with many.
 const STREAMS: usize = 200;
 /// 20 events a second.
 const DISTANCE: Duration = Duration::from_millis(50);
+
+/// The most clients of a table, but that of slow streams.
+const CLIENTS: usize = 256;
+/// The distance of slow events.
+const SLOWLY: Duration = Duration::from_secs(5);
+/// The bytes of an event's text.
+const ELEMENT: u32 = 39;
+/// The slow streams, if so many files may be open.
+const SLOW: usize = 8000;
+/// The bytes of text before a cut.
+const BEFORE_CUT: usize = 134_000;
 
 /// The bytes of a short prompt.
 const PROMPT: usize = 100;
@@ -36,6 +49,14 @@ enum Load {
     Paced,
     /// A few streams without distances.
     Burst,
+    /// Streams that are cut late and continued, one at a time.
+    Cuts,
+    /// Clients that leave in the middle of a stream, one at a time.
+    Leaves,
+    /// This many streams that are all open.
+    Slow(usize),
+    /// Many streams of which the clients read nothing.
+    Unread,
 }
 
 fn main() -> io::Result<()> {
@@ -51,7 +72,7 @@ fn main() -> io::Result<()> {
         match argument.as_str() {
             "--rounds" => rounds = number()? as usize,
             "--minutes" => minutes = number()?,
-            "requests" | "answers" | "streams" => tables.push(argument),
+            name if TABLES.contains(&name) => tables.push(argument),
             _ if argument.starts_with('-') => return Err(usage()),
             _ => programs.push(PathBuf::from(argument)),
         }
@@ -59,21 +80,28 @@ fn main() -> io::Result<()> {
     if programs.is_empty() {
         return Err(usage());
     }
-    let upstream = upstream::start()?;
-    let mut parties = vec![Party::direct(upstream)];
+    // For each stream its client and the upstream have one, and so has the proxy.
+    let slow = SLOW.min(open_files().saturating_sub(1000) / 2);
+    let is_wanted = |table| tables.is_empty() || tables.iter().any(|wanted| wanted == table);
+    let upstream = Upstream::start()?;
+    let mut kinds = vec![Kind::Direct];
     let has_nginx = std::env::split_paths(&path()).any(|folder| folder.join("nginx").exists());
     if has_nginx {
-        for workers in [1, 2] {
-            parties.push(Party::nginx(upstream, workers)?);
-        }
+        kinds.extend([1, 2].map(|workers| Kind::Nginx { workers }));
     } else {
         println!("skipped: there is no nginx\n");
     }
     for program in &programs {
-        for threads in [1, 2] {
-            parties.push(Party::restitch(program, upstream, threads)?);
-        }
+        kinds.extend([1, 2].map(|threads| Kind::Restitch {
+            program: program.clone(),
+            threads,
+        }));
     }
+    let start = |kind| Party::start(kind, upstream.address, CLIENTS);
+    let parties = kinds
+        .into_iter()
+        .map(start)
+        .collect::<io::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -89,31 +117,74 @@ fn main() -> io::Result<()> {
         ("streams", Load::First),
         ("streams", Load::Paced),
         ("streams", Load::Burst),
+        ("cuts", Load::Cuts),
+        ("leaves", Load::Leaves),
+        ("slow", Load::Slow(slow)),
+        ("unread", Load::Unread),
     ];
     for (table, load) in loads {
-        if tables.is_empty() || tables.iter().any(|wanted| wanted == table) {
-            runtime.block_on(measure(&load, &parties, rounds))?;
+        if is_wanted(table) {
+            runtime.block_on(measure(&load, &parties, &upstream, rounds))?;
+        }
+    }
+    if is_wanted("outages") {
+        for program in &programs {
+            outages::print(program)?;
         }
     }
     Ok(())
 }
 
+/// Raises the limit of open files, for this program and those that it starts, and returns it.
+fn open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // A refusal leaves the old limit.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile)
+        .current
+        .map_or(usize::MAX, |files| files as usize)
+}
+
+const TABLES: [&str; 8] = [
+    "requests", "answers", "streams", "cuts", "leaves", "slow", "unread", "outages",
+];
+
 fn usage() -> io::Error {
-    io::Error::other(
-        "usage: proxies RESTITCH... [--rounds N] [--minutes M] [requests] [answers] [streams]",
-    )
+    io::Error::other(format!(
+        "usage: proxies RESTITCH... [--rounds N] [--minutes M] [TABLE...]; tables: {}",
+        TABLES.join(", ")
+    ))
 }
 
 /// Prints the medians of the rounds.
-async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()> {
+async fn measure(
+    load: &Load,
+    parties: &[Party],
+    upstream: &Upstream,
+    rounds: usize,
+) -> io::Result<()> {
+    let parties: Vec<_> = parties
+        .iter()
+        .filter(|party| load.is_for(&party.kind))
+        .collect();
     let mut found: Vec<Vec<Row>> = vec![Vec::new(); parties.len()];
-    for round in 0..=rounds {
+    // The first round warms up. New processes need none, and their memory varies little.
+    let rounds = if load.is_of_memory() {
+        1..=1
+    } else {
+        0..=rounds
+    };
+    for round in rounds {
         let mut direct = Row::new();
         for (party, found) in parties.iter().zip(&mut found) {
             let mut row = load
-                .turn(party)
+                .turn(party, upstream)
                 .await
-                .map_err(|error| io::Error::other(format!("{}: {error}", party.name)))?;
+                .map_err(|error| io::Error::other(format!("{}: {error}", party.kind)))?;
             // A latency is the difference to that without a proxy.
             if direct.is_empty() {
                 direct.clone_from(&row);
@@ -122,7 +193,6 @@ async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()
                     *value -= direct;
                 }
             }
-            // The first round warms up.
             if round > 0 {
                 found.push(row);
             }
@@ -135,11 +205,16 @@ async fn measure(load: &Load, parties: &[Party], rounds: usize) -> io::Result<()
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>(),
     ];
-    rows[0].insert(0, "latencies: added".to_owned());
+    let first = if load.latencies() > 0 {
+        "latencies: added"
+    } else {
+        ""
+    };
+    rows[0].insert(0, first.to_owned());
     for (party, found) in parties.iter().zip(found) {
         let column = |at: usize| median(found.iter().map(|row| row[at]).collect());
         let values = (0..columns.len()).map(|at| short(column(at)));
-        rows.push([party.name.clone()].into_iter().chain(values).collect());
+        rows.push([party.kind.to_string()].into_iter().chain(values).collect());
     }
     table::print(&title, &rows);
     Ok(())
@@ -173,33 +248,67 @@ impl Load {
                 "64 streams without a pause".to_owned(),
                 &["CPU s per million events", "elapsed s per million events"],
             ),
+            Self::Cuts => (
+                format!("A cut after {BEFORE_CUT} bytes of text"),
+                &["first new event p50, µs", "p99, µs"],
+            ),
+            Self::Leaves => (
+                "A client that leaves".to_owned(),
+                &["end of the upstream call p50, µs", "p99, µs"],
+            ),
+            Self::Slow(count) => (
+                format!("{count} streams with an event every {} s", SLOWLY.as_secs()),
+                &["memory of a stream, KiB"],
+            ),
+            Self::Unread => (
+                format!("{STREAMS} clients that read nothing"),
+                &["peak, MiB"],
+            ),
         }
+    }
+
+    /// Returns whether it is put on a party: nginx continues no answer, and a party without a
+    /// process has no memory.
+    fn is_for(&self, kind: &Kind) -> bool {
+        match kind {
+            Kind::Direct => !self.is_of_memory(),
+            Kind::Nginx { .. } => !matches!(self, Self::Cuts),
+            Kind::Restitch { .. } => true,
+        }
+    }
+
+    fn is_of_memory(&self) -> bool {
+        matches!(self, Self::Slow(_) | Self::Unread)
     }
 
     /// Returns how many of the first columns are latencies.
     fn latencies(&self) -> usize {
         match self {
             Self::Requests(_) | Self::Answers(_) | Self::First => 1,
-            Self::Paced => 2,
-            Self::Burst => 0,
+            Self::Paced | Self::Cuts | Self::Leaves => 2,
+            _ => 0,
         }
     }
 
-    async fn turn(&self, party: &Party) -> io::Result<Row> {
+    async fn turn(&self, party: &Party, upstream: &Upstream) -> io::Result<Row> {
+        if self.is_of_memory() {
+            return self.memory(party, upstream).await;
+        }
         party.forget_peak();
         let (before, start) = (party.usage(), Instant::now());
         let stream = |events, distance| Plan::Stream { events, distance };
         let (count, plan, prompt) = match self {
             Self::Requests(bytes) => (repeats(*bytes), stream(1, DISTANCE), *bytes),
             Self::Answers(bytes) => (repeats(*bytes), Plan::Body { bytes: *bytes }, PROMPT),
-            Self::First => (1000, stream(3, Duration::from_micros(200)), PROMPT),
             Self::Paced => (STREAMS, stream(100, DISTANCE), PROMPT),
             Self::Burst => (64, stream(5000, Duration::ZERO), PROMPT),
+            _ => (1000, stream(3, Duration::from_micros(200)), PROMPT),
         };
-        let is_one_by_one = !matches!(self, Self::Paced | Self::Burst);
-        let mut times = match is_one_by_one {
-            true => one_by_one(party.address, count, plan, prompt).await?,
-            false => side_by_side(party.address, count, plan).await?,
+        let mut times = match self {
+            Self::Paced | Self::Burst => side_by_side(party.address, count, plan).await?,
+            Self::Cuts => cuts(party.address).await?,
+            Self::Leaves => leaves(party.address, upstream).await?,
+            _ => one_by_one(party.address, count, plan, prompt).await?,
         };
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[(times.len() as f64 * share) as usize] / 1e3;
@@ -211,6 +320,35 @@ impl Load {
             Self::First => vec![at(0.5), each],
             Self::Paced => vec![at(0.5), at(0.99), cpu / millions, peak],
             Self::Burst => vec![cpu / millions, elapsed / millions],
+            _ => vec![at(0.5), at(0.99)],
+        })
+    }
+
+    /// Opens the streams of a table about memory through a new process: the memory that an older one
+    /// has freed would be missing in the result.
+    async fn memory(&self, party: &Party, upstream: &Upstream) -> io::Result<Row> {
+        let (count, events, distance) = match self {
+            Self::Slow(count) => (*count, 20, SLOWLY),
+            _ => (STREAMS, 1_000_000, Duration::ZERO),
+        };
+        let plan = Plan::Stream { events, distance };
+        let party = Party::start(party.kind.clone(), upstream.address, count)?;
+        let before = party.usage().now;
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            let mut client = Client::new(party.address).await?;
+            match self {
+                Self::Slow(_) => client.begin(plan, PROMPT).await?,
+                _ => drop(client.send(plan, PROMPT).await?),
+            }
+            clients.push(client);
+        }
+        // A slow stream has had more events; buffers that nobody reads are full.
+        tokio::time::sleep(SLOWLY).await;
+        let usage = party.usage();
+        Ok(match self {
+            Self::Slow(_) => vec![(usage.now - before) / 1024.0 / count as f64],
+            _ => vec![usage.peak / 1048576.0],
         })
     }
 }
@@ -232,6 +370,41 @@ async fn one_by_one(
         client.ask(plan, prompt, &mut measured).await?;
     }
     Ok(measured.first)
+}
+
+/// Returns the times from the last event before a cut to the first one after it.
+async fn cuts(address: SocketAddr) -> io::Result<Vec<f64>> {
+    let (mut client, mut times) = (Client::new(address).await?, Vec::new());
+    let events = BEFORE_CUT as u32 / ELEMENT;
+    for _ in 0..100 {
+        let mut measured = Measured::default();
+        client
+            .ask(Plan::Cut { events }, PROMPT, &mut measured)
+            .await?;
+        times.extend(measured.events.last());
+    }
+    Ok(times)
+}
+
+/// Returns the times from a client's end to the upstream's notice of it.
+async fn leaves(address: SocketAddr, upstream: &Upstream) -> io::Result<Vec<f64>> {
+    let plan = Plan::Stream {
+        events: 2,
+        distance: SLOWLY,
+    };
+    let mut times = Vec::new();
+    for _ in 0..200 {
+        let mut client = Client::new(address).await?;
+        client.begin(plan, PROMPT).await?;
+        tokio::time::sleep(DISTANCE / 5).await;
+        // Of other tables.
+        while upstream.left.try_recv().is_ok() {}
+        let leaves = clock();
+        drop(client);
+        let left = upstream.left.recv_timeout(SLOWLY);
+        times.push((left.map_err(io::Error::other)? - leaves) as f64);
+    }
+    Ok(times)
 }
 
 /// Starts the streams at different phases of the distance, since a bunch of events would be measured
@@ -268,7 +441,7 @@ async fn soak(parties: &[Party], length: Duration) -> io::Result<()> {
     };
     println!(
         "### {}: {STREAMS} streams with 20 events/s\n\n| s | memory, MiB | CPU, s | events |\n|---|---|---|---|",
-        party.name
+        party.kind
     );
     let (start, mut events, mut samples) = (Instant::now(), 0, Vec::new());
     let mut next = Duration::ZERO;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::clock;
-use super::upstream::{PLAN, Plan, body_length};
+use super::upstream::{PLAN, Plan, body_length, element};
 
 /// A line of a prompt, as JSON text.
 const LINE: &str = r"    let moons = planets.iter().map(|planet| planet.moons);\n";
@@ -35,7 +35,7 @@ impl Client {
         connection.set_nodelay(true)?;
         Ok(Self {
             connection,
-            input: vec![0; 1 << 18],
+            input: Vec::with_capacity(1 << 18),
         })
     }
 
@@ -46,10 +46,28 @@ impl Client {
         prompt: usize,
         measured: &mut Measured,
     ) -> io::Result<()> {
-        let is_stream = matches!(plan, Plan::Stream { .. });
+        let sent = self.send(plan, prompt).await?;
+        match plan {
+            Plan::Body { .. } => self.body(sent, measured).await,
+            _ => self.stream(sent, plan, measured).await,
+        }
+    }
+
+    /// Sends a request, and reads the first bytes of its answer.
+    pub async fn begin(&mut self, plan: Plan, prompt: usize) -> io::Result<()> {
+        self.send(plan, prompt).await?;
+        self.read().await
+    }
+
+    /// Sends a request, and returns when.
+    pub async fn send(&mut self, plan: Plan, prompt: usize) -> io::Result<u64> {
+        self.post(plan, &LINE.repeat(prompt / LINE.len())).await
+    }
+
+    async fn post(&mut self, plan: Plan, prompt: &str) -> io::Result<u64> {
+        let is_stream = !matches!(plan, Plan::Body { .. });
         let body = format!(
-            r#"{{"model":"m","stream":{is_stream},"messages":[{{"role":"user","content":"{}"}}]}}"#,
-            LINE.repeat(prompt / LINE.len())
+            r#"{{"model":"m","stream":{is_stream},"messages":[{{"role":"user","content":"{prompt}"}}]}}"#
         );
         let head = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{PLAN}: {}\r\ncontent-length: {}\r\n\r\n",
@@ -60,30 +78,47 @@ impl Client {
         self.connection
             .write_all(&[head.as_bytes(), body.as_bytes()].concat())
             .await?;
-        match plan {
-            Plan::Stream { events, .. } => self.stream(sent, events, measured).await,
-            Plan::Body { .. } => self.body(sent, measured).await,
-        }
+        Ok(sent)
     }
 
-    async fn stream(&mut self, sent: u64, events: u32, measured: &mut Measured) -> io::Result<()> {
-        let (mut chunks, mut found) = (Chunks::default(), 0);
+    async fn stream(&mut self, sent: u64, plan: Plan, measured: &mut Measured) -> io::Result<()> {
+        let events = match plan {
+            // The rest has one.
+            Plan::Cut { events } => events + 1,
+            Plan::Stream { events, .. } => events,
+            Plan::Body { .. } => 0,
+        };
+        let (mut chunks, mut found, mut last) = (Chunks::default(), 0, 0);
         let mut text = Vec::new();
         loop {
-            let read = self.read(0).await?;
+            self.input.clear();
+            if let Err(error) = self.read().await {
+                // Without a proxy the client itself asks for the rest.
+                if !matches!(plan, Plan::Cut { events } if events == found) {
+                    return Err(error);
+                }
+                *self = Self::new(self.connection.peer_addr()?).await?;
+                chunks = Chunks::default();
+                // The anchor comes again.
+                found -= 1;
+                let anchor = element(1, last);
+                let prompt = format!(r"<overlap_context>\n{anchor}\n</overlap_context>");
+                self.post(plan, &prompt).await?;
+                continue;
+            }
             let now = clock();
-            chunks.read(&self.input[..read], &mut text);
+            chunks.read(&self.input, &mut text);
             let mut from = 0;
             while let Some(at) = memmem::find(&text[from..], b"\\\"T") {
                 let Some(digits) = text.get(from + at + 3..from + at + 23) else {
                     break;
                 };
-                let written = digits
+                last = digits
                     .iter()
                     .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
                 match found {
                     0 => measured.first.push((now - sent) as f64),
-                    _ => measured.events.push(now.saturating_sub(written) as f64),
+                    _ => measured.events.push(now.saturating_sub(last) as f64),
                 }
                 found += 1;
                 from += at + 23;
@@ -103,20 +138,23 @@ impl Client {
     }
 
     async fn body(&mut self, sent: u64, measured: &mut Measured) -> io::Result<()> {
-        let mut read = self.read(0).await?;
+        self.input.clear();
+        self.read().await?;
         measured.first.push((clock() - sent) as f64);
         let head = loop {
-            if let Some(at) = memmem::find(&self.input[..read], b"\r\n\r\n") {
+            if let Some(at) = memmem::find(&self.input, b"\r\n\r\n") {
                 break at + 4;
             }
-            read += self.read(read).await?;
+            self.read().await?;
         };
         let text = String::from_utf8_lossy(&self.input[..head]).into_owned();
         match body_length(&text) {
             Some(length) if text.starts_with("HTTP/1.1 200") => {
-                let mut missing = length - (read - head);
+                let mut missing = length - (self.input.len() - head);
                 while missing > 0 {
-                    missing -= self.read(0).await?;
+                    self.input.clear();
+                    self.read().await?;
+                    missing -= self.input.len();
                 }
                 Ok(())
             }
@@ -124,27 +162,28 @@ impl Client {
         }
     }
 
-    async fn read(&mut self, at: usize) -> io::Result<usize> {
-        match self.connection.read(&mut self.input[at..]).await? {
+    /// Adds bytes to the input.
+    async fn read(&mut self) -> io::Result<()> {
+        match self.connection.read_buf(&mut self.input).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            length => Ok(length),
+            _ => Ok(()),
         }
     }
 }
 
 /// Removes the head and the framing of a chunked answer.
 #[derive(Default)]
-struct Chunks {
+pub(super) struct Chunks {
     /// The line that is not whole: of the head, or the size of a chunk.
     line: Vec<u8>,
     has_head: bool,
     /// The bytes of the chunk that are missing, with the line break after it.
     missing: usize,
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
 impl Chunks {
-    fn read(&mut self, mut input: &[u8], text: &mut Vec<u8>) {
+    pub(super) fn read(&mut self, mut input: &[u8], text: &mut Vec<u8>) {
         while let Some(&byte) = input.first().filter(|_| !self.is_over) {
             if self.missing > 0 {
                 let length = self.missing.min(input.len());

@@ -2,6 +2,7 @@
 //! kernel's figures of the processes.
 
 pub mod client;
+pub mod outages;
 pub mod party;
 pub mod upstream;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the clock that the upstream writes and its clients read, in nanoseconds.
-fn clock() -> u64 {
+pub fn clock() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32).as_nanos() as u64
 }

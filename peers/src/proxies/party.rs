@@ -1,5 +1,6 @@
 //! The processes that are measured.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
@@ -7,69 +8,89 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What a party is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// No proxy.
+    Direct,
+    /// nginx, which keeps connections to the upstream, forwards each chunk at once, and keeps
+    /// bodies in memory.
+    Nginx { workers: u32 },
+    /// restitch with its defaults but the number of threads.
+    Restitch { program: PathBuf, threads: u32 },
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct => f.write_str("no proxy"),
+            Self::Nginx { workers } => write!(f, "nginx, {}", count(*workers, "worker")),
+            Self::Restitch { program, threads } => {
+                write!(f, "{}, {}", program.display(), count(*threads, "thread"))
+            }
+        }
+    }
+}
+
 /// A proxy, or none, between the clients and the upstream.
 pub struct Party {
-    /// The row's name.
-    pub name: String,
+    pub kind: Kind,
     /// Where its clients connect to.
     pub address: SocketAddr,
-    process: Option<Child>,
+    process: Option<Process>,
     folder: Option<PathBuf>,
 }
 
 impl Party {
-    /// Connects without a proxy.
-    pub fn direct(upstream: SocketAddr) -> Self {
-        Self {
-            name: "no proxy".to_owned(),
-            address: upstream,
-            process: None,
-            folder: None,
+    /// Starts it for that many clients at a time.
+    pub fn start(kind: Kind, upstream: SocketAddr, clients: usize) -> io::Result<Self> {
+        match kind {
+            Kind::Direct => Ok(Self {
+                kind,
+                address: upstream,
+                process: None,
+                folder: None,
+            }),
+            Kind::Nginx { workers } => Self::nginx(workers, upstream, clients),
+            Kind::Restitch {
+                ref program,
+                threads,
+            } => {
+                let mut command = proxy(program, upstream);
+                command.args(["--threads", &threads.to_string()]);
+                command.args([
+                    format!("--max-connections={}", clients.max(CONNECTIONS)),
+                    format!("--max-connections-per-client={clients}"),
+                ]);
+                let (process, address) = Process::listening(&mut command)?;
+                Ok(Self {
+                    kind,
+                    address,
+                    process: Some(process),
+                    folder: None,
+                })
+            }
         }
     }
 
-    /// Starts restitch with its defaults but the number of threads.
-    pub fn restitch(program: &Path, upstream: SocketAddr, threads: u32) -> io::Result<Self> {
-        let mut command = Command::new(program);
-        command.args(["proxy", "--listen", "127.0.0.1:0"]);
-        command.args(["--upstream", &format!("http://{upstream}")]);
-        command.args(["--threads", &threads.to_string()]);
-        let mut process = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let log = process.stderr.take();
-        let mut party = Self {
-            name: format!("{}, {}", program.display(), count(threads, "thread")),
-            address: upstream,
-            process: Some(process),
-            folder: None,
-        };
-        let mut log = BufReader::new(log.ok_or(io::ErrorKind::BrokenPipe)?);
-        let mut line = String::new();
-        log.read_line(&mut line)?;
-        party.address = line
-            .split_once("http://")
-            .and_then(|(_, rest)| rest.split([',', '\n']).next()?.parse().ok())
-            .ok_or_else(|| io::Error::other(line.clone()))?;
-        // Its log needs a reader: a full pipe would stop it.
-        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
-        Ok(party)
-    }
-
-    /// Starts nginx, which keeps connections to the upstream, forwards each chunk at once, and
-    /// keeps bodies in memory.
-    pub fn nginx(upstream: SocketAddr, workers: u32) -> io::Result<Self> {
+    fn nginx(workers: u32, upstream: SocketAddr, clients: usize) -> io::Result<Self> {
         let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let folder =
-            std::env::temp_dir().join(format!("restitch-peers-{}-{workers}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "restitch-peers-{}-{}",
+            std::process::id(),
+            address.port()
+        ));
         fs::create_dir_all(&folder)?;
         let file = folder.join("nginx.conf");
+        // Each client has a connection to the upstream, and all may be one worker's.
+        let connections = (2 * clients + 64).max(CONNECTIONS);
         fs::write(
             &file,
             format!(
                 "worker_processes {workers}; daemon off; pid {folder}/pid; error_log stderr;\n\
-                 events {{ worker_connections 4096; }}\n\
+                 events {{ worker_connections {connections}; }}\n\
                  http {{ access_log off; client_max_body_size 64m; client_body_buffer_size 16m;\n\
                  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;\n\
                  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 1000000;\n\
@@ -79,14 +100,11 @@ impl Party {
                 folder = folder.display()
             ),
         )?;
-        let process = Command::new("nginx")
-            .env("PATH", path())
-            .arg("-c")
-            .arg(&file)
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut command = Command::new("nginx");
+        command.env("PATH", path()).arg("-c").arg(&file);
+        let process = Process(command.stderr(Stdio::null()).spawn()?);
         let party = Self {
-            name: format!("nginx, {}", count(workers, "worker")),
+            kind: Kind::Nginx { workers },
             address,
             process: Some(process),
             folder: Some(folder),
@@ -138,7 +156,7 @@ impl Party {
     }
 
     fn processes(&self) -> Vec<u32> {
-        let Some(parent) = self.process.as_ref().map(Child::id) else {
+        let Some(parent) = self.process.as_ref().map(|process| process.0.id()) else {
             return Vec::new();
         };
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
@@ -161,17 +179,59 @@ pub struct Usage {
 
 impl Drop for Party {
     fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            // Nginx's parent ends its workers on a signal only.
-            let id = rustix::process::Pid::from_child(process);
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-            let _ = process.wait();
-        }
+        self.process = None;
         if let Some(folder) = &self.folder {
             let _ = fs::remove_dir_all(folder);
         }
     }
 }
+
+/// Returns the command of a proxy on a free port.
+pub fn proxy(program: &Path, upstream: SocketAddr) -> Command {
+    let mut command = Command::new(program);
+    command.args(["proxy", "--listen", "127.0.0.1:0", "--upstream"]);
+    command.arg(format!("http://{upstream}"));
+    command
+}
+
+/// A server. It ends when this is dropped.
+pub struct Process(Child);
+
+impl Process {
+    /// Starts restitch, and returns the address that the first line of its log names.
+    pub fn listening(command: &mut Command) -> io::Result<(Self, SocketAddr)> {
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Self(command.spawn()?);
+        let log = process.0.stderr.take();
+        let mut log = BufReader::new(log.ok_or(io::ErrorKind::BrokenPipe)?);
+        let mut line = String::new();
+        log.read_line(&mut line)?;
+        let address = line
+            .split_once("http://")
+            .and_then(|(_, rest)| rest.split([',', '/', '\n']).next()?.parse().ok())
+            .ok_or_else(|| io::Error::other(line.clone()))?;
+        // Its log needs a reader: a full pipe would stop it.
+        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+        Ok((process, address))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        // A process that has ended stays until it is waited for.
+        let _ = kill_process(Pid::from_child(&self.0), signal);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nginx's parent ends its workers on a signal only.
+        self.signal(Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// The connections of restitch by default, and of nginx.
+const CONNECTIONS: usize = 4096;
 
 fn count(number: u32, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })

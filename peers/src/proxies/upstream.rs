@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
+use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::clock;
 
@@ -18,6 +20,9 @@ pub const PLAN: &str = "x-plan";
 pub enum Plan {
     /// Events, each with the clock in its text, at equal distances. The text is one JSON array.
     Stream { events: u32, distance: Duration },
+    /// That many events without distances, and then the loss of the connection. The call for the
+    /// rest is answered by one event, with the clock of the last one before the cut.
+    Cut { events: u32 },
     /// One body whose text is a JSON array of this many bytes.
     Body { bytes: usize },
 }
@@ -29,6 +34,7 @@ impl Plan {
             Self::Stream { events, distance } => {
                 format!("stream {events} {}", distance.as_micros())
             }
+            Self::Cut { events } => format!("cut {events} 0"),
             Self::Body { bytes } => format!("body {bytes} 0"),
         }
     }
@@ -45,6 +51,9 @@ impl Plan {
                 events: count.parse().ok()?,
                 distance: Duration::from_micros(distance.parse().ok()?),
             },
+            "cut" => Self::Cut {
+                events: count.parse().ok()?,
+            },
             _ => Self::Body {
                 bytes: count.parse().ok()?,
             },
@@ -52,59 +61,80 @@ impl Plan {
     }
 }
 
-/// Starts the server in a thread of its own. It ends with the process.
-pub fn start() -> io::Result<SocketAddr> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    listener.set_nonblocking(true)?;
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(accept(listener))
-    });
-    Ok(address)
+/// The server. It ends with this program.
+pub struct Upstream {
+    pub address: SocketAddr,
+    /// The clock whenever a client leaves a stream with distances.
+    pub left: Receiver<u64>,
 }
 
-async fn accept(listener: std::net::TcpListener) -> io::Result<()> {
+impl Upstream {
+    /// Starts it in a thread of its own.
+    pub fn start() -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let (sender, left) = mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(accept(listener, sender))
+        });
+        Ok(Self { address, left })
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, left: Sender<u64>) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         let (connection, _) = listener.accept().await?;
         connection.set_nodelay(true)?;
+        let left = left.clone();
         // A client that leaves ends its connection.
-        tokio::spawn(async { serve(connection).await });
+        tokio::spawn(async { serve(connection, left).await });
     }
 }
 
-async fn serve(mut connection: TcpStream) -> io::Result<()> {
-    let mut input = vec![0; 1 << 18];
-    let mut read = 0;
+async fn serve(mut connection: TcpStream, left: Sender<u64>) -> io::Result<()> {
+    // Memory that is not written costs nothing, for thousands of connections.
+    let mut input = Vec::with_capacity(1 << 18);
     loop {
         let head = loop {
-            if let Some(at) = memchr::memmem::find(&input[..read], b"\r\n\r\n") {
+            if let Some(at) = memmem::find(&input, b"\r\n\r\n") {
                 break at + 4;
             }
-            match connection.read(&mut input[read..]).await? {
-                0 => return Ok(()),
-                length => read += length,
+            if connection.read_buf(&mut input).await? == 0 {
+                return Ok(());
             }
         };
         let text = String::from_utf8_lossy(&input[..head]).into_owned();
         let plan = Plan::read(&text).ok_or(io::ErrorKind::InvalidData)?;
         let mut missing = body_length(&text).ok_or(io::ErrorKind::InvalidData)?;
-        missing -= read - head;
+        input.drain(..head);
+        missing -= input.len();
         while missing > 0 {
-            let length = connection.read(&mut input).await?;
+            // Only a short body is needed: that of a call for the rest.
+            if input.len() == input.capacity() {
+                input.clear();
+            }
+            let length = connection.read_buf(&mut input).await?;
             if length == 0 {
                 return Ok(());
             }
             missing -= length;
         }
-        read = 0;
         match plan {
-            Plan::Stream { events, distance } => stream(&mut connection, events, distance).await?,
+            Plan::Stream { events, distance } => {
+                stream(&mut connection, events, distance, &left).await?;
+            }
+            Plan::Cut { events } => match rest(&input) {
+                Some(rest) => connection.write_all(rest.as_bytes()).await?,
+                None => return cut(&mut connection, events).await,
+            },
             Plan::Body { bytes } => body(&mut connection, bytes).await?,
         }
+        input.clear();
     }
 }
 
@@ -117,24 +147,30 @@ pub(super) fn body_length(head: &str) -> Option<usize> {
     })
 }
 
-async fn stream(connection: &mut TcpStream, events: u32, distance: Duration) -> io::Result<()> {
-    connection
-        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        .await?;
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+async fn stream(
+    connection: &mut TcpStream,
+    events: u32,
+    distance: Duration,
+    left: &Sender<u64>,
+) -> io::Result<()> {
+    connection.write_all(HEAD.as_bytes()).await?;
     let (mut due, mut out) = (Instant::now(), String::new());
     for at in 0..events {
-        let opener = if at == 0 { "[" } else { ", " };
-        let closer = if at + 1 == events { "]" } else { "" };
         // A timer is late by a millisecond, which the first event doesn't need.
         if at > 0 && !distance.is_zero() {
-            sleep_until(due).await;
+            // The client sends nothing before the end of the answer, unless it leaves.
+            if timeout_at(due, connection.read_u8()).await.is_ok() {
+                // Nobody may wait for it.
+                let _ = left.send(clock());
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
         }
         due += distance;
-        let text = format!(r#"{opener}\"T{:020} and some words\"{closer}"#, clock());
-        chunk(
-            &mut out,
-            &delta(&format!(r#"{{"content":"{text}"}}"#), "null"),
-        );
+        let closer = if at + 1 == events { "]" } else { "" };
+        event(&mut out, &(element(at, clock()) + closer));
         // Without a distance many events are in one write, as a fast upstream sends them.
         if !distance.is_zero() || at % 64 == 63 {
             connection.write_all(out.as_bytes()).await?;
@@ -142,9 +178,55 @@ async fn stream(connection: &mut TcpStream, events: u32, distance: Duration) -> 
             tokio::task::yield_now().await;
         }
     }
-    chunk(&mut out, &(delta("{}", r#""stop""#) + "data: [DONE]\n\n"));
-    out.push_str("0\r\n\r\n");
+    end(&mut out);
     connection.write_all(out.as_bytes()).await
+}
+
+/// Sends a stream whose last event is followed by the loss of the connection.
+async fn cut(connection: &mut TcpStream, events: u32) -> io::Result<()> {
+    let mut out = HEAD.to_owned();
+    for at in 1..events {
+        event(&mut out, &element(at - 1, clock()));
+    }
+    connection.write_all(out.as_bytes()).await?;
+    // Until all of them have been relayed.
+    sleep(Duration::from_millis(50)).await;
+    out.clear();
+    event(&mut out, &element(events, clock()));
+    connection.write_all(out.as_bytes()).await
+}
+
+/// Returns the response to a call for the rest of a cut stream: it repeats the text that the call
+/// names, and continues after it. `None`: the request is another one.
+fn rest(request: &[u8]) -> Option<String> {
+    let request = std::str::from_utf8(request).ok()?;
+    let (_, anchor) = request.rsplit_once(r"<overlap_context>\n")?;
+    let (anchor, _) = anchor.split_once(r"\n</overlap_context>")?;
+    let (_, clock) = anchor.rsplit_once(r#"\"T"#)?;
+    let clock: u64 = clock.get(..20)?.parse().ok()?;
+    let mut out = HEAD.to_owned();
+    event(&mut out, anchor);
+    // Another text than before the cut: an anchor that comes twice would be ambiguous.
+    event(&mut out, &format!(r#", \"T{clock:020} after the cut\"]"#));
+    end(&mut out);
+    Some(out)
+}
+
+/// Returns an element of the array, as JSON text.
+pub(super) fn element(at: u32, clock: u64) -> String {
+    let opener = if at == 0 { "[" } else { ", " };
+    format!(r#"{opener}\"T{clock:020} and some words\""#)
+}
+
+/// Adds an event with this text.
+fn event(out: &mut String, text: &str) {
+    chunk(out, &delta(&format!(r#"{{"content":"{text}"}}"#), "null"));
+}
+
+/// Adds the end of a stream.
+fn end(out: &mut String) {
+    chunk(out, &(delta("{}", r#""stop""#) + "data: [DONE]\n\n"));
+    out.push_str("0\r\n\r\n");
 }
 
 fn delta(delta: &str, finish: &str) -> String {
