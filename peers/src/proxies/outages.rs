@@ -95,64 +95,55 @@ const fn killed_before(name: &'static str, down: f64) -> Scenario {
     }
 }
 
-const fn busy(name: &'static str, script: &'static str, seconds: f64) -> Scenario {
+/// Its script answers with errors until a sound process takes over, or for ever.
+const fn errors(name: &'static str, script: &'static str, until: Option<f64>) -> Scenario {
     Scenario {
         script,
-        killed: Some((seconds, 0.0)),
+        killed: match until {
+            Some(seconds) => Some((seconds, 0.0)),
+            None => None,
+        },
         ..killed(name, &JSON, 0.0)
     }
 }
 
-const fn lasting(name: &'static str, script: &'static str) -> Scenario {
-    Scenario {
-        script,
-        killed: None,
-        ..killed(name, &JSON, 0.0)
-    }
-}
-
-/// The longest are first.
+/// The longest begin first.
 const SCENARIOS: &[Scenario] = &[
-    killed(
-        "killed in mid-answer, back after 40 s (`patience`: 30 s)",
-        &JSON,
-        40.0,
-    ),
+    killed("killed in mid-answer, back after 40 s", &JSON, 40.0),
     killed("killed in mid-answer, back after 20 s", &JSON, 20.0),
-    killed("… 5 s", &JSON, 5.0),
-    killed("… 0.3 s", &JSON, 0.3),
-    killed_before(
-        "killed before the head, back after 6 s (first calls wait up to 5 s)",
-        6.0,
-    ),
-    killed_before("… 4 s", 4.0),
-    killed_before("… 0.3 s", 0.3),
+    killed("killed in mid-answer, back after 5 s", &JSON, 5.0),
+    killed("killed in mid-answer, back after 0.3 s", &JSON, 0.3),
     killed("prose, killed in mid-answer, back after 20 s", &PROSE, 20.0),
-    killed("… 5 s", &PROSE, 5.0),
-    killed("… 0.3 s", &PROSE, 0.3),
-    busy("503 for 3 s", "503 | 503", 3.0),
-    busy(
+    killed("prose, killed in mid-answer, back after 5 s", &PROSE, 5.0),
+    killed("prose, killed in mid-answer, back after 0.3 s", &PROSE, 0.3),
+    killed_before("killed before the head, back after 6 s", 6.0),
+    killed_before("killed before the head, back after 4 s", 4.0),
+    killed_before("killed before the head, back after 0.3 s", 0.3),
+    errors(
         "calls for the rest: 503 for 12 s",
         "answer@250!length | 503",
-        12.0,
+        Some(12.0),
     ),
-    busy(
+    errors(
         "calls for the rest: 502 for 3 s",
         "answer@250!length | 502",
-        3.0,
+        Some(3.0),
     ),
-    busy(
+    errors(
         "calls for the rest: 529 for 3 s",
         "answer@250!length | 529",
-        3.0,
+        Some(3.0),
     ),
-    lasting(
+    errors("all calls: 503 for 3 s", "503 | 503", Some(3.0)),
+    errors(
         "each call: two 429 with `Retry-After: 1`",
         "429~1 429~1 answer@250!length | 429~1 429~1 anchor",
+        None,
     ),
-    lasting(
+    errors(
         "calls for the rest: 429 with `Retry-After: 60`",
         "answer@250!length | 429~60",
+        None,
     ),
 ];
 
@@ -276,16 +267,16 @@ impl Run<'_> {
             all: clients.len(),
             ..Outcome::default()
         };
-        let mut upstreams = vec![sick];
-        let mut back = None;
-        if let Some((at, down)) = self.scenario.killed {
-            sleep(Duration::from_secs_f64(at)).await;
-            upstreams[0].signal(Signal::KILL);
-            upstreams.clear();
-            sleep(Duration::from_secs_f64(down)).await;
-            upstreams.push(self.upstream(upstream, SOUND)?);
-            back = Some(Instant::now());
-        }
+        let (_upstream, back) = match self.scenario.killed {
+            None => (sick, None),
+            Some((at, down)) => {
+                sleep(Duration::from_secs_f64(at)).await;
+                sick.signal(Signal::KILL);
+                drop(sick);
+                sleep(Duration::from_secs_f64(down)).await;
+                (self.upstream(upstream, SOUND)?, Some(Instant::now()))
+            }
+        };
         while let Some(answer) = clients.join_next().await {
             // A client that panics has read what is no answer of its API.
             let Ok(answer) = answer else { continue };

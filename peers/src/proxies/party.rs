@@ -36,6 +36,7 @@ impl fmt::Display for Kind {
 
 /// A proxy, or none, between the clients and the upstream.
 pub struct Party {
+    /// What runs.
     pub kind: Kind,
     /// Where its clients connect to.
     pub address: SocketAddr,
@@ -226,6 +227,8 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Nginx's parent ends its workers on a signal only.
         self.signal(Signal::TERM);
+        // One that is stopped sees no signal before.
+        self.signal(Signal::CONT);
         let _ = self.0.wait();
     }
 }

@@ -63,6 +63,7 @@ impl Plan {
 
 /// The server. It ends with this program.
 pub struct Upstream {
+    /// Where it listens.
     pub address: SocketAddr,
     /// The clock whenever a client leaves a stream with distances.
     pub left: Receiver<u64>,
@@ -115,7 +116,7 @@ async fn serve(mut connection: TcpStream, left: Sender<u64>) -> io::Result<()> {
         missing -= input.len();
         while missing > 0 {
             // Only a short body is needed: that of a call for the rest.
-            if input.len() == input.capacity() {
+            if missing > input.capacity() - input.len() {
                 input.clear();
             }
             let length = connection.read_buf(&mut input).await?;
@@ -190,7 +191,7 @@ async fn cut(connection: &mut TcpStream, events: u32) -> io::Result<()> {
     }
     connection.write_all(out.as_bytes()).await?;
     // Until all of them have been relayed.
-    sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(20)).await;
     out.clear();
     event(&mut out, &element(events, clock()));
     connection.write_all(out.as_bytes()).await
