@@ -291,30 +291,32 @@ impl Load {
     }
 
     async fn turn(&self, party: &Party, upstream: &Upstream) -> io::Result<Row> {
-        if self.is_of_memory() {
-            return self.memory(party, upstream).await;
-        }
         party.forget_peak();
         let (before, start) = (party.usage(), Instant::now());
         let stream = |events, distance| Plan::Stream { events, distance };
-        let (count, plan, prompt) = match self {
-            Self::Requests(bytes) => (repeats(*bytes), stream(1, DISTANCE), *bytes),
-            Self::Answers(bytes) => (repeats(*bytes), Plan::Body { bytes: *bytes }, PROMPT),
-            Self::Paced => (STREAMS, stream(100, DISTANCE), PROMPT),
-            Self::Burst => (64, stream(5000, Duration::ZERO), PROMPT),
-            _ => (1000, stream(3, Duration::from_micros(200)), PROMPT),
-        };
-        let mut times = match self {
-            Self::Paced | Self::Burst => side_by_side(party.address, count, plan).await?,
-            Self::Cuts => cuts(party.address).await?,
-            Self::Leaves => leaves(party.address, upstream).await?,
-            _ => one_by_one(party.address, count, plan, prompt).await?,
+        let address = party.address;
+        let mut times = match *self {
+            Self::Requests(bytes) => {
+                one_by_one(address, repeats(bytes), stream(1, DISTANCE), bytes).await?
+            }
+            Self::Answers(bytes) => {
+                one_by_one(address, repeats(bytes), Plan::Body { bytes }, PROMPT).await?
+            }
+            Self::First => {
+                let plan = stream(3, Duration::from_micros(200));
+                one_by_one(address, 1000, plan, PROMPT).await?
+            }
+            Self::Paced => side_by_side(address, STREAMS, stream(100, DISTANCE)).await?,
+            Self::Burst => side_by_side(address, 64, stream(5000, Duration::ZERO)).await?,
+            Self::Cuts => cuts(address).await?,
+            Self::Leaves => leaves(address, upstream).await?,
+            Self::Slow(_) | Self::Unread => return self.memory(party, upstream).await,
         };
         times.sort_by(f64::total_cmp);
         let at = |share: f64| times[(times.len() as f64 * share) as usize] / 1e3;
         let (usage, elapsed) = (party.usage(), start.elapsed().as_secs_f64());
         let (cpu, peak) = (usage.cpu - before.cpu, usage.peak / 1048576.0);
-        let (each, millions) = (cpu / count as f64 * 1e3, times.len() as f64 / 1e6);
+        let (each, millions) = (cpu / times.len() as f64 * 1e3, times.len() as f64 / 1e6);
         Ok(match self {
             Self::Requests(_) | Self::Answers(_) => vec![at(0.5), each, peak],
             Self::First => vec![at(0.5), each],

@@ -36,9 +36,13 @@ struct Text {
 const JSON: Text = Text {
     file: "document.json",
     text: r#"{"title": "Notes on tides", "language": "en", "sections": [
-  {"id": 1, "heading": "What moves the sea", "text": "The moon draws the water nearest to it, and a second bulge rises on the far side."},
-  {"id": 2, "heading": "Where they are highest", "text": "In the Bay of Fundy the range exceeds 16 m; in the Mediterranean it is often below 0.5 m.", "metres": [16.3, 0.4]}
-], "table": [["port", "range"], ["Burntcoat Head", 16.3], ["Saint-Malo", 12.2], ["Naples", 0.4]], "checked": true, "source": null}"#,
+  {"id": 1, "heading": "What moves the sea",
+   "text": "The moon draws the water nearest to it, and a second bulge rises on the far side."},
+  {"id": 2, "heading": "Where they are highest",
+   "text": "In the Bay of Fundy the range exceeds 16 m; in the Mediterranean it is often below 0.5 m.",
+   "metres": [16.3, 0.4]}
+], "table": [["port", "range"], ["Burntcoat Head", 16.3], ["Saint-Malo", 12.2], ["Naples", 0.4]],
+  "checked": true, "source": null}"#,
     apis: &Dialect::ALL,
 };
 
