@@ -3,12 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::mem;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::provider::Dialect;
@@ -277,9 +278,10 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             DriverCall::None | DriverCall::Due(..) => return false,
             DriverCall::Opening(opening) => {
                 let Poll::Ready(result) = opening.as_mut().poll(cx) else {
-                    // In small steps, since other streams may share the thread.
+                    // In small steps, since other streams may share the thread. The next step comes
+                    // after the runtime has looked at its sockets: the call may go on then.
                     if self.engine.prepare() {
-                        cx.waker().wake_by_ref();
+                        let _ = pin!(yield_now()).poll(cx);
                     }
                     return false;
                 };

@@ -3,8 +3,9 @@
 mod resumed;
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -18,6 +19,8 @@ use restitch::session::{CallEnd, GiveUp, SessionEvent, Status};
 use restitch::{Message, Retry, Stitch, StitchText, Stitcher, TextDelta};
 use restitch_testing::chat::{self, DONE};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_stream::{Stream, StreamExt};
 
@@ -1251,11 +1254,50 @@ async fn a_long_poll_lets_other_tasks_run() {
     });
     let mut stream = Stitcher::new().stream(slow, |_| async { Err(Lost::Connection) });
     let mut pending = 0;
-    let first = std::future::poll_fn(|cx| {
+    let first = poll_fn(|cx| {
         let polled = Pin::new(&mut stream).poll_next(cx);
         pending += usize::from(polled.is_pending());
         polled
     });
     assert!(first.await.unwrap().is_ok());
     assert_eq!(pending, parts.len() - 1);
+}
+
+/// Connects, and returns how often that was polled.
+async fn polls_to_connect(address: SocketAddr) -> usize {
+    let mut connecting = pin!(TcpStream::connect(address));
+    let mut polls = 0;
+    let connected = poll_fn(|cx| {
+        polls += 1;
+        connecting.as_mut().poll(cx)
+    });
+    connected.await.unwrap();
+    polls
+}
+
+/// The delivered text is counted in steps while a further call is made. The call goes on between
+/// them as soon as its socket is ready, so it is polled about as often as a lone one.
+#[tokio::test]
+async fn a_call_does_not_wait_for_the_counting() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Tasks, as in a server: the runtime looks at sockets when none is left to run.
+    let alone = tokio::spawn(polls_to_connect(address)).await.unwrap();
+    let calls = Calls::new(Vec::new());
+    let delivered = format!("[\"{}", "The plants grew, and then ".repeat(300));
+    let first = Wire(calls.upstream(vec![chunk(&delivered), Fail]));
+    let (sender, mut counted) = mpsc::channel(1);
+    let reopen = move |_| {
+        let sender = sender.clone();
+        async move {
+            let polls = polls_to_connect(address).await;
+            sender.send(polls).await.unwrap();
+            std::future::pending::<Result<Wire, Lost>>().await
+        }
+    };
+    let mut stream = Stitcher::new().stream(first, reopen);
+    let reader = tokio::spawn(async move { while stream.next().await.is_some() {} });
+    let counted = counted.recv().await.unwrap();
+    assert!(counted <= alone + 1, "{counted}, alone {alone}");
+    reader.abort();
 }
