@@ -1,6 +1,5 @@
 //! Writes a request to the upstream.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,9 +17,9 @@ use super::{Body, ConnectionError};
 /// A request that is being written.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// The bytes to send next: the head, and frames of the body, each in its chunk if there are
-    /// chunks. None is empty.
-    pending: VecDeque<Bytes>,
+    /// The bytes to send before the next frame of the body: the head or the line of a chunk, data,
+    /// the end of a chunk.
+    pending: [Bytes; 3],
     /// `None` after its last frame.
     body: Option<Body>,
     framing: RequestFraming,
@@ -74,7 +73,7 @@ impl Outgoing {
         head.extend_from_slice(b"\r\n");
         let body = Some(body).filter(|_| !matches!(framing, RequestFraming::Length(0)));
         Self {
-            pending: VecDeque::from([head.freeze()]),
+            pending: [head.freeze(), Bytes::new(), Bytes::new()],
             body,
             framing,
         }
@@ -88,7 +87,7 @@ impl Outgoing {
     ) -> Poll<Result<(), ConnectionError>> {
         loop {
             self.fill(cx)?;
-            if self.pending.is_empty() {
+            if !self.pending.iter().any(Buf::has_remaining) {
                 break;
             }
             ready!(self.poll_write(Pin::new(&mut *io), cx)).map_err(ConnectionError::Io)?;
@@ -102,13 +101,13 @@ impl Outgoing {
         }
     }
 
-    /// Takes the frames of the body that are there, as long as there is room for them. The first
-    /// ones go out together with the head.
+    /// Takes the next frame of the body if there is room for it. The first goes out together with
+    /// the head.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionError> {
         while let Some(body) = self
             .body
             .as_mut()
-            .filter(|_| self.pending.len() <= MOST_PENDING)
+            .filter(|_| self.pending[1..].iter().all(Bytes::is_empty))
         {
             let data = match Pin::new(body).poll_frame(cx) {
                 Poll::Pending => break,
@@ -120,7 +119,7 @@ impl Outgoing {
                         RequestFraming::Length(0) => {}
                         RequestFraming::Length(_) => return Err(ConnectionError::BodyLength),
                         RequestFraming::Chunks => {
-                            self.pending.push_back(Bytes::from_static(b"0\r\n\r\n"));
+                            self.pending[2] = Bytes::from_static(b"0\r\n\r\n");
                         }
                     }
                     break;
@@ -133,12 +132,12 @@ impl Outgoing {
                 *left = left
                     .checked_sub(data.len() as u64)
                     .ok_or(ConnectionError::BodyLength)?;
-                self.pending.push_back(data);
             } else {
                 let line = format!("{:x}\r\n", data.len());
-                self.pending
-                    .extend([line.into(), data, Bytes::from_static(b"\r\n")]);
+                self.pending[0] = [&self.pending[0][..], line.as_bytes()].concat().into();
+                self.pending[2] = Bytes::from_static(b"\r\n");
             }
+            self.pending[1] = data;
             // Dropping the body now signals its end to a task that awaits it.
             if matches!(self.framing, RequestFraming::Length(0)) {
                 self.body = None;
@@ -148,31 +147,19 @@ impl Outgoing {
     }
 
     fn poll_write(&mut self, io: Pin<&mut Io>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut slices = [IoSlice::new(&[]); MOST_PENDING + 3];
-        let mut count = 0;
-        for (slice, bytes) in slices.iter_mut().zip(&self.pending) {
-            *slice = IoSlice::new(bytes);
-            count += 1;
-        }
-        let mut written = match ready!(io.poll_write_vectored(cx, &slices[..count]))? {
+        let slices = self.pending.each_ref().map(|bytes| IoSlice::new(bytes));
+        let mut written = match ready!(io.poll_write_vectored(cx, &slices))? {
             0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             written => written,
         };
-        while let Some(first) = self.pending.front_mut()
-            && written >= first.len()
-        {
-            written -= first.len();
-            self.pending.pop_front();
-        }
-        if let Some(first) = self.pending.front_mut() {
-            first.advance(written);
+        for bytes in &mut self.pending {
+            let length = written.min(bytes.len());
+            bytes.advance(length);
+            written -= length;
         }
         Poll::Ready(Ok(()))
     }
 }
 
-// A write costs more than its slices, and further frames stay with their source until there is room.
-/// The most pieces after which no further frame is taken.
-const MOST_PENDING: usize = 16;
 /// Bytes that are reserved for a head.
 const TYPICAL_HEAD: usize = 512;

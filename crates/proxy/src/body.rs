@@ -189,78 +189,35 @@ impl Collected {
 
     /// Reads as [`read`](Self::read) does, and fails when `has_room` refuses the length of a frame.
     pub(super) async fn read_counted<B>(
-        body: B,
+        mut body: B,
         cap: usize,
         timeouts: Option<[TimeLimit; 2]>,
-        has_room: impl FnMut(usize) -> bool,
+        mut has_room: impl FnMut(usize) -> bool,
     ) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BodyError>,
     {
-        let mut reading = Reading::new(body, cap, timeouts, has_room);
-        reading.read_on(|_| ()).await?;
-        Ok(reading.finish())
-    }
-}
-
-/// A body that is being read up to a cap.
-pub(super) struct Reading<B, R> {
-    body: B,
-    cap: usize,
-    /// The limits of the first read and of each further read.
-    timeouts: Option<[TimeLimit; 2]>,
-    has_room: R,
-    /// The size that the body has announced.
-    announced: usize,
-    read: BytesMut,
-    has_ended: bool,
-}
-
-impl<B, R> Reading<B, R>
-where
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<BodyError>,
-    R: FnMut(usize) -> bool,
-{
-    pub(super) fn new(body: B, cap: usize, timeouts: Option<[TimeLimit; 2]>, has_room: R) -> Self {
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        // A peer can announce a large body and send nothing, so the first reservation has a limit.
-        // Nothing is kept of a body that announces more than the cap.
-        let reserved = if announced > cap {
-            0
-        } else {
-            announced.min(MOST_RESERVED)
-        };
-        Self {
-            body,
-            cap,
-            timeouts,
-            has_room,
-            announced,
-            read: BytesMut::with_capacity(reserved),
-            has_ended: false,
+        // A body that announces a larger size passes unread: no byte of it is kept.
+        if body.size_hint().lower() > cap as u64 {
+            return Ok(Self::Larger(restitch_http::Body::wrap(body)));
         }
-    }
-
-    /// Reads until the body ends or is larger than the cap, and passes each frame to `take`. May be
-    /// dropped and called again.
-    pub(super) async fn read_on(&mut self, mut take: impl FnMut(Bytes)) -> Result<(), ReadError> {
-        // A body that announces a larger size passes unread.
-        while !self.has_ended && self.announced <= self.cap && self.read.len() <= self.cap {
-            let frame = match self.timeouts {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+        // A peer can announce a large body and send nothing, so the first reservation has a limit.
+        let mut read = BytesMut::with_capacity(announced.min(MOST_RESERVED));
+        loop {
+            let frame = match timeouts {
                 Some([first, idle]) => {
                     // A model may think before its first byte for longer than between two bytes.
-                    let limit = if self.read.is_empty() { first } else { idle };
-                    timeout(limit.time, self.body.frame())
+                    let limit = if read.is_empty() { first } else { idle };
+                    timeout(limit.time, body.frame())
                         .await
                         .map_err(|_| ReadError::TimedOut(limit))?
                 }
-                None => self.body.frame().await,
+                None => body.frame().await,
             };
             let Some(frame) = frame else {
-                self.has_ended = true;
-                break;
+                return Ok(Self::Whole(read.freeze()));
             };
             let frame = frame.map_err(|error| {
                 let error: BodyError = error.into();
@@ -269,39 +226,22 @@ where
                     .map_or(ReadError::Dropped, |silent| ReadError::TimedOut(silent.0))
             })?;
             if let Ok(data) = frame.into_data() {
-                if !(self.has_room)(data.len()) {
+                if !has_room(data.len()) {
                     return Err(ReadError::NoRoom);
                 }
-                self.keep(&data);
-                take(data);
+                if read.capacity() - read.len() < data.len() {
+                    // Growing in small steps would copy the bytes several times.
+                    let announced = announced.saturating_sub(read.len());
+                    read.reserve(data.len().max(announced.min(3 * read.len())));
+                }
+                read.extend_from_slice(&data);
             }
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, data: &[u8]) {
-        let read = &mut self.read;
-        if read.capacity() - read.len() < data.len() {
-            // Growing in small steps would copy the bytes several times.
-            let announced = self.announced.saturating_sub(read.len());
-            read.reserve(data.len().max(announced.min(3 * read.len())));
-        }
-        read.extend_from_slice(data);
-    }
-
-    /// Returns the bytes so far.
-    pub(super) fn so_far(&self) -> &[u8] {
-        &self.read
-    }
-
-    /// Returns the body, after [`read_on`](Self::read_on).
-    pub(super) fn finish(self) -> Collected {
-        match self.has_ended {
-            true => Collected::Whole(self.read.freeze()),
-            false => Collected::Larger(restitch_http::Body::wrap(Replayed {
-                read: Some(self.read.freeze()).filter(|read| !read.is_empty()),
-                rest: self.body,
-            })),
+            if read.len() > cap {
+                return Ok(Self::Larger(restitch_http::Body::wrap(Replayed {
+                    read: Some(read.freeze()),
+                    rest: body,
+                })));
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use super::body::{Collected, IdleTimeoutBody, ReadError, is_silence};
 use super::caller::Caller;
 use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
-use super::early_call::{EarlyCall, EarlyTarget};
+use super::early_call::EarlyCall;
 use super::encoding;
 use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
 use super::exchange::Exchange;
@@ -149,26 +149,12 @@ async fn dispatch(
         };
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
-    let most = proxy.limits.transport.max_body_bytes;
     let mut share = proxy.shared.unfinished.begin();
-    let has_room = |bytes| share.grow(bytes);
-    let target = Some(&candidates)
-        // A request with a stage may be refused.
-        .filter(|candidates| !candidates.need_body() && directives.stage.is_none())
-        .map(|candidates| candidates.choose(&proxy.routes, None))
-        .filter(|route| EarlyTarget::is_decided(&proxy, route))
-        .map(|route| EarlyTarget {
-            route,
-            head: &head,
-            dialect,
-        });
-    let (collected, early) = match target {
-        Some(target) => target.read(body, most, has_room).await,
-        None => (
-            Collected::read_counted(body, most, None, has_room).await,
-            None,
-        ),
-    };
+    let collected =
+        Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| {
+            share.grow(bytes)
+        })
+        .await;
     // The limit is on bodies that a slow client holds open, not on complete ones.
     drop(share);
     let body = match collected {
@@ -176,7 +162,11 @@ async fn dispatch(
         Ok(Collected::Larger(body)) => {
             let route = candidates.choose(&proxy.routes, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
-            let response = passed_unread(response, "max_body_bytes", most);
+            let response = passed_unread(
+                response,
+                "max_body_bytes",
+                proxy.limits.transport.max_body_bytes,
+            );
             return NotKept::told(response, unread);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
@@ -189,6 +179,13 @@ async fn dispatch(
     {
         return response;
     }
+    // A request with a stage may be refused, so it is parsed first.
+    let early = if candidates.need_body() || directives.stage.is_some() {
+        None
+    } else {
+        let route = candidates.choose(&proxy.routes, None);
+        EarlyCall::begin(&proxy, &route, (&head, &body, dialect)).await
+    };
     let request = dialect.wire().parse(head.path(), &body);
     let route = candidates.choose(&proxy.routes, request.as_ref());
     let Some(request) =
@@ -196,6 +193,7 @@ async fn dispatch(
         request.filter(|request| request.n <= MAX_CHOICES && !directives.off && route.is_asked())
     else {
         let response = match early {
+            // Its answer is not compressed, although the proxy does not read it.
             Some(early) => {
                 exchange.note_route(&route);
                 pass_answer(&route, early.answer().await, of_path, exchange)

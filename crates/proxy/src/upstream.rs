@@ -52,8 +52,8 @@ pub(super) async fn send(
 pub(super) struct Head(Parts);
 
 impl Head {
-    /// Removes the headers that concern only the connection between the client and the proxy. hyper
-    /// writes the length of the body itself.
+    /// Removes the headers that concern only the connection between the client and the proxy. The
+    /// HTTP client writes the length of the body itself.
     pub(super) fn new(mut parts: Parts) -> Self {
         remove_hop_by_hop(&mut parts.headers);
         // `Host` names the proxy, and hyper answers `Expect` itself.

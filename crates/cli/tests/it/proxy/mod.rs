@@ -8,7 +8,6 @@ mod clients;
 mod content;
 mod content_types;
 mod credentials;
-mod early;
 mod encoded;
 mod fallbacks;
 mod forced;
