@@ -84,8 +84,6 @@ fn sends_client_body(proxy: &Proxy, route: &Route) -> bool {
     route.is_asked()
         && !proxy.policy.adapts
         && route.config.min_output_tokens.is_none()
-        // A fallback that takes over may be due before the first call.
-        && route.fallbacks.is_empty()
         && proxy.shared.kept.is_none()
         // The header of a trace names the call, which is noted with the request's model.
         && proxy.shared.otlp.is_none()
@@ -109,11 +107,13 @@ mod tests {
         assert!(is_early(""));
         let route = "[[route]]\nname = \"r\"\n";
         assert!(is_early(route));
+        // The first call goes to the route's own upstream.
+        let fallback = "[[route.fallback]]\nupstream = \"http://127.0.0.1:9\"";
+        assert!(is_early(&format!("{route}{fallback}")));
         for settings in [
             "adapt = true".to_owned(),
             format!("{route}min_output_tokens = 9"),
             format!("{route}continuation = \"off\""),
-            format!("{route}[[route.fallback]]\nupstream = \"http://127.0.0.1:9\""),
         ] {
             assert!(!is_early(&settings), "{settings}");
         }
