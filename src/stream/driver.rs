@@ -278,8 +278,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             DriverCall::None | DriverCall::Due(..) => return false,
             DriverCall::Opening(opening) => {
                 let Poll::Ready(result) = opening.as_mut().poll(cx) else {
-                    // In small steps, since other streams may share the thread. The next step comes
-                    // after the runtime has looked at its sockets: the call may go on then.
+                    // In small steps, since other streams may share the thread. The runtime checks
+                    // its sockets before the next step: a call whose socket is ready comes first.
                     if self.engine.prepare() {
                         let _ = pin!(yield_now()).poll(cx);
                     }

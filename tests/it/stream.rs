@@ -1275,13 +1275,13 @@ async fn polls_to_connect(address: SocketAddr) -> usize {
     polls
 }
 
-/// The delivered text is counted in steps while a further call is made. The call goes on between
-/// them as soon as its socket is ready, so it is polled about as often as a lone one.
+/// The delivered text is counted in steps while a further call is made. The call continues between
+/// two steps when its socket is ready, so it needs about as many polls as without the counting.
 #[tokio::test]
 async fn a_call_does_not_wait_for_the_counting() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Tasks, as in a server: the runtime looks at sockets when none is left to run.
+    // As in a server, both run as tasks: the runtime checks its sockets after the ready tasks.
     let alone = tokio::spawn(polls_to_connect(address)).await.unwrap();
     let calls = Calls::new(Vec::new());
     let delivered = format!("[\"{}", "The plants grew, and then ".repeat(300));

@@ -86,7 +86,7 @@ impl Caller {
             .logs_content
             .then(|| Content::new(&request.head, own_keys()));
         let head = request.head.copied();
-        request.head = route.upstream_head(head, request.dialect);
+        request.head = route.upstream_head(head, Some(request.dialect));
         Self {
             limits,
             rungs: route.config.continuation.rungs(),

@@ -1,36 +1,28 @@
-//! A first call that begins before its request is parsed, so that the upstream reads the request in
-//! that time.
+//! Begins a first call before its request is parsed: the upstream reads the request meanwhile.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::Response;
-use tokio::time::timeout;
 
 use super::Proxy;
 use super::route::Route;
-use super::upstream::Head;
-use restitch::internal::limits::TimeLimit;
+use super::upstream::{self, Head};
 use restitch::provider::Dialect;
 use restitch_http::{Body, Error, Received};
 
 type Answer = Result<Response<Received>, Error>;
+type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// A first call that has begun. Dropping it ends the call.
-pub(super) struct EarlyCall {
-    call: Pin<Box<dyn Future<Output = Answer> + Send>>,
-    /// Set once the call has its answer.
-    answer: Option<Answer>,
-    /// The limit for the head of the response.
-    limit: TimeLimit,
-}
+pub(super) struct EarlyCall(Call);
 
 impl EarlyCall {
-    /// Sends a request, as far as the socket takes it at once. `None`: its body may decide what is
-    /// sent, or its path has no address on the upstream.
+    /// Sends as much of a request as the socket accepts without waiting. `None`: what is sent may
+    /// depend on the parsed body.
     pub(super) async fn begin(
         proxy: &Proxy,
         route: &Arc<Route>,
@@ -40,47 +32,28 @@ impl EarlyCall {
             return None;
         }
         let route = Arc::clone(route);
-        let head = route.upstream_head(head.clone(), dialect);
+        let head = route.upstream_head(head.clone(), Some(dialect));
         let body = Body::full(body.clone());
-        let request = head.into_request(&route.client, body).ok()?;
-        let mut early = Self {
-            limit: route.head_limit,
-            call: Box::pin(async move { route.client.send(request).await }),
-            answer: None,
-        };
-        poll_fn(|cx| {
-            early.poll_call(cx);
-            Poll::Ready(())
-        })
-        .await;
-        Some(early)
+        let limit = route.head_limit;
+        let sent = async move { upstream::send(&route.client, &head, body, limit).await };
+        let mut call: Call = Box::pin(sent);
+        let polled = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+        if let Poll::Ready(answer) = polled {
+            call = Box::pin(ready(answer));
+        }
+        Some(Self(call))
     }
 
     /// Waits for the head of the response.
-    pub(super) async fn answer(mut self) -> Answer {
-        let limit = self.limit;
-        let answer = poll_fn(|cx| {
-            self.poll_call(cx);
-            self.answer.take().map_or(Poll::Pending, Poll::Ready)
-        });
-        timeout(limit.time, answer)
-            .await
-            .unwrap_or_else(|_| Err(limit.into()))
-    }
-
-    fn poll_call(&mut self, cx: &mut Context<'_>) {
-        if self.answer.is_none()
-            && let Poll::Ready(answer) = self.call.as_mut().poll(cx)
-        {
-            self.answer = Some(answer);
-        }
+    pub(super) async fn answer(self) -> Answer {
+        self.0.await
     }
 }
 
 /// Returns whether the upstream of `route` gets each body as the client has written it, and no kept
 /// answer replaces a call.
 fn sends_client_body(proxy: &Proxy, route: &Route) -> bool {
-    // Else the upstream may be asked for a compressed answer, which depends on the body.
+    // A request whose answer passes unread keeps its own `accept-encoding`.
     route.is_asked()
         && !proxy.policy.adapts
         && route.config.min_output_tokens.is_none()

@@ -148,12 +148,12 @@ impl Route {
     }
 
     /// Returns the head of a client's request for the route's own upstream, with the operator's key
-    /// if there is one.
-    pub(super) fn upstream_head(&self, head: Head, dialect: Dialect) -> Head {
-        // The proxy reads the answer, so it must not be compressed.
+    /// if there is one. The answer is not compressed, so that the proxy can read it. `dialect`: the
+    /// path's API.
+    pub(super) fn upstream_head(&self, head: Head, dialect: Option<Dialect>) -> Head {
         let mut head = head.uncompressed();
         if let Some(key) = &self.key {
-            head.replace_key(key, Some(dialect));
+            head.replace_key(key, dialect);
         }
         head
     }

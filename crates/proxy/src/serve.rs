@@ -310,12 +310,11 @@ async fn pass(
     exchange: &Exchange,
 ) -> Response<Body> {
     exchange.note_route(route);
-    let with_key = route.key.as_ref().map(|key| {
-        // Compression would hide the key from the redactor.
-        let mut head = head.clone().uncompressed();
-        head.replace_key(key, dialect);
-        head
-    });
+    // Compression would hide the operator's key from the redactor.
+    let with_key = route
+        .key
+        .is_some()
+        .then(|| route.upstream_head(head.clone(), dialect));
     let head = with_key.as_ref().unwrap_or(head);
     // No fallback is asked: an unread request may hold a credential anywhere.
     let answer = upstream::send(&route.client, head, body, route.head_limit).await;

@@ -23,7 +23,7 @@ use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, GiveUpError, Rungs, below};
-use restitch_http::{Body, Client, Error, PathError, Received};
+use restitch_http::{Body, Client, Error, Received};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
 /// `limit`: the time limit for the head of the response, once the body is sent.
@@ -34,7 +34,15 @@ pub(super) async fn send(
     limit: TimeLimit,
 ) -> Result<Response<Received>, Error> {
     let (body, sent) = body.awaited();
-    let request = head.clone().into_request(client, body)?;
+    let mut request = Request::new(body);
+    *request.method_mut() = head.0.method.clone();
+    let path = head
+        .0
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
+    *request.uri_mut() = client.upstream().uri_for(path)?;
+    *request.headers_mut() = head.0.headers.clone();
     let is_late = async {
         sent.await;
         sleep(limit.time).await;
@@ -75,18 +83,6 @@ impl Head {
             value.set_sensitive(value.is_sensitive() || holds_secret(name.as_str()));
         }
         Self(parts)
-    }
-
-    /// Returns the request to the upstream, with this head's method, path and headers.
-    pub(super) fn into_request(
-        mut self,
-        client: &Client,
-        body: Body,
-    ) -> Result<Request<Body>, PathError> {
-        let path = self.0.uri.path_and_query();
-        let path = path.map_or("/", |path| path.as_str());
-        self.0.uri = client.upstream().uri_for(path)?;
-        Ok(Request::from_parts(self.0, body))
     }
 
     /// Returns the same head with replaced or added headers.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use restitch_peers::proxies::client::{Client, Measured};
 use restitch_peers::proxies::party::{Kind, Party, path};
-use restitch_peers::proxies::upstream::{Plan, Upstream};
+use restitch_peers::proxies::upstream::{Plan, Upstream, element};
 use restitch_peers::proxies::{clock, outages};
 use restitch_peers::table::{self, short};
 use restitch_peers::timing::median;
@@ -24,9 +24,7 @@ const DISTANCE: Duration = Duration::from_millis(50);
 const CLIENTS: usize = 256;
 /// The distance of slow events.
 const SLOWLY: Duration = Duration::from_secs(5);
-/// The bytes of an event's text.
-const ELEMENT: u32 = 39;
-/// The slow streams, if so many files may be open.
+/// The number of slow streams, if the limit of open files allows it.
 const SLOW: usize = 8000;
 /// The bytes of text before a cut.
 const BEFORE_CUT: usize = 134_000;
@@ -55,7 +53,7 @@ enum Load {
     Leaves,
     /// This many streams that are all open.
     Slow(usize),
-    /// Many streams of which the clients read nothing.
+    /// Many streams whose clients read nothing.
     Unread,
 }
 
@@ -345,7 +343,7 @@ impl Load {
             }
             clients.push(client);
         }
-        // A slow stream has had more events; buffers that nobody reads are full.
+        // By then a slow stream has had further events, and unread buffers are full.
         tokio::time::sleep(SLOWLY).await;
         let usage = party.usage();
         Ok(match self {
@@ -377,7 +375,8 @@ async fn one_by_one(
 /// Returns the times from the last event before a cut to the first one after it.
 async fn cuts(address: SocketAddr) -> io::Result<Vec<f64>> {
     let (mut client, mut times) = (Client::new(address).await?, Vec::new());
-    let events = BEFORE_CUT as u32 / ELEMENT;
+    let text = element(1, 0).replace('\\', "");
+    let events = (BEFORE_CUT / text.len()) as u32;
     for _ in 0..50 {
         let mut measured = Measured::default();
         client

@@ -282,7 +282,7 @@ impl Run<'_> {
             }
         };
         while let Some(answer) = clients.join_next().await {
-            // A client that panics has read what is no answer of its API.
+            // The reader of an API panics on other bytes, which are not a whole answer either.
             let Ok(answer) = answer else { continue };
             outcome.silence = outcome.silence.max(answer.silence);
             if answer.is_whole {

@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 pub enum Kind {
     /// No proxy.
     Direct,
-    /// nginx, which keeps connections to the upstream, forwards each chunk at once, and keeps
-    /// bodies in memory.
+    /// nginx, which keeps connections to the upstream, forwards each chunk immediately, and
+    /// keeps bodies in memory.
     Nginx { workers: u32 },
     /// restitch with its defaults but the number of threads.
     Restitch { program: PathBuf, threads: u32 },
@@ -45,7 +45,7 @@ pub struct Party {
 }
 
 impl Party {
-    /// Starts it for that many clients at a time.
+    /// Starts the party. `clients`: the most that connect at the same time.
     pub fn start(kind: Kind, upstream: SocketAddr, clients: usize) -> io::Result<Self> {
         match kind {
             Kind::Direct => Ok(Self {

@@ -20,8 +20,8 @@ pub const PLAN: &str = "x-plan";
 pub enum Plan {
     /// Events, each with the clock in its text, at equal distances. The text is one JSON array.
     Stream { events: u32, distance: Duration },
-    /// That many events without distances, and then the loss of the connection. The call for the
-    /// rest is answered by one event, with the clock of the last one before the cut.
+    /// Events without distances, after which the connection is lost. The call for the rest is
+    /// answered by one event, with the clock of the last one before the cut.
     Cut { events: u32 },
     /// One body whose text is a JSON array of this many bytes.
     Body { bytes: usize },
@@ -190,7 +190,7 @@ async fn cut(connection: &mut TcpStream, events: u32) -> io::Result<()> {
         event(&mut out, &element(at - 1, clock()));
     }
     connection.write_all(out.as_bytes()).await?;
-    // Until all of them have been relayed.
+    // The proxy relays all of them in this time.
     sleep(Duration::from_millis(20)).await;
     out.clear();
     event(&mut out, &element(events, clock()));
@@ -214,7 +214,7 @@ fn rest(request: &[u8]) -> Option<String> {
 }
 
 /// Returns an element of the array, as JSON text.
-pub(super) fn element(at: u32, clock: u64) -> String {
+pub fn element(at: u32, clock: u64) -> String {
     let opener = if at == 0 { "[" } else { ", " };
     format!(r#"{opener}\"T{clock:020} and some words\""#)
 }

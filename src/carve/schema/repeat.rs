@@ -1,7 +1,8 @@
 //! A value that the answer has as a whole, although the document has its beginning.
 //!
 //! A model continues a value better if it writes the value from its beginning: it copies the
-//! delivered part, and continues. The repeat is compared value by value, so its layout does not matter.
+//! delivered part, and continues. The repeat is compared value by value, so its layout does not
+//! matter.
 
 use std::collections::VecDeque;
 

@@ -517,7 +517,7 @@ async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
                 Some(_) => expected
                     .replace("key-of-K", "[key]")
                     .replace("%6Bey-of-K", "[key]"),
-                // The client's own key may come back to it.
+                // The upstream may send the client its own key.
                 None => expected,
             };
             for line in expected.lines() {
