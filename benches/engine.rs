@@ -1,6 +1,6 @@
 //! Benchmarks of the engine: the cost of a byte and of a push, stage by stage.
 //!
-//! `cargo bench` runs them all; docs/performance.md has the tables and explains them.
+//! `cargo bench` runs them all; docs/internals/performance.md has the tables and explains them.
 
 #![allow(
     missing_docs,

@@ -191,9 +191,9 @@ mod guides {
     struct Readme;
     #[doc = include_str!("../docs/streaming-json.md")]
     struct StreamingJson;
-    #[doc = include_str!("../docs/contexts.md")]
+    #[doc = include_str!("../docs/internals/contexts.md")]
     struct Contexts;
-    #[doc = include_str!("../docs/repair.md")]
+    #[doc = include_str!("../docs/internals/repair.md")]
     struct Repair;
     #[doc = include_str!("../docs/shapes.md")]
     struct Shapes;

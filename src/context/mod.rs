@@ -3,7 +3,8 @@
 //! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open
 //! containers determine the cut, spans locate the values before it, and the visible part of text
 //! without spans is read backwards from the cut. Each context costs O(depth + its length) at any
-//! document size, except the search of the overlap context. docs/contexts.md lists all contexts.
+//! document size, except the search of the overlap context. docs/internals/contexts.md lists all
+//! contexts.
 //!
 //! ```
 //! use restitch::context::{ContextIndex, ContextOptions, Contexts};

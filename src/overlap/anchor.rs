@@ -8,13 +8,13 @@ use super::borders::Borders;
 
 /// The number of characters from which on repeated text is evidence.
 // Chosen: shorter text is often a key with its quotes, which every row has. The same number is in
-// the score (`prior::OVERLAP`) and in the rule for prose; docs/seam.md states it.
+// the score (`prior::OVERLAP`) and in the rule for prose; docs/internals/seam.md states it.
 pub(crate) const EVIDENCE: usize = 16;
 
 /// The length in characters of the shortest tail that proves a position: shorter ones recur by
 /// chance.
 // Chosen: more than `EVIDENCE`, since no request asked for this tail. The tables of tests/it/seam are
-// measured with it; docs/seam.md states it.
+// measured with it; docs/internals/seam.md states it.
 pub(crate) const PROOF: usize = 20;
 
 /// Returns whether this tail proves its position although the request did not ask for it: it has

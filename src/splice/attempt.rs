@@ -95,7 +95,7 @@ const NEW: usize = 64;
 /// would not stream.
 // Chosen: refusals as JSON have one or two sentences. Doubled, a value of unknown origin streams a
 // kilobyte later; halved, a refusal with an explanation comes out of its container and is joined.
-// docs/seam.md states it.
+// docs/internals/seam.md states it.
 pub(super) const ALONE: usize = 512;
 
 /// The progress of an attempt. It is verified when the new text has left the token that was cut,

@@ -59,7 +59,7 @@ pub(super) enum Decision {
 /// The risk for a candidate whose repeated text proves its position: it only has to be likelier
 /// than all other readings together.
 // At the end no more text comes, so to wait gains nothing; `likelier than everything else` is the
-// weakest claim that is not a guess. docs/seam.md states it.
+// weakest claim that is not a guess. docs/internals/seam.md states it.
 pub(super) const HALF: f64 = 0.5;
 
 /// Decides between the candidates.

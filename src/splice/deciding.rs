@@ -63,8 +63,8 @@ pub(super) struct RequestedAnchorSearch {
 /// Places at which content begins: each is searched in the delivered text. Preambles have fewer
 /// lines.
 // Each start of content reads the window of delivered text once
-// (`tests::text_that_repeats_itself_costs_the_same_for_each_byte` has the bound). docs/seam.md
-// states it.
+// (`tests::text_that_repeats_itself_costs_the_same_for_each_byte` has the bound).
+// docs/internals/seam.md states it.
 pub(super) const CONTENTS: usize = 256;
 /// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer
 /// may begin in the second of two equal rows.
@@ -72,7 +72,8 @@ pub(super) const CONTENTS: usize = 256;
 // short row on, the answer may begin in the next one.
 pub(super) const LOST: usize = 8;
 /// The number of characters from which on an anchor is unlikely to occur by chance.
-// The same number as `overlap::EVIDENCE`, in characters of the fragment. docs/seam.md states it.
+// The same number as `overlap::EVIDENCE`, in characters of the fragment. docs/internals/seam.md
+// states it.
 pub(super) const FEW: usize = 16;
 /// The bytes that are looked at for a run where the one before was short.
 // Chosen: a run that ends early costs at most this many bytes looked at in vain, which is some tens

@@ -1,5 +1,5 @@
-//! Joins continuation text to the document, or returns the reason why not. docs/seam.md has the
-//! whole decision.
+//! Joins continuation text to the document, or returns the reason why not. docs/internals/seam.md
+//! has the whole decision.
 //!
 //! ```text
 //!              ┌▶ the cut itself ──────────────────────────┐

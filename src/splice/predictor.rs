@@ -316,9 +316,9 @@ impl Predictor {
 }
 
 /// The bytes at the end of the delivered text that are counted: with four times as many the rates
-/// of joins are the same (docs/performance.md).
-// docs/performance.md has the measurement. Twice as much also doubles the cost of the first
-// deviation from the request.
+/// of joins are the same (docs/internals/performance.md).
+// docs/internals/performance.md has the measurement. Twice as much also doubles the cost of the
+// first deviation from the request.
 pub(super) const TAIL: usize = 4 << 10;
 
 /// Bytes before an offset that are examined for its history: more than the longest context, since

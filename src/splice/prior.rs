@@ -100,7 +100,7 @@ const PRIORS: [Prior; 10] = [
 /// one. One half: right after its array's bracket, or without it, an element is either of the two.
 // Doubled, an element that begins like the cut one would be taken for it where an equal row is as
 // likely, without a flag; at zero, a restart at an element would never win by the element alone.
-// docs/seam.md states it, and tests/cases/seam/element-among-equal-elements.md shows it.
+// docs/internals/seam.md states it, and tests/cases/seam/element-among-equal-elements.md shows it.
 pub(super) const LOST: f32 = -1.0;
 
 /// Bits for the same reading where whole values before the element were repeated: a model that
@@ -246,8 +246,8 @@ pub(super) const UNFLAGGED: f64 = 0.1;
 
 /// The length in bytes from which on a repeat counts as intended: parts rarely overlap by less, and
 /// shorter repeats occur by chance.
-// Half of `OVERLAP`: it raises a flag and joins nothing, so chance costs a flag. docs/seam.md
-// states it.
+// Half of `OVERLAP`: it raises a flag and joins nothing, so chance costs a flag.
+// docs/internals/seam.md states it.
 pub(super) const REPEATED: usize = 8;
 
 /// The most bits by which a fragment that is unlike the document speaks for no continuation: new
@@ -276,7 +276,7 @@ pub(super) const UNKNOWN: f32 = 4.5;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
 // It lies below the 4.7 bits of a letter without any context, since a sentence has habits, too. It
-// was set by the mix of styles in benches/seam.rs, and docs/seam.md states it.
+// was set by the mix of styles in benches/seam.rs, and docs/internals/seam.md states it.
 pub(super) const LETTER: f32 = 3.5;
 
 /// Bits against new text whose first key no element before it has: rows of a table share their
@@ -289,7 +289,7 @@ pub(super) const STRANGE_KEY: f32 = 9.0;
 /// begins again at all.
 // Two bits more than a decision needs at the default `max_risk`. It is the threshold of several
 // flags, so with less, tables of equal rows are joined without one; with more, every restart in a
-// table is flagged. docs/seam.md states it.
+// table is flagged. docs/internals/seam.md states it.
 pub(super) const ENOUGH: f32 = 12.0;
 
 /// The most bits of each row of a repeat, since the rows may be new ones that equal the old ones.
@@ -311,7 +311,7 @@ mod tests {
     use super::super::deciding::FEW;
     use super::*;
 
-    const DOC: &str = include_str!("../../docs/seam.md");
+    const DOC: &str = include_str!("../../docs/internals/seam.md");
 
     #[test]
     fn the_documented_priors_are_these() {
@@ -399,7 +399,7 @@ mod tests {
         ] {
             assert!(
                 page.contains(&sentence),
-                "docs/seam.md does not say: {sentence}"
+                "docs/internals/seam.md does not say: {sentence}"
             );
         }
     }

@@ -25,7 +25,7 @@ struct SeriesCounter {
 /// if three elements count, and if two do.
 // Below the ten bits of a decision: a counter alone joins nothing, and a model that counts wrongly
 // is not refused for ever. Two elements may count by chance, so they are worth less than half.
-// docs/seam.md states both; tests/cases/seam/row-again-with-another-number.md shows them.
+// docs/internals/seam.md states both; tests/cases/seam/row-again-with-another-number.md shows them.
 const THREE: f32 = 9.0;
 const TWO: f32 = 4.0;
 

@@ -22,6 +22,7 @@ mod events;
 mod exchange;
 mod forced;
 mod fuzz;
+mod guides;
 mod json;
 mod layers;
 #[cfg(feature = "stream")]

@@ -31,8 +31,8 @@ pub struct StitchArgs {
     /// asked for. [default: 0.001]
     #[arg(long, value_name = "RISK")]
     max_risk: Option<Risk>,
-    /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an
-    /// example.
+    /// Explain for each part why it was joined where it was, or skipped. docs/internals/seam.md
+    /// has an example.
     #[arg(long)]
     explain: bool,
     /// If a part contradicts the element that was cut, replace the element by the part's own.

@@ -45,10 +45,10 @@ impl RepairLevel {
 }
 
 /// Declares the rules with their names, levels, costs, meanings and examples: the table of
-/// docs/repair.md.
+/// docs/internals/repair.md.
 macro_rules! rules {
     ($($variant:ident $name:literal $level:ident $cost:literal, $meaning:literal, $before:literal => $after:literal;)+) => {
-        /// A mistake in a text that a repair corrects. docs/repair.md has the table.
+        /// A mistake in a text that a repair corrects. docs/internals/repair.md has the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum RepairRule {

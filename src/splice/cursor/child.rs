@@ -13,7 +13,7 @@ use crate::splice::flow::{DeferredMember, is_space};
 /// The most bits of an element that was delivered more than once.
 // A row that occurs twice says next to nothing about which one it is: one bit is left to the
 // choice, half of it to each. At one bit or more, a run of equal rows proves a place by its length.
-// docs/seam.md states it.
+// docs/internals/seam.md states it.
 pub(in crate::splice) const RECURS: f32 = 0.5;
 
 /// The most positions in an array that are followed at the same time.

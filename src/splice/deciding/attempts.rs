@@ -32,8 +32,8 @@ pub(in crate::splice) struct Rejected {
 // requested place may win then. Twice as many double the cost of each pending byte.
 const ATTEMPTS: usize = 24;
 /// Overlaps that are tried at all: each looks at the end of the delivered text.
-// More starts than a fragment of `max_pending_bytes` with a period of 256 bytes has. docs/seam.md
-// states it.
+// More starts than a fragment of `max_pending_bytes` with a period of 256 bytes has.
+// docs/internals/seam.md states it.
 const OVERLAPS: usize = 256;
 /// Rejected candidates that are kept for an explanation.
 // Bounds the memory of a report: what people read of it is the winner and the next few.

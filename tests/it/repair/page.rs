@@ -1,4 +1,4 @@
-//! docs/repair.md says what the table of rules says.
+//! docs/internals/repair.md says what the table of rules says.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,10 +48,11 @@ fn table() -> String {
 #[test]
 fn the_page_has_the_table_of_rules() {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/repair.md")).unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/internals/repair.md"))
+            .unwrap();
     let table = table();
     assert!(
         page.contains(&table),
-        "docs/repair.md lacks this table:\n{table}"
+        "docs/internals/repair.md lacks this table:\n{table}"
     );
 }

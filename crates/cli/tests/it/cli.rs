@@ -1152,8 +1152,16 @@ fn stitch_explains_in_json() {
 #[test]
 fn the_pages_show_what_is_said() {
     let pages = [
-        ("seam", include_str!("../../../../docs/seam.md"), 2),
-        ("contexts", include_str!("../../../../docs/contexts.md"), 1),
+        (
+            "seam",
+            include_str!("../../../../docs/internals/seam.md"),
+            2,
+        ),
+        (
+            "contexts",
+            include_str!("../../../../docs/internals/contexts.md"),
+            1,
+        ),
         ("shapes", include_str!("../../../../docs/shapes.md"), 2),
     ];
     for (name, page, count) in pages {
