@@ -49,8 +49,7 @@ impl fmt::Display for LiveEvent {
     }
 }
 
-/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (the span in
-/// bytes); the `kind` of a container; the `value` of a key or fragment; the `text` of a number,
+/// Writes `event`, `path`, `start` and `end` (the span in bytes); the `kind` of a container; the `value` of a key or fragment; the `text` of a number,
 /// `true`, `false` or `null`; `root` after the first root.
 impl Serialize for LiveEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,12 +4,10 @@
 //! is reported and counts in the verdict; the next file follows.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use serde::Serialize;
 use tracing_subscriber::{
@@ -32,22 +30,15 @@ use restitch_proxy::config::LogFormat;
 
 #[derive(Debug)]
 pub(super) struct Console {
-    out: Writer,
+    out: BufWriter<Output>,
     exit: Exit,
     pub(super) notes: Notes,
-}
-
-/// The writer of the data. A sink that writes more lines than it can keep shares it.
-pub(super) type Writer = Rc<RefCell<BufWriter<Output>>>;
-
-fn writer(output: Output) -> Writer {
-    Rc::new(RefCell::new(BufWriter::new(output)))
 }
 
 impl Console {
     pub(super) fn new(is_quiet: bool, verbosity: u8) -> Self {
         Self {
-            out: writer(Output::stdout()),
+            out: BufWriter::new(Output::stdout()),
             exit: Exit::default(),
             notes: Notes {
                 verbosity: if is_quiet { -1 } else { verbosity.into() },
@@ -59,13 +50,8 @@ impl Console {
     /// with its first byte, so that a command may write to the file that it has read.
     pub(super) fn write_to(&mut self, file: Option<&Path>) {
         if let Some(file) = file {
-            self.out = writer(Output::file(file));
+            self.out = BufWriter::new(Output::file(file));
         }
-    }
-
-    /// Returns the writer of the data.
-    pub(super) fn writer(&self) -> Writer {
-        Rc::clone(&self.out)
     }
 
     /// Adds the verdict on one file or line. Called before the answer is written, so that the
@@ -93,8 +79,8 @@ impl Console {
 
     /// Writes one answer on one line.
     pub(super) fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut *self.out.borrow_mut(), answer)?;
-        self.out.borrow_mut().write_all(b"\n")
+        serde_json::to_writer(&mut self.out, answer)?;
+        self.out.write_all(b"\n")
     }
 
     /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes,
@@ -102,54 +88,54 @@ impl Console {
     pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
         let answer = serde_json::to_string(answer)?;
         let members = answer.strip_prefix('{').unwrap_or(&answer);
-        writeln!(self.out.borrow_mut(), "{{\"id\":{id},{members}")?;
-        self.out.borrow_mut().flush()
+        writeln!(self.out, "{{\"id\":{id},{members}")?;
+        self.out.flush()
     }
 
     /// Writes a line for people.
     pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out.borrow_mut(), "{}", one_line(&words.to_string()))
+        writeln!(self.out, "{}", one_line(&words.to_string()))
     }
 
     /// Writes lines that have their line ends.
     pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
-        self.out.borrow_mut().write_all(lines.as_bytes())
+        self.out.write_all(lines.as_bytes())
     }
 
     /// Writes exactly this text, so that another command can continue from it. A terminal gets the
     /// line end that its prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.out.borrow_mut().write_all(text.as_bytes())?;
+        self.out.write_all(text.as_bytes())?;
         if !text.is_empty() && self.is_terminal() {
-            self.out.borrow_mut().write_all(b"\n")?;
+            self.out.write_all(b"\n")?;
         }
         Ok(())
     }
 
     /// Writes a part of a text, and flushes it.
     pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
-        self.out.borrow_mut().write_all(part.as_bytes())?;
-        self.out.borrow_mut().flush()
+        self.out.write_all(part.as_bytes())?;
+        self.out.flush()
     }
 
     /// Returns whether the output is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
-        self.out.borrow().get_ref().is_terminal()
+        self.out.get_ref().is_terminal()
     }
 
     /// Returns whether the output may have colors.
     pub(super) fn has_colors(&self) -> bool {
-        self.out.borrow().get_ref().has_colors()
+        self.out.get_ref().has_colors()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.out.borrow_mut().flush()
+        self.out.flush()
     }
 
     /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be
     /// opened, after a report. `writes`: the command writes its output meanwhile.
     pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
-        if writes && self.out.borrow().get_ref().is_same(path) {
+        if writes && self.out.get_ref().is_same(path) {
             self.fail(
                 Exit::Usage,
                 format_args!(

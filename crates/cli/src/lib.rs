@@ -14,20 +14,16 @@ pub mod close;
 mod color;
 pub mod config;
 mod console;
-pub mod decode;
-mod deltas;
 pub mod demo;
 pub mod dialect;
 pub mod doctor;
 mod encoding;
 mod environment;
-pub mod events;
 mod explain;
 pub mod health;
 pub mod inspect;
 mod jsonl;
 mod ladder;
-mod live;
 mod log_filter;
 mod logfmt;
 mod output;
@@ -107,12 +103,8 @@ enum Command {
     Parse(parse::ParseArgs),
     /// Validates JSON strictly, and tells a text that is cut from one that is wrong.
     Check(check::CheckArgs),
-    /// Lists the parser's events of JSON text while the text arrives.
-    Events(events::EventsArgs),
     /// Picks values out of JSON text while the text arrives.
     Paths(paths::PathsArgs),
-    /// Reads the text and the tool calls out of a recorded response body.
-    Decode(decode::DecodeArgs),
     /// Checks and shows the configuration file.
     Config(config::ConfigArgs),
     /// Writes the completions for a shell.
@@ -138,9 +130,7 @@ pub fn run(args: &Args) -> Exit {
         Command::Repair(args) => repair::run(args, &mut console),
         Command::Parse(args) => parse::run(args, &mut console),
         Command::Check(args) => check::run(args, &mut console),
-        Command::Events(args) => events::run(args, &mut console),
         Command::Paths(args) => paths::run(args, &mut console),
-        Command::Decode(args) => decode::run(args, &mut console),
         Command::Config(args) => config::run(args, &mut console),
         Command::Completions(args) => pages::completions(args, &mut console),
         Command::Man(args) => pages::man(args, &mut console),
@@ -210,7 +200,6 @@ Examples:
   restitch close < cut.json | jq .
   restitch repair --log answer.txt > answer.json
   curl -sN https://example.org/stream | restitch paths '/items/*'
-  restitch decode first.sse > first.json
   restitch stitch first.json second.json
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";

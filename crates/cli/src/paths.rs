@@ -1,17 +1,22 @@
 //! `restitch paths`: writes the values at some paths as soon as they are complete.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::live::{LiveInput, Watcher};
+use super::console::short;
+use super::dialect::named;
+use super::output::To;
+use super::parsed::{NO_JSON, half_mistake};
+use super::source::{Refusal, Source, slot};
 use super::{Console, Exit, epilogue};
-use restitch::Document;
 use restitch::internal::json::string::{decode, quoted};
 use restitch::json::{Event, ParserView, Sink};
 use restitch::paths::{Match, Paths, Phase};
+use restitch::provider::{Dialect, SlotId};
+use restitch::{AllowedRoots, Document, Limits, SyntaxError, SyntaxErrorKind, Trailing};
 
 /// Arguments of `restitch paths`.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,7 +24,7 @@ use restitch::paths::{Match, Paths, Phase};
 pub struct PathsArgs {
     /// JSON Pointers in which `*` is any key or index; "" is the root. The last argument is the
     /// file if it does not begin with `/`, or if a file of this name exists. The file is JSON text
-    /// or an event stream of Chat Completions. Default: standard input, as with `-`.
+    /// or a recorded answer of an API. Default: standard input, as with `-`.
     #[arg(value_name = "PATTERN", required = true)]
     patterns: Vec<String>,
     /// The file, whatever its name is. All other arguments are patterns then.
@@ -34,8 +39,15 @@ pub struct PathsArgs {
     /// Stop after N values.
     #[arg(long, value_name = "N")]
     first: Option<NonZeroUsize>,
+    /// The API of an answer. Default: found by the events of an event stream; other bytes are the
+    /// text itself.
+    #[arg(long, value_name = "NAME", value_parser = named())]
+    dialect: Option<Dialect>,
+    /// Which text of an answer: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
+    #[arg(long, default_value = "0", value_parser = slot)]
+    slot: SlotId,
     #[command(flatten)]
-    input: LiveInput,
+    to: To,
 }
 
 const USAGE: &str = "restitch paths [OPTIONS] PATTERN... [FILE]";
@@ -99,8 +111,8 @@ pub(super) fn run(args: &PathsArgs, console: &mut Console) -> io::Result<()> {
         left: args.first.map(NonZeroUsize::get),
         line: String::new(),
     };
-    args.input.prepare(console);
-    args.input.watch(file, &mut found, console)
+    console.write_to(args.to.output.as_deref());
+    watch(args, file, &mut found, console)
 }
 
 struct FoundValue<'a> {
@@ -122,7 +134,8 @@ impl Sink for FoundValue<'_> {
     }
 }
 
-impl Watcher for FoundValue<'_> {
+impl FoundValue<'_> {
+    /// Writes the matches up to now. Breaks after the last one that is wanted.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
         while let Some(found) = self.paths.poll_match() {
             self.line.clear();
@@ -156,6 +169,191 @@ impl Watcher for FoundValue<'_> {
         Ok(ControlFlow::Continue(()))
     }
 }
+
+/// Reads a file, or standard input for `-`, and writes each match after the read that brought it.
+/// Reports at the end how the text ended.
+fn watch(
+    args: &PathsArgs,
+    file: &Path,
+    found: &mut FoundValue<'_>,
+    console: &mut Console,
+) -> io::Result<()> {
+    let Some(mut input) = console.open(file, true) else {
+        return Ok(());
+    };
+    let mut text = LiveText {
+        source: Source::new(args.dialect, args.slot),
+        document: None,
+        new: String::new(),
+    };
+    let mut buffer = vec![0; BUFFER];
+    let end = loop {
+        let read = match input.read(&mut buffer) {
+            Ok(count) => buffer.get(..count).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                console.unreadable::<()>(file, &error);
+                return Ok(());
+            }
+        };
+        let end = text.take(read, found, console)?;
+        console.flush()?;
+        if let Some(end) = end {
+            break end;
+        }
+    };
+    text.conclude(end, &file.display().to_string(), console);
+    Ok(())
+}
+
+/// The most bytes per read: enough to make system calls cheap.
+const BUFFER: usize = 64 << 10;
+
+/// The text read up to now.
+struct LiveText {
+    source: Source,
+    /// `None` before the first text. The type of the bytes, which decides about text after a root,
+    /// is known with that text.
+    document: Option<Document>,
+    /// The text of the newest bytes.
+    new: String,
+}
+
+/// Why the text is not read any further.
+enum LiveEnd {
+    /// The whole text was read.
+    Whole,
+    /// No more matches are wanted.
+    Enough,
+    /// The text has left the grammar.
+    Deviation(SyntaxError),
+    Refusal(Refusal),
+}
+
+impl LiveText {
+    /// Takes the next bytes; no bytes are the end. Returns the reason if no others are read.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        found: &mut FoundValue<'_>,
+        console: &mut Console,
+    ) -> io::Result<Option<LiveEnd>> {
+        self.new.clear();
+        let is_last = bytes.is_empty();
+        let fed = if is_last {
+            self.source.finish(&mut self.new)
+        } else {
+            self.source.feed(bytes, &mut self.new)
+        };
+        let end = self.push(found, console)?;
+        let end = end.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        if end.is_some() || !is_last {
+            return Ok(end);
+        }
+        if let Some(document) = &mut self.document {
+            // Fails if the root is open, which the document knows itself. Only a number needs this
+            // call to end.
+            let _ = document.finish_with(found);
+            if found.write(document, console)?.is_break() {
+                return Ok(Some(LiveEnd::Enough));
+            }
+        }
+        Ok(Some(LiveEnd::Whole))
+    }
+
+    /// Pushes the new text root by root, and drops the text of roots that were written.
+    fn push(
+        &mut self,
+        found: &mut FoundValue<'_>,
+        console: &mut Console,
+    ) -> io::Result<Option<LiveEnd>> {
+        if self.new.is_empty() {
+            return Ok(None);
+        }
+        let trailing = if self.source.is_answer() {
+            Trailing::Stop
+        } else {
+            Trailing::Next
+        };
+        let depth = Limits::default().parser.max_depth;
+        let document = self
+            .document
+            .get_or_insert_with(|| Document::with_options(depth, AllowedRoots::Any, trailing));
+        let mut rest = self.new.as_str();
+        while !rest.is_empty() {
+            let pushed = document.push_root_with(rest, found);
+            if found.write(document, console)?.is_break() {
+                return Ok(Some(LiveEnd::Enough));
+            }
+            match pushed {
+                Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
+                Err(error) => return Ok(Some(LiveEnd::Deviation(error))),
+            }
+            // The report of an error shows the text before the error, so some text is kept.
+            if document.text().len() > KEPT {
+                document.forget_roots();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns how the text ended, for a source that gives no more.
+    fn refused(&self, refusal: Refusal) -> LiveEnd {
+        let Refusal::Encoding(bytes) = &refusal else {
+            return LiveEnd::Refusal(refusal);
+        };
+        match &self.document {
+            Some(document) if document.is_complete() => LiveEnd::Deviation(SyntaxError {
+                kind: SyntaxErrorKind::InvalidUtf8(bytes.first().copied().unwrap_or_default()),
+                offset: document.text().len(),
+            }),
+            Some(document) => {
+                half_mistake(document, bytes).map_or(LiveEnd::Whole, LiveEnd::Deviation)
+            }
+            None => LiveEnd::Refusal(refusal),
+        }
+    }
+
+    /// Reports how the text ended, and adds the verdict.
+    fn conclude(&self, end: LiveEnd, name: &str, console: &mut Console) {
+        let empty = Document::new(0);
+        let document = self.document.as_ref().unwrap_or(&empty);
+        let (exit, words) = match end {
+            LiveEnd::Enough => return,
+            LiveEnd::Whole if document.is_complete() => return,
+            LiveEnd::Deviation(error) => {
+                console.notes.deviation(name, document, &error);
+                console.verdict(Exit::Invalid);
+                return;
+            }
+            LiveEnd::Refusal(refusal) => (Exit::Invalid, refusal.to_string()),
+            LiveEnd::Whole if document.is_prose() => (Exit::Invalid, NO_JSON.to_owned()),
+            LiveEnd::Whole if self.document.is_none() && self.source.is_answer() => (
+                Exit::Cut,
+                "the stream has no text in this slot: see --slot".to_owned(),
+            ),
+            LiveEnd::Whole => {
+                let (cut, base) = (document.cut(), document.base());
+                let place = if cut.path.is_empty() {
+                    "the root".into()
+                } else {
+                    short(&cut.path)
+                };
+                let words = format!(
+                    "cut at byte {}, in `{}`, at {place}",
+                    base + cut.offset,
+                    cut.state.as_str()
+                );
+                (Exit::Cut, words)
+            }
+        };
+        console.notes.note(format_args!("{name}: {words}"));
+        console.verdict(exit);
+    }
+}
+
+/// Up to this many bytes of text are kept even if nothing needs them.
+const KEPT: usize = 256 << 10;
 
 /// Writes a match as JSON. It does not use serde, since the value is written byte for byte.
 fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {

@@ -1,61 +1,19 @@
-//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an
-//! answer.
+//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of one slot
+//! of an answer.
 
 use std::fmt;
 use std::mem;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
-
-use super::decode::Error;
-use super::deltas::Deltas;
-use restitch::provider::Dialect as Known;
-use restitch::provider::SlotId;
-use restitch::sse::DecodeError;
-use restitch::{Utf8, Utf8Error};
-
-/// The type of the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// Found by the first bytes: an event stream begins with the name of a field, or with a
-    /// comment. Its API is found by its events.
-    Auto,
-    /// The text itself.
-    Text,
-    /// An answer of this API, whose deltas are the text.
-    Known(Known),
-}
-
-/// All values of the argument.
-const CHOICES: [Dialect; Known::ALL.len() + 2] = {
-    let mut choices = [Dialect::Auto; Known::ALL.len() + 2];
-    choices[1] = Dialect::Text;
-    let mut at = 0;
-    while at < Known::ALL.len() {
-        choices[at + 2] = Dialect::Known(Known::ALL[at]);
-        at += 1;
-    }
-    choices
-};
-
-impl ValueEnum for Dialect {
-    fn value_variants<'a>() -> &'a [Self] {
-        &CHOICES
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Auto => PossibleValue::new("auto")
-                .help("An event stream of any API, or else the text itself"),
-            Self::Text => PossibleValue::new("text").help("The text itself"),
-            Self::Known(dialect) => PossibleValue::new(dialect.as_str()),
-        })
-    }
-}
+use super::dialect::AnyReader;
+use restitch::internal::wire::{Framing, SlotKind};
+use restitch::provider::{Delta, Dialect, SlotId};
+use restitch::sse::{DecodeError, Event, Framed};
+use restitch::{Limits, Utf8, Utf8Error};
 
 /// Turns bytes into text as soon as the text is certain.
 #[derive(Debug)]
 pub(super) struct Source {
+    dialect: Option<Dialect>,
     slot: SlotId,
     state: SourceState,
 }
@@ -65,23 +23,21 @@ enum SourceState {
     /// The first bytes: too few to detect their type.
     Undecided(Vec<u8>),
     Text(Utf8),
-    /// An event stream.
-    Deltas(Box<Deltas>),
+    Answer(Box<SlotReader>),
 }
 
 /// The reason why there is no more text.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// These bytes are not UTF-8, or the text ends inside a character.
+    /// The bytes are not UTF-8, or end inside a character: these bytes.
     Encoding(Vec<u8>),
-    /// A line or an event of the stream is too long.
     Stream(DecodeError),
-    /// The server reports an error inside the stream.
+    /// The server reports an error.
     Server(String),
     /// The server begins its answer again.
     Restart,
-    /// Nothing in the stream is of an API that is read here.
-    Wire,
+    /// The events are of no known API.
+    UnknownDialect,
 }
 
 impl fmt::Display for Refusal {
@@ -91,26 +47,31 @@ impl fmt::Display for Refusal {
             Self::Stream(error) => error.fmt(f),
             Self::Server(message) => write!(f, "the server reports an error: {message}"),
             Self::Restart => {
-                f.write_str("the server begins its answer again, and what was read is void")
+                f.write_str("the server begins its answer again, and the text before it is void")
             }
-            Self::Wire => Error::UnknownDialect.fmt(f),
+            Self::UnknownDialect => write!(
+                f,
+                "the events belong to none of the known APIs: {}",
+                Dialect::ALL.map(Dialect::as_str).join(", ")
+            ),
         }
     }
 }
 
 impl Source {
-    pub(super) fn new(dialect: Dialect, slot: SlotId) -> Self {
-        let state = match dialect {
-            Dialect::Auto => SourceState::Undecided(Vec::new()),
-            Dialect::Text => SourceState::Text(Utf8::new()),
-            Dialect::Known(dialect) => SourceState::Deltas(Box::new(Deltas::new(Some(dialect)))),
-        };
-        Self { slot, state }
+    /// Creates a source. With a dialect the bytes are an answer of this API; without one an event
+    /// stream is an answer, whose API its events show, and other bytes are the text itself.
+    pub(super) fn new(dialect: Option<Dialect>, slot: SlotId) -> Self {
+        Self {
+            dialect,
+            slot,
+            state: SourceState::Undecided(Vec::new()),
+        }
     }
 
-    /// Returns whether the bytes are known to be an event stream.
-    pub(super) fn is_events(&self) -> bool {
-        matches!(self.state, SourceState::Deltas(_))
+    /// Returns whether the bytes are known to be an answer.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self.state, SourceState::Answer(_))
     }
 
     /// Takes the next bytes and appends their text to `text`.
@@ -121,21 +82,20 @@ impl Source {
         let mut head = Vec::new();
         if let SourceState::Undecided(start) = &mut self.state {
             start.extend_from_slice(bytes);
-            let Some(is_events) = is_event_stream(start) else {
-                return Ok(());
-            };
             head = mem::take(start);
-            self.state = if is_events {
-                SourceState::Deltas(Box::new(Deltas::new(None)))
-            } else {
-                SourceState::Text(Utf8::new())
-            };
+            match self.decided(&head) {
+                Some(state) => self.state = state,
+                None => {
+                    self.state = SourceState::Undecided(head);
+                    return Ok(());
+                }
+            }
         }
         let bytes = if head.is_empty() { bytes } else { &head };
         match &mut self.state {
             SourceState::Undecided(_) => Ok(()),
             SourceState::Text(utf8) => feed_text(utf8, bytes, text),
-            SourceState::Deltas(deltas) => deltas.feed(bytes, self.slot, text),
+            SourceState::Answer(answer) => answer.feed(bytes, text),
         }
     }
 
@@ -151,8 +111,23 @@ impl Source {
                 finish_text(&utf8)
             }
             SourceState::Text(utf8) => finish_text(utf8),
-            SourceState::Deltas(deltas) => deltas.finish(self.slot, text),
+            SourceState::Answer(answer) => answer.finish(text),
         }
+    }
+
+    /// Returns the state that the first bytes decide; `None` if they are too few.
+    fn decided(&self, head: &[u8]) -> Option<SourceState> {
+        let framing = match self.dialect {
+            None if !is_event_stream(head)? => return Some(SourceState::Text(Utf8::new())),
+            None => Framing::Events,
+            Some(dialect) => framing(dialect, head)?,
+        };
+        Some(SourceState::Answer(Box::new(SlotReader {
+            slot: self.slot,
+            framed: Framed::new(framing, &Limits::default()),
+            reader: AnyReader::new(self.dialect),
+            content: SlotContent::default(),
+        })))
     }
 }
 
@@ -176,34 +151,158 @@ fn finish_text(utf8: &Utf8) -> Result<(), Refusal> {
     }
 }
 
+/// Returns how an API divides a body with this beginning; `None` if the beginning is blank. No event
+/// stream begins with a bracket.
+fn framing(dialect: Dialect, head: &[u8]) -> Option<Framing> {
+    let first = head
+        .iter()
+        .find(|byte| !BLANK.contains(byte) && !BYTE_ORDER_MARK.contains(byte))?;
+    Some(match dialect.wire().framing() {
+        Framing::Lines => Framing::Lines,
+        _ if *first == b'[' => Framing::Array,
+        framing => framing,
+    })
+}
+
 /// Returns whether a body with this beginning is an event stream; `None` if the beginning is too
 /// short.
 fn is_event_stream(head: &[u8]) -> Option<bool> {
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
-    let blank = head
-        .iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
-        .count();
+    let blank = head.iter().take_while(|byte| BLANK.contains(byte)).count();
     let first = head.get(blank..).unwrap_or_default();
     if FIELDS.iter().any(|field| first.starts_with(field)) {
         return Some(true);
     }
     let is_open =
         FIELDS.iter().any(|field| field.starts_with(first)) || BYTE_ORDER_MARK.starts_with(head);
-    (!is_open || head.len() > BLANK).then_some(false)
+    (!is_open || head.len() > MAX_BLANK).then_some(false)
 }
 
+const BLANK: &[u8] = b" \t\r\n";
+
 /// After this many bytes of white space, no event stream is expected.
-const BLANK: usize = 4096;
+const MAX_BLANK: usize = 4096;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The first bytes of a line in an event stream. A JSON text never begins with them.
 const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
 
+/// A reader for the text of one slot.
+#[derive(Debug)]
+struct SlotReader {
+    slot: SlotId,
+    framed: Framed,
+    reader: AnyReader,
+    content: SlotContent,
+}
+
+/// The type of a slot's content, known from its first text, and the first error of the answer.
+#[derive(Debug, Default)]
+struct SlotContent {
+    /// In some APIs a text and a tool call may have the same number.
+    kind: Option<SlotKind>,
+    error: Option<Refusal>,
+}
+
+impl SlotReader {
+    fn feed(&mut self, mut bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
+        let Self {
+            slot,
+            framed,
+            reader,
+            content,
+        } = self;
+        while let Some(event) = framed.next_event(&mut bytes).map_err(Refusal::Stream)? {
+            content.read(reader, &event, *slot, text)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the bytes. An event that is cut off by the end counts.
+    fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
+        let Self {
+            slot,
+            framed,
+            reader,
+            content,
+        } = self;
+        if let Some(event) = framed.finish().map_err(Refusal::Stream)? {
+            content.read(reader, &event, *slot, text)?;
+        }
+        reader.finish(&mut |delta| content.push(&delta, *slot, text));
+        content.error.take().map_or(Ok(()), Err)?;
+        reader.dialect().map(|_| ()).ok_or(Refusal::UnknownDialect)
+    }
+}
+
+impl SlotContent {
+    fn read(
+        &mut self,
+        reader: &mut AnyReader,
+        event: &Event<'_>,
+        slot: SlotId,
+        text: &mut String,
+    ) -> Result<(), Refusal> {
+        reader.read(&event.event, &event.data, &mut |delta| {
+            self.push(&delta, slot, text);
+        });
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Appends the text of a slot.
+    fn push(&mut self, delta: &Delta<'_>, slot: SlotId, text: &mut String) {
+        let (kind, new) = match *delta {
+            Delta::Text { slot: own, text } if own == slot => (SlotKind::Text, text),
+            Delta::ToolCall {
+                slot: own,
+                arguments,
+                ..
+            } if own == slot => (SlotKind::Arguments, arguments),
+            Delta::Error { message, .. } => {
+                self.error = Some(Refusal::Server(message.to_owned()));
+                return;
+            }
+            // Text that was read can't be taken back.
+            Delta::Restart if self.kind.is_some() => {
+                self.error = Some(Refusal::Restart);
+                return;
+            }
+            _ => return,
+        };
+        if !new.is_empty() && *self.kind.get_or_insert(kind) == kind && self.error.is_none() {
+            text.push_str(new);
+        }
+    }
+}
+
+/// Reads the name of a slot: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
+pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0")
+    };
+    let (item, part) = text
+        .split_once('.')
+        .map_or((text, None), |(item, part)| (item, Some(part)));
+    Ok(SlotId {
+        item: number(item)?,
+        part: part.map(number).transpose()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, Refusal, SlotId, Source, is_event_stream};
+    use super::{Refusal, SlotId, Source, is_event_stream, slot};
+
+    #[test]
+    fn slots_are_read() {
+        assert_eq!(slot("1"), Ok(SlotId::of(1)));
+        assert_eq!(slot("0.12"), Ok(SlotId::part(0, 12)));
+        for text in ["", ".", "0.", ".0", "a", "0.0.0", "-1"] {
+            assert!(slot(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_first_bytes_decide() {
@@ -231,7 +330,7 @@ mod tests {
     }
 
     fn feed(pieces: &[&[u8]]) -> (String, Result<(), Refusal>) {
-        let mut source = Source::new(Dialect::Auto, SlotId::default());
+        let mut source = Source::new(None, SlotId::default());
         let mut text = String::new();
         let fed = pieces
             .iter()

@@ -558,7 +558,6 @@ fn an_early_end_has_one_exit_code() {
         &["close"],
         &["inspect"],
         &["stitch"],
-        &["events"],
         &["paths", "/0"],
         &["repair"],
         &["parse"],
@@ -742,7 +741,7 @@ fn data_goes_to_a_file() {
     // may not write to its input.
     assert_eq!(run(&folder, &["close", "cut", "-o", "cut"], b"").code, 3);
     assert_eq!(written("cut"), "{\"items\": [1, {\"k\": \"v\"}]}");
-    let ran = run(&folder, &["events", "good", "-o", "./good"], b"");
+    let ran = run(&folder, &["paths", "/a", "good", "-o", "./good"], b"");
     assert_eq!(
         (ran.code, written("good").as_bytes()),
         (2, FILES[0].1),
@@ -1467,193 +1466,8 @@ pub(crate) fn event(members: &str) -> String {
 }
 
 #[test]
-fn decode_reads_a_stream() {
-    let text = event(r#""delta":{"content":"{\"a\": 1"}"#);
-    let stop = event(r#""delta":{"content":"}\n"},"finish_reason":"stop""#);
-    let usage = "data: {\"choices\":[],\"usage\":{\"total_tokens\":3}}\n\n";
-    let body = format!(": hello\n\n{text}{stop}{usage}data: [DONE]");
-    check(&["decode"], &body, 0, "{\"a\": 1}\n");
-    let answer = r#"{"dialect":"openai-chat","text":{"0":"{\"a\": 1}\n"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":"[DONE]"}"#;
-    check(&["decode", "--json"], &body, 0, &format!("{answer}\n"));
-    check(
-        &["decode", "--dialect", "openai-chat", "--json", "-"],
-        &body,
-        0,
-        &format!("{answer}\n"),
-    );
-
-    // Cut: by the limit, before a finish, in an event, with a `[DONE]` that lies.
-    let length = event(r#""delta":{},"finish_reason":"length""#);
-    check(
-        &["decode"],
-        &format!("{text}{length}data: [DONE]\n\n"),
-        3,
-        "{\"a\": 1",
-    );
-    check(&["decode"], &text, 3, "{\"a\": 1");
-    check(
-        &["decode"],
-        &format!("{text}{}", &stop[..stop.len() - 9]),
-        3,
-        "{\"a\": 1",
-    );
-    check(
-        &["decode"],
-        &format!("{text}data: [DONE]\n\n"),
-        3,
-        "{\"a\": 1",
-    );
-    check(&["decode"], "", 3, "");
-    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
-    let ran = run(
-        Path::new("."),
-        &["decode"],
-        format!("{text}{error}").as_bytes(),
-    );
-    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"a\": 1"));
-    assert!(ran.err.contains("overloaded"));
-
-    let call = event(
-        r#""delta":{"tool_calls":[{"index":1,"id":"c","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
-    );
-    let answer = r#"{"dialect":"openai-chat","text":{},"tool_args":{"0.1":{"id":"c","name":"f","args":"{\"x\":"}},"finish":{},"usage":null,"error":null,"terminal":null}"#;
-    check(&["decode", "--json"], &call, 3, &format!("{answer}\n"));
-    assert!(
-        run(Path::new("."), &["decode"], call.as_bytes())
-            .err
-            .contains("--json")
-    );
-}
-
-#[test]
-fn decode_reads_a_whole_body() {
-    let body = r#"
-{
-  "object": "chat.completion",
-  "choices": [{"index": 0, "message": {"role": "assistant", "content": "[1, \"tw"}, "finish_reason": "stop"}],
-  "usage": {
-    "total_tokens": 3
-  }
-}"#;
-    let answer = r#"{"dialect":"openai-chat","text":{"0":"[1, \"tw"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":null}"#;
-    check(&["decode", "--json"], body, 0, &format!("{answer}\n"));
-    check(&["decode"], &format!("\u{feff}{body}"), 0, "[1, \"tw");
-    // The connection dropped. The complete part still counts.
-    let cut = body.find("tw").unwrap();
-    check(&["decode"], &body[..cut], 3, "[1, \"");
-    check(&["decode"], &body[..cut - 1], 3, "[1, ");
-    check(&["decode"], &format!("{}}}", &body[..cut - 9]), 4, "");
-    let lines = "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n{\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n";
-    check(&["decode"], lines, 0, "ab");
-}
-
-#[test]
-fn decode_tells_the_api_by_the_events() {
-    let gemini = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]}\r\n\r\n\
-        data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n\r\n";
-    check(&["decode"], gemini, 0, "[1]");
-    check(&["decode", "--dialect", "gemini"], gemini, 0, "[1]");
-    check(&["decode"], &gemini.replace("STOP", "MAX_TOKENS"), 3, "[1]");
-    check(&["decode"], &gemini.replace("STOP", "SAFETY"), 3, "[1]");
-    // Without `alt=sse` the events are the elements of an array, which may be cut.
-    let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"[1\"}]}}]},\r\n\
-        {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"]\"}]},\"finishReason\":\"STOP\"}]}\r\n]";
-    check(&["decode"], array, 0, "[1]");
-    check(&["decode"], &array[..array.len() - 4], 3, "[1");
-    // An error that is in no event.
-    let error = "{\n  \"error\": {\"code\": 499,\n \"message\": \"cancelled\"}\n}\n";
-    let ran = run(
-        Path::new("."),
-        &["decode"],
-        format!("{gemini}{error}").as_bytes(),
-    );
-    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"));
-    assert!(ran.err.contains("cancelled"), "{}", ran.err);
-
-    let line = |text: &str, end: &str| {
-        format!("{{\"model\":\"m\",\"response\":\"{text}\",\"done\":{end}}}\n")
-    };
-    let ollama = line("[1", "false") + &line("]", "true,\"done_reason\":\"stop\",\"eval_count\":2");
-    let answer = r#"{"dialect":"ollama","text":{"0":"[1]"},"tool_args":{},"finish":{"0":"stop"},"usage":{"eval_count":2},"error":null,"terminal":"done:true"}"#;
-    check(&["decode", "--json"], &ollama, 0, &format!("{answer}\n"));
-    check(&["decode"], &ollama[..ollama.len() - 3], 3, "[1");
-    check(
-        &["decode"],
-        &ollama.replace("\"stop\"", "\"length\""),
-        3,
-        "[1]",
-    );
-
-    // The first of two contents is reasoning. A slot is the content's index here; there is one
-    // answer.
-    let cohere = "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"thinking\":\"so\"}}}}\n\n\
-        data: {\"type\":\"content-delta\",\"index\":1,\"delta\":{\"message\":{\"content\":{\"text\":\"[1]\"}}}}\n\n\
-        data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\ndata: [DONE]\n\n";
-    check(&["decode"], cohere, 0, "[1]");
-    check(
-        &["decode"],
-        &cohere.replace("COMPLETE", "MAX_TOKENS"),
-        3,
-        "[1]",
-    );
-
-    let completions = "data: {\"choices\":[]}\n\n\
-        data: {\"object\":\"text_completion\",\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-    check(&["decode", "--dialect", "auto"], completions, 0, "a");
-    check(
-        &["decode", "--dialect", "openai-completions"],
-        completions,
-        0,
-        "a",
-    );
-    check(&["decode", "--dialect", "openai-chat"], completions, 0, "");
-    // Several APIs share this event. The decoder takes the first.
-    let ran = run(
-        Path::new("."),
-        &["decode", "--json"],
-        b"{\"error\":{\"message\":\"overloaded\"}}",
-    );
-    assert!(
-        ran.code == 4
-            && ran.out.contains("\"dialect\":\"openai-chat\"")
-            && ran.out.contains("overloaded")
-    );
-}
-
-#[test]
-fn decode_refuses_what_is_of_no_api() {
-    let pings = "event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(200);
-    for body in [
-        pings.as_str(),
-        "{\"a\": 1}",
-        "[1]",
-        "[{\"a\":1}]",
-        "Hello.",
-        "<html>",
-        "{\"message\":{\"content\":\"x\"}}",
-    ] {
-        let ran = run(Path::new("."), &["decode", "--json"], body.as_bytes());
-        assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{body}");
-        assert!(
-            ran.err.contains("openai-chat, openai-completions"),
-            "{}",
-            ran.err
-        );
-    }
-    let (folder, _) = all_files();
-    assert_eq!(run(&folder, &["decode", "missing"], b"").code, 1);
-    assert_eq!(run(&folder, &["decode", "latin"], b"").code, 4);
-    assert_eq!(
-        run(&folder, &["decode", "--dialect", "gopher", "good"], b"").code,
-        2
-    );
-}
-
-#[test]
 fn help_has_examples() {
-    let commands = [
-        "check", "close", "inspect", "stitch", "decode", "events", "paths", "sim",
-    ];
+    let commands = ["check", "close", "inspect", "stitch", "paths", "sim"];
     for command in commands {
         let ran = run(Path::new("."), &[command, "--help"], b"");
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
@@ -1672,7 +1486,7 @@ fn help_has_examples() {
         &["nonsense"],
         &["check", "--nonsense"],
         &["check", "--chunk", "0"],
-        &["decode", "a", "b"],
+        &["run", "a", "b"],
     ] {
         let ran = run(Path::new("."), args, b"");
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
@@ -1705,8 +1519,6 @@ fn help_is_wrapped_to_the_terminal() {
         "close",
         "inspect",
         "stitch",
-        "decode",
-        "events",
         "paths",
         "man",
         "completions",
@@ -1898,7 +1710,7 @@ fn sim_serves_until_it_is_told_to_end() {
     socket.read_to_string(&mut reply).unwrap();
     let (head, stream) = reply.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.0 200"), "{head}");
-    check(&["decode"], stream, 3, "[1, 2");
+    check(&["paths", "--raw", "/0"], stream, 3, "1\n");
 
     // A second one can't have its port.
     let ran = run(&folder, &["sim", "--listen", address], b"");

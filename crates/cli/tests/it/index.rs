@@ -1,11 +1,14 @@
-//! Decodes all recorded bodies in chunks of several sizes and compares each result with the index.
+//! Reads all recorded bodies in pieces of several sizes and compares each result with the index.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
 
+use restitch::Limits;
+use restitch::internal::chat::Transcript;
+use restitch::internal::json::walk::is_valid;
 use restitch::provider::Dialect;
-use restitch_cli::decode::{Decoded, Dialect as Choice, decode};
+use restitch::sse::{Framed, Framing};
+use restitch_cli::dialect::AnyReader;
 use serde_json::{Value, json};
 
 use restitch_testing::{at_least, corpus_rows};
@@ -13,26 +16,73 @@ use restitch_testing::{at_least, corpus_rows};
 /// The wires that are written elsewhere.
 const LATER: [&str; 2] = ["openai-responses", "anthropic"];
 
-/// The sizes of the reads.
+/// The sizes of the pieces.
 const SIZES: [usize; 3] = [64 << 10, 7, 1];
 
-/// Reads at most the given number of bytes per call.
-struct Slow<'a>(&'a [u8], usize);
-
-impl Read for Slow<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = buffer.len().min(self.1);
-        self.0.read(&mut buffer[..count])
+/// Reads a body in pieces of each size; all results must agree. Detects the API of events unless it
+/// is known.
+fn read_slowly(body: &[u8], row: &Value, known: Option<Dialect>, file: &str) -> Value {
+    let named = Dialect::ALL
+        .into_iter()
+        .find(|dialect| row["dialect"] == dialect.as_str())
+        .unwrap();
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.starts_with('{') && is_valid(text) {
+        let mut whole = Transcript::default();
+        assert!(
+            named
+                .wire()
+                .read_body(text, &mut |delta| whole.push(&delta)),
+            "{file}"
+        );
+        return of(whole, named);
     }
-}
-
-/// Decodes a body in reads of each size; all results must agree.
-fn decode_slowly(body: &[u8], choice: Choice, file: &str) -> Decoded {
-    let decoded = SIZES.map(|size| decode(Slow(body, size), choice));
-    let [first, second, third] =
-        decoded.map(|decoded| decoded.unwrap_or_else(|error| panic!("{file}: {error}")));
+    let [first, second, third] = SIZES.map(|size| {
+        let mut reader = AnyReader::new(known);
+        let whole = events(body, text, size, &mut reader);
+        of(whole, reader.dialect().unwrap_or_else(|| panic!("{file}")))
+    });
     assert!(first == second && second == third, "{file}");
     first
+}
+
+/// Reads a body that is a sequence of events.
+fn events(body: &[u8], text: &str, size: usize, reader: &mut AnyReader) -> Transcript {
+    let mut whole = Transcript::default();
+    let framing = match text.as_bytes().first() {
+        Some(b'{') => Framing::Lines,
+        Some(b'[') => Framing::Array,
+        _ => Framing::Events,
+    };
+    let mut framed = Framed::new(framing, &Limits::default());
+    for mut piece in body.chunks(size) {
+        while let Some(event) = framed.next_event(&mut piece).unwrap() {
+            reader.read(&event.event, &event.data, &mut |delta| whole.push(&delta));
+        }
+    }
+    if let Some(event) = framed.finish().unwrap() {
+        reader.read(&event.event, &event.data, &mut |delta| whole.push(&delta));
+    }
+    reader.finish(&mut |delta| whole.push(&delta));
+    whole
+}
+
+/// An answer with the members of the index.
+fn of(whole: Transcript, dialect: Dialect) -> Value {
+    let calls: BTreeMap<_, _> = whole
+        .tool_args
+        .into_iter()
+        .map(|(slot, call)| {
+            let call = json!({"id": call.id, "name": call.name, "args": call.args});
+            (slot, call)
+        })
+        .collect();
+    let usage: Option<Value> = whole.usage.map(|raw| serde_json::from_str(&raw).unwrap());
+    json!({
+        "dialect": dialect.as_str(), "text": whole.text, "tool_args": calls, "finish": whole.finish,
+        "usage": usage, "error": whole.error, "terminal": whole.terminal,
+    })
 }
 
 fn is_later(row: &Value) -> bool {
@@ -79,11 +129,8 @@ fn all_recorded_bodies_are_read() {
             continue;
         }
         let file = row["file"].as_str().unwrap();
-        let answer = json!(decode_slowly(
-            &fs::read(folder.join(file)).unwrap(),
-            Choice::Auto,
-            file
-        ));
+        let body = fs::read(folder.join(file)).unwrap();
+        let answer = read_slowly(&body, &row, None, file);
         for key in ["dialect", "text", "finish", "usage", "terminal"] {
             assert_eq!(answer[key], row[key], "{file} {key}");
         }
@@ -110,15 +157,11 @@ fn dropped_connections_keep_what_was_complete() {
         let cut = usize::try_from(row["cut_byte"].as_u64().unwrap()).unwrap();
         let body = fs::read(folder.join(file)).unwrap();
         // Only a whole event identifies the API.
-        let mut named = Dialect::ALL
+        let is_unknown = row["complete_events"] == 0;
+        let known = Dialect::ALL
             .into_iter()
-            .filter(|dialect| row["dialect"] == dialect.as_str());
-        let choice = if row["complete_events"] == 0 {
-            Choice::Known(named.next().unwrap())
-        } else {
-            Choice::Auto
-        };
-        let answer = json!(decode_slowly(&body[..cut], choice, file));
+            .filter(|dialect| is_unknown && row["dialect"] == dialect.as_str());
+        let answer = read_slowly(&body[..cut], &row, known.last(), file);
         assert_eq!(answer["text"], row["text"], "{file} {cut}");
         assert_eq!(answer["finish"], row["finish"], "{file} {cut}");
         check_calls(&answer, &row, file);
