@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command};
 
 use restitch_proxy::config::Config;
 
-use restitch_testing::skipped;
+use restitch_testing::{root, skipped};
 
 use crate::cli::{LONG, folder, run, start};
 
@@ -75,6 +75,37 @@ fn packages_name_only_what_there_is() {
     }
 }
 
+/// Git tracks no folder that a tool fills.
+#[test]
+fn git_tracks_no_cache() {
+    const FILLED: [&str; 8] = [
+        "target",
+        "node_modules",
+        "venv",
+        "dist",
+        "__pycache__",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    ];
+    let listed = Command::new("git")
+        .arg("-C")
+        .arg(root())
+        .args(["ls-files", "-z"])
+        .output();
+    let listed = match listed {
+        Ok(listed) if listed.status.success() => String::from_utf8(listed.stdout).unwrap(),
+        Ok(listed) => return skipped(&String::from_utf8_lossy(&listed.stderr)),
+        Err(error) => return skipped(&format!("git: {error}")),
+    };
+    let is_filled = |part: &str| FILLED.contains(&part) || part.ends_with(".egg-info");
+    let (filled, written): (Vec<&str>, Vec<&str>) = listed
+        .split('\0')
+        .partition(|path| path.split('/').any(is_filled));
+    assert!(written.contains(&"Cargo.toml"), "{listed}");
+    assert_eq!(filled, [""; 0]);
+}
+
 /// The settings that the unit's comments and the page show are settings.
 #[test]
 fn shown_settings_are_right() {
@@ -116,7 +147,7 @@ fn systemd_reads_the_unit() {
             assert!(!told.contains("restitch.service"), "{told}");
         }
         Err(error) => skipped(&format!(
-            "systemd-analyze: {error}; scripts/test-tools installs it"
+            "systemd-analyze: {error}; scripts/test-tools nightly installs it"
         )),
     }
 }

@@ -246,6 +246,7 @@ const JAVASCRIPT: &[Api] = &[
 ];
 
 #[tokio::test]
+#[ignore = "nightly: needs the packages of the SDKs"]
 async fn official_python_clients_get_whole_answers() {
     let mut cases = cases(PYTHON);
     // The client gives up after a second of silence; the proxy waits for two.
@@ -277,6 +278,7 @@ async fn official_python_clients_get_whole_answers() {
 }
 
 #[tokio::test]
+#[ignore = "nightly: needs the packages of the SDKs"]
 async fn official_javascript_clients_get_whole_answers() {
     let cases = cases(JAVASCRIPT);
     match javascript() {
@@ -548,7 +550,7 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
 /// Says that a test is skipped, because its clients are missing.
 pub(super) fn skip(ecosystem: &str, reason: &str) {
     skipped(&format!(
-        "the clients of {ecosystem}: {reason}; scripts/test-tools installs them"
+        "the clients of {ecosystem}: {reason}; scripts/test-tools nightly installs them"
     ));
 }
 

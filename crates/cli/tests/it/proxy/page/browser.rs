@@ -15,6 +15,7 @@ const HOSTILE: &str = "</pre></script><script>window.owned = 1</script><img src=
     <a href='javascript:window.owned = 1'>refused</a>\u{202e}\u{2066}\u{200b}\u{0}\u{7f}&lt;";
 
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn a_person_follows_an_answer_and_stops_it() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -110,6 +111,7 @@ async fn a_person_follows_an_answer_and_stops_it() {
 }
 
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn a_hostile_answer_stays_text() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -195,6 +197,7 @@ async fn a_hostile_answer_stays_text() {
 
 /// An upstream names the end of its answer as it likes.
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn a_hostile_end_stays_text() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -226,6 +229,7 @@ async fn a_hostile_end_stays_text() {
 
 /// A proxy without tokens has no empty column for them.
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn names_of_tokens_have_a_column() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -258,6 +262,7 @@ async fn names_of_tokens_have_a_column() {
 
 /// A person who aims at a row must not hit another one.
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -315,6 +320,7 @@ async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
 
 /// Lists and charts are for all readers, in both colors, on a wide and on a narrow screen.
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn axe_finds_nothing_wrong() {
     let Some(browser) = Browser::start().await else {
         return;
@@ -365,6 +371,7 @@ async fn axe_finds_nothing_wrong() {
 
 /// Nothing of the page is wider than a phone, in both colors.
 #[tokio::test]
+#[ignore = "nightly: starts a browser"]
 async fn the_page_fits_a_phone() {
     let Some(browser) = Browser::start().await else {
         return;

@@ -27,7 +27,9 @@ impl Browser {
             program("chromedriver"),
             BROWSERS.iter().find_map(|name| program(name)),
         ) else {
-            skipped("there is no chromium with its driver; scripts/test-tools installs them");
+            skipped(
+                "there is no chromium with its driver; scripts/test-tools nightly installs them",
+            );
             return None;
         };
         static COUNT: AtomicU32 = AtomicU32::new(0);

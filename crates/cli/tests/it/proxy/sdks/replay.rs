@@ -42,6 +42,7 @@ const JAVASCRIPT: &[Api] = &[
 const REPEATED: usize = 200;
 
 #[tokio::test]
+#[ignore = "nightly: needs the packages of the SDKs"]
 async fn recorded_cuts_reach_python_clients_whole() {
     match python() {
         Ok((program, folder)) => {
@@ -57,6 +58,7 @@ async fn recorded_cuts_reach_python_clients_whole() {
 }
 
 #[tokio::test]
+#[ignore = "nightly: needs the packages of the SDKs"]
 async fn recorded_cuts_reach_javascript_clients_whole() {
     match javascript() {
         Ok(folder) => {
