@@ -512,7 +512,7 @@ fn a_small_limit_has_room_for_the_copy() {
         factor: 1,
         max_extra: 4,
     };
-    let limit = |cut: &Cut| limits.of(cut.request.as_ref().unwrap(), Dialect::Chat, false);
+    let limit = |cut: &Cut| limits.of(cut.request.as_ref().unwrap());
     assert_eq!(limit(&short), None);
     assert!(limit(&long) > Some(300), "{:?}", limit(&long));
 }

@@ -43,6 +43,12 @@ struct Shape {
 #[derive(Clone, Copy, Debug, Default)]
 struct ShapeKind(RootKind);
 
+impl Shapes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl From<Shapes> for Vec<shape::Shape> {
     fn from(shapes: Shapes) -> Self {
         let shape = |(name, table): (String, Shape)| {

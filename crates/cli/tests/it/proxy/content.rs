@@ -145,7 +145,7 @@ async fn keys_of_fallbacks_are_not_logged() {
     let failed = "HTTP/1.1 500 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let base = Raw::new(vec![vec![send(failed)]]).await;
     let other = Raw::new(vec![stream(&(chunk("[\"key-of-K\"]") + &finish("stop")))]).await;
-    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key_variable = \"K\" }]\n";
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key = \"env:K\" }]\n";
     let proxy = super::routes::with_routes(
         base.unbound(Limits::default()).log_content(true),
         &[&other],
