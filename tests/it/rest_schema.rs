@@ -6,7 +6,7 @@ use restitch::Limits;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::rest_call;
 use restitch::provider::capability::{GrammarForm, Row, SchemaSubset, Table};
-use restitch::provider::{Dialect, Finish};
+use restitch::provider::Finish;
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Retry, Session, Status,
 };

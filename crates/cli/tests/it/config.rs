@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::provider::capability::{PrefillForm, Switch, Table};
-use restitch::session::{MarkUse, Prompt};
+use restitch::session::Prompt;
 use restitch::shape::Schema;
 use restitch_proxy::config::{Config, Key};
 

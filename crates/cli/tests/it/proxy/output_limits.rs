@@ -12,7 +12,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::*;
 use super::routes::{request, with_routes};
-use super::ways::rest;
 use crate::proxy::made::TestProxy;
 
 async fn with_least(base: &Raw, least: &str) -> Server {
