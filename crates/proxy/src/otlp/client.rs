@@ -33,6 +33,11 @@ impl CollectorClient {
         })
     }
 
+    /// Returns whether the last request has failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
     /// Logs that the collector stops accepting spans, or accepts them again.
     fn report(&self, sent: &Result<Response<Bytes>, HttpError>) {
         let failure = match sent {

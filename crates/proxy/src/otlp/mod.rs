@@ -22,6 +22,7 @@ pub(super) use span::Spans;
 /// A handle that pushes spans to a collector. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Otlp {
+    client: CollectorClient,
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
@@ -45,7 +46,7 @@ impl Otlp {
         let client = CollectorClient::new(collector).map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(client)
+            .with_http_client(client.clone())
             .with_protocol(protocol()?)
             .build();
         let own_name = || opentelemetry::KeyValue::new("service.name", "restitch");
@@ -59,15 +60,20 @@ impl Otlp {
             .with_version(env!("CARGO_PKG_VERSION"))
             .build();
         let tracer = provider.tracer_with_scope(scope);
-        Ok(Some(Self { provider, tracer }))
+        Ok(Some(Self {
+            client,
+            provider,
+            tracer,
+        }))
     }
 
     /// Sends the queued spans, for a limited time, and nothing afterwards.
     pub async fn finish(self) {
-        let sending = move || self.provider.shutdown_with_timeout(FLUSH);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(sending).await {
-            // The SDK's error names no cause, so the warning omits it.
-            tracing::debug!(%error, "the exporter has not finished");
+        let provider = self.provider;
+        let sending = move || provider.shutdown_with_timeout(FLUSH);
+        let sent = tokio::task::spawn_blocking(sending).await;
+        // The SDK's error names no cause, so the warning omits it.
+        if matches!(sent, Ok(Err(_))) || self.client.is_failing() {
             tracing::warn!("not all spans have reached the collector");
         }
     }

@@ -1127,11 +1127,6 @@ fn queries_and_pages_name_metrics_that_exist() {
             include_str!("../../../../../contrib/grafana.json"),
             20,
         ),
-        (
-            "incidents",
-            include_str!("../../../../../scripts/incidents"),
-            2,
-        ),
         ("page", include_str!("../../../../../docs/operating.md"), 8),
     ] {
         let mut named = BTreeSet::new();
