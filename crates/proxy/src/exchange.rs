@@ -25,6 +25,7 @@ use super::record::{Event, REQUEST_ID, Record, RequestHead, SharedRecord, is_pla
 use super::shared::Shared;
 use super::upstream::random_name;
 use restitch::internal::record::Change;
+use restitch::provider::Dialect;
 
 /// One request and its answer.
 pub(super) struct Exchange {
@@ -99,21 +100,15 @@ impl Exchange {
     /// Applies an event to the record. Returns the change of the session's record.
     pub(super) fn apply(&self, event: Event<'_>) -> Option<Change> {
         let mut record = self.record();
-        let (open, had_ended) = (record.open_call().map(|call| call.at), record.has_ended());
+        let open = record.open_call().map(|call| call.at);
         let change = record.apply(event);
-        let ended = open.and_then(|at| record.call(at));
-        let ended = ended.filter(|call| call.took.is_some());
-        let has_ended = record.has_ended() && !had_ended;
+        if let Event::Request { dialect, .. } = event {
+            self.begin_answer(&record, dialect);
+        }
+        let has_ended = matches!(event, Event::Ended(_));
         if let Some(metrics) = &self.metrics {
-            match (&event, &record.answer.request) {
-                (Event::Request { .. }, Some(request)) => metrics.begin_wire(
-                    record.route_name(),
-                    request.dialect.as_str(),
-                    record.token.as_deref().unwrap_or_default(),
-                ),
-                _ => {}
-            }
-            if let Some(call) = ended {
+            let ended = open.and_then(|at| record.call(at));
+            if let Some(call) = ended.filter(|call| call.took.is_some()) {
                 metrics.record(&record, Ended::Call(call));
             }
             if has_ended {
@@ -121,22 +116,28 @@ impl Exchange {
             }
         }
         if let Some(spans) = &self.spans {
-            spans
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .update(&record);
+            let mut spans = spans.lock().unwrap_or_else(PoisonError::into_inner);
+            spans.update(&record);
         }
-        if let (Some(answers), Event::Request { .. }) = (&self.answers, event) {
-            let listed = || answers.begin(&record.request.id, self.record.clone());
-            self.listed.get_or_init(listed);
-        }
-        if let Some(listed) = self.listed.get() {
+        if let Some(listed) = self.answer() {
             listed.follow(&record, change);
         }
         if has_ended {
             record.forget_reasons();
         }
         change
+    }
+
+    /// Shows an answer on the page, and its possible ends in the metrics.
+    fn begin_answer(&self, record: &Record, dialect: Dialect) {
+        if let Some(metrics) = &self.metrics {
+            let token = record.token.as_deref().unwrap_or_default();
+            metrics.begin_wire(record.route_name(), dialect.as_str(), token);
+        }
+        if let Some(answers) = &self.answers {
+            let listed = || answers.begin(&record.request.id, self.record.clone());
+            self.listed.get_or_init(listed);
+        }
     }
 
     /// Counts the request, whose response has ended.
