@@ -1,6 +1,6 @@
 //! A strict reader of the part of the OpenMetrics text format that the proxy writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(in crate::proxy) type Labels = BTreeMap<String, String>;
 
@@ -198,22 +198,16 @@ impl Exposition {
         self.samples.extend(other.samples);
     }
 
-    /// Returns the names of all metrics, as queries name them, and of all labels.
-    pub(in crate::proxy) fn names(&self) -> (Vec<String>, Vec<&str>) {
-        let suffix = |kind: &str| if kind == "counter" { "_total" } else { "" };
-        let metrics = self
-            .types
-            .iter()
-            .map(|(name, kind)| format!("{name}{}", suffix(kind)))
-            .collect();
-        let mut labels: Vec<_> = self
-            .samples
-            .keys()
-            .flat_map(|(_, labels)| labels.keys().map(String::as_str))
-            .collect();
-        labels.sort_unstable();
-        labels.dedup();
-        (metrics, labels)
+    /// Returns the names of the labels of a metric's samples, except the bound of a bucket.
+    pub(in crate::proxy) fn labels_of(&self, family: &str) -> BTreeSet<&str> {
+        let is_of = |name: &str| {
+            ["", "_total", "_bucket", "_sum", "_count"]
+                .iter()
+                .any(|suffix| name.strip_suffix(suffix) == Some(family))
+        };
+        let samples = self.samples.keys().filter(|(name, _)| is_of(name));
+        let labels = samples.flat_map(|(_, labels)| labels.keys().map(String::as_str));
+        labels.filter(|label| *label != "le").collect()
     }
 }
 
