@@ -132,7 +132,7 @@ impl RequestError {
 impl ParsedRequest {
     /// Reads a request's body. `document` is needed to find where the continuation begins.
     pub(super) fn read(
-        wire: &dyn Wire,
+        wire: &Wire,
         body: &[u8],
         document: &str,
         profile: ProviderProfile,
@@ -143,7 +143,7 @@ impl ParsedRequest {
         let Some(turns) = wire.turns(&body, document) else {
             return Err(bad(format!(
                 "`{}` is not a text or an array, or is empty",
-                wire.member()
+                wire.member
             )));
         };
         let messages = turns.messages.as_slice();
@@ -200,7 +200,7 @@ impl ParsedRequest {
                 .pointer("/stream_options/include_usage")
                 .and_then(Value::as_bool)
                 .unwrap_or(false),
-            tool: Tool::read(&body).filter(|_| wire.has_tools()),
+            tool: Tool::read(&body).filter(|_| wire.has_tools),
             prompt_bytes: messages
                 .iter()
                 .map(|message| message.to_string().len())
@@ -408,21 +408,20 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
 
 /// Returns whether a request turns reasoning off, by any provider's member.
 fn reasoning_off(body: &Value) -> bool {
-    let is = |pointer: &str, off: &[Value]| {
-        body.pointer(pointer)
-            .is_some_and(|value| off.contains(value))
-    };
-    is("/thinking/type", &["disabled".into()])
-        || is("/enable_thinking", &[false.into()])
-        || is("/chat_template_kwargs/enable_thinking", &[false.into()])
-        || is("/reasoning/enabled", &[false.into()])
-        || is("/reasoning_effort", &["none".into(), "minimal".into()])
-        || is("/reasoning/effort", &["none".into(), "minimal".into()])
-        || is(
-            "/generationConfig/thinkingConfig/thinkingBudget",
-            &[0.into()],
-        )
-        || is("/think", &[false.into()])
+    const OFF: [(&str, &[&str]); 8] = [
+        ("/thinking/type", &["disabled"]),
+        ("/enable_thinking", &["false"]),
+        ("/chat_template_kwargs/enable_thinking", &["false"]),
+        ("/reasoning/enabled", &["false"]),
+        ("/reasoning_effort", &["none", "minimal"]),
+        ("/reasoning/effort", &["none", "minimal"]),
+        ("/generationConfig/thinkingConfig/thinkingBudget", &["0"]),
+        ("/think", &["false"]),
+    ];
+    OFF.iter().any(|(pointer, off)| {
+        let value = body.pointer(pointer).map(Value::to_string);
+        value.is_some_and(|value| off.contains(&value.trim_matches('"')))
+    })
 }
 
 fn role(message: &Value) -> &str {
@@ -455,7 +454,7 @@ mod tests {
         let body = json!({ "messages": messages }).to_string();
         let path = "/v1/chat/completions";
         ParsedRequest::read(
-            &wire::Chat,
+            wire::chat(),
             body.as_bytes(),
             DOCUMENT,
             ProviderProfile::OpenAi,
