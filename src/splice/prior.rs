@@ -371,11 +371,11 @@ mod tests {
             ),
             format!("{} for any other, and", -AT_WORD),
             format!("{} for a tail of one or two bytes", -IN_WORD),
-            format!("in none of the last 64 elements | {STRANGE_KEY} against it"),
+            format!("in none of the last 64 elements: {STRANGE_KEY} against it"),
             format!("that comes twice in a row has {} bits less", -TWICE),
             format!("{EDIT} bits less for each edit"),
-            format!("that the array has more than once | it counts at most {RECURS} bits"),
-            format!("all that was delivered is the anchor | it counts at most {IN_A_ROW} bits"),
+            format!("that the array has more than once: it counts at most {RECURS} bits"),
+            format!("all that was delivered is the anchor: it counts at most {IN_A_ROW} bits"),
             format!("typical: less than {TYPICAL} bits a byte"),
             format!("where a byte counts at most {UNKNOWN} bits"),
             format!(
@@ -388,8 +388,8 @@ mod tests {
                 -SKIPPED
             ),
             format!("At the end of the fragment {} bits less", -ENDS_IN_REPEAT),
-            format!("the compared text, less {} |", -DIFFERS),
-            format!("| {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
+            format!("the compared text, less {}.", -DIFFERS),
+            format!("a question. {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
             format!(
                 "up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"
             ),

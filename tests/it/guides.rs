@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of guides, each without those below it.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "",
+    "contrib",
     "docs",
     "docs/internals",
     "peers",
@@ -162,9 +163,10 @@ fn each_named_path_exists() {
 }
 
 #[test]
-#[ignore = "until the tables are rewritten"]
 fn no_cell_has_more_words_than_a_reader_takes_in() {
-    for guide in guides() {
+    // Its tables are those of the program until `config show` prints them.
+    let is_short = |guide: &Guide| !guide.path.ends_with("docs/configuration.md");
+    for guide in guides().into_iter().filter(is_short) {
         for row in guide.text.lines().filter(|line| line.starts_with('|')) {
             for cell in cells(row) {
                 assert!(

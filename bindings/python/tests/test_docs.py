@@ -1,4 +1,4 @@
-"""What docs/python.md and docs/clients.md say about the package."""
+"""What docs/clients.md says about the package."""
 
 import inspect
 import json
@@ -8,13 +8,13 @@ from pathlib import Path
 from restitch._restitch import Exchange
 
 ROOT = Path(__file__).resolve().parents[3]
-PYTHON = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "clients.md").read_text()
 REQUEST = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Count."}]}).encode()
 
 
 def rows():
     """Returns the defaults of the table of settings."""
-    table = PYTHON.split("| setting | default |")[1].split("\n\n")[0]
+    table = PAGE.split("| setting | default |")[1].split("\n\n")[0]
     cells = [line.split(" | ")[:2] for line in table.splitlines()[2:]]
     pairs = [zip(re.findall(r"`(\w+)`", names), defaults.split(", "), strict=True) for names, defaults in cells]
     return {name: default for pair in pairs for name, default in pair}
@@ -69,10 +69,10 @@ def pins(path):
 
 
 def test_the_tested_versions_are_the_documented_ones():
-    page, sdks = (ROOT / "docs" / "clients.md").read_text(), pins("sdks/requirements.txt")
+    sdks = pins("sdks/requirements.txt")
     tested = {**sdks, "instructor": pins("sdks/requirements-instructor.txt")["instructor"]}
     names = {"pydantic-ai-slim": "pydantic-ai"}
     for name, version in tested.items():
-        assert name == "pytest" or f"| {names.get(name, name)} {version} |" in page
+        assert name == "pytest" or f"| {names.get(name, name)} {version} |" in PAGE
     for name, version in pins("tests/requirements.txt").items():
         assert sdks.get(name, version) == version

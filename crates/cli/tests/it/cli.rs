@@ -1154,7 +1154,7 @@ fn the_pages_show_what_is_said() {
         (
             "seam",
             include_str!("../../../../docs/internals/seam.md"),
-            2,
+            1,
         ),
         (
             "contexts",

@@ -16,7 +16,12 @@ use crate::cli::{LONG, folder, run, start};
 
 const UNIT: &str = include_str!("../../../../contrib/restitch.service");
 const CONTAINER: &str = include_str!("../../../../contrib/Containerfile");
-const PAGE: &str = include_str!("../../../../docs/packaging.md");
+/// Returns the part of the guide about packages.
+fn page() -> &'static str {
+    let page = include_str!("../../../../docs/operating.md");
+    let (_, part) = page.split_once("## Installation\n").unwrap();
+    part.split_once("\n## Tokens").unwrap().0
+}
 
 /// Returns the words of a text that begin with `start` and continue with characters that `goes_on`
 /// accepts.
@@ -60,7 +65,7 @@ fn unknown(text: &str) -> Vec<String> {
 
 #[test]
 fn packages_name_only_what_there_is() {
-    for text in [UNIT, CONTAINER, PAGE] {
+    for text in [UNIT, CONTAINER, page()] {
         assert_eq!(unknown(text), [""; 0]);
     }
     let wrong = "ExecStart=restitch proxy --config a \\\n  --colour b --listen c\nEnvironment=RESTITCH_LISTENS=d";
@@ -109,7 +114,7 @@ fn git_tracks_no_cache() {
 /// The settings that the unit's comments and the page show are settings.
 #[test]
 fn shown_settings_are_right() {
-    let shown: Vec<&str> = PAGE
+    let shown: Vec<&str> = page()
         .split('`')
         .filter(|code| code.contains(" = "))
         .collect();

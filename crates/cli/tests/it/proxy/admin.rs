@@ -1111,6 +1111,23 @@ async fn the_table_describes_each_metric() {
     assert_eq!(seen.types, BTreeMap::new(), "the table lacks them");
 }
 
+#[test]
+fn the_file_of_metrics_has_a_row_for_each() {
+    let rows: String = metric_rows()
+        .iter()
+        .map(|row| {
+            let labels: Vec<_> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels = labels.join(", ");
+            format!("| `{}` | {} | {labels} | {} |\n", row.name, row.kind, row.meaning)
+        })
+        .collect();
+    let file = include_str!("../../../../../contrib/metrics.md");
+    assert!(
+        file.ends_with(&format!("|---|---|---|---|\n{rows}")),
+        "contrib/metrics.md is stale. Its table is:\n{rows}"
+    );
+}
+
 /// A query with a wrong name finds nothing, and reports no error.
 #[test]
 fn queries_and_pages_name_metrics_that_exist() {
