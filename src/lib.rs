@@ -108,7 +108,7 @@ pub mod internal {
     }
     pub mod chat {
         pub use crate::provider::chat::{
-            ChatReader, adapt, ask, continuation, has_form, has_member, parse, write_body,
+            ChatReader, adapt, ask, continuation, has_member, parse, write_body,
         };
         pub use crate::provider::transcript::{ToolCall, Transcript};
         pub use crate::provider::usage::prompt_tokens;

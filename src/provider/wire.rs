@@ -581,8 +581,6 @@ pub struct Adaptation<'a> {
     pub without: Option<&'a str>,
     /// Another name of the model.
     pub model: Option<&'a str>,
-    /// Asks for JSON mode.
-    pub adds_json_mode: bool,
     /// Asks for the arguments of tools while the model writes them.
     pub streams_arguments: bool,
 }

@@ -1,6 +1,8 @@
 //! The shapes of values: the stages of a pipeline that writes articles, as data, and the shapes
 //! that a user adds.
 
+use serde::Deserialize;
+
 use crate::json::walk::{Raw, ValueKind};
 
 /// A shape: the keys and the type of a value, and the changes that give a value this shape.
@@ -16,10 +18,12 @@ use crate::json::walk::{Raw, ValueKind};
 /// assert_eq!((&*parsed.json, parsed.dropped[0].path.as_str()), (r#"[{"score": 3}]"#, "/model"));
 /// # Ok::<(), restitch::shape::ParseError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Shape {
-    /// The name in reports and options.
+    /// The name in reports and options. A file of shapes has it as the key of the shape.
+    #[serde(skip)]
     pub name: String,
     /// The type of the value.
     pub root: RootKind,
@@ -39,7 +43,8 @@ pub struct Shape {
 }
 
 /// The type of a shape's value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RootKind {
     /// Any JSON value.
@@ -54,10 +59,7 @@ pub enum RootKind {
 }
 
 impl RootKind {
-    /// All variants.
-    pub const ALL: [Self; 4] = [Self::Any, Self::Object, Self::Array, Self::Text];
-
-    /// Returns the name in the configuration: `any`, `object`, `array`, `text`.
+    /// Returns the name in a file of shapes: `any`, `object`, `array`, `text`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -71,15 +73,10 @@ impl RootKind {
 impl Shape {
     /// Creates a shape without keys.
     pub fn new(name: impl Into<String>, root: RootKind) -> Self {
-        let (required, any_of, unwrap, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             name: name.into(),
             root,
-            required,
-            any_of,
-            unwrap,
-            wrap: false,
-            keys,
+            ..Self::default()
         }
     }
 

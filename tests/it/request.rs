@@ -866,18 +866,16 @@ fn thinking_is_turned_off_and_limits_are_raised() {
 
 #[test]
 fn first_requests_are_adapted() {
-    let body =
-        r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
-    let (without, model) = (Some("response_format"), Some("perplexity/sonar:online"));
+    let body = r#"{"model":"a/one","response_format":{"type":"json_object"},"messages":[]}"#;
+    let (without, model) = (Some("response_format"), Some("b/two"));
     let adaptation = chat::Adaptation {
         without,
         model,
-        adds_json_mode: false,
         streams_arguments: false,
     };
     assert_eq!(
         chat::adapt(body, &adaptation).as_deref(),
-        Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#)
+        Some(r#"{"model":"b/two","messages":[]}"#)
     );
     assert_eq!(
         chat::adapt(body, &chat::Adaptation::default()).as_deref(),

@@ -1,15 +1,15 @@
 //! `restitch parse`: reads the JSON of a response, and gives it the shape that is expected.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use super::texts::{Reads, Texts};
-use super::{Console, Exit, epilogue, jsonl, repair, repairs, settings};
+use super::{Console, Exit, epilogue, jsonl, repair, repairs};
 use restitch::internal::json::walk::Raw;
-use restitch::repair::RepairOptions;
 use restitch::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape};
 
 /// Arguments of `restitch parse`.
@@ -18,7 +18,7 @@ use restitch::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape
 pub struct ParseArgs {
     #[command(flatten)]
     texts: Texts,
-    /// The shape of the response: a stage, or a shape of the configuration file. `list` prints all.
+    /// The shape of the response: a built-in stage, or a shape of `--shapes`. `list` prints all.
     #[arg(long, value_name = "NAME", conflicts_with = "schema")]
     stage: Option<String>,
     /// The JSON Schema that the value is checked against. Of several roots the first valid one is
@@ -28,9 +28,9 @@ pub struct ParseArgs {
     /// Where there is no JSON, write an empty array. The exit code stays the same.
     #[arg(long)]
     or_empty: bool,
-    /// The configuration file, whose `[shape.NAME]` tables are further stages.
-    #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
-    config: Option<PathBuf>,
+    /// A TOML or JSON file of further shapes, each under its name.
+    #[arg(long, value_name = "FILE")]
+    shapes: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = r#"Examples:
@@ -38,7 +38,7 @@ const EXAMPLES: &str = r#"Examples:
   restitch parse --stage extract_prompts --json answer.txt
   restitch parse --stage list
   restitch parse --schema schema.json answer.txt
-  restitch parse --config restitch.toml --stage reviews answer.txt
+  restitch parse --shapes shapes.toml --stage reviews answer.txt
   echo '{"id": 1, "text": "Here: {\"data\": [1]}", "stage": "extract_prompts"}' | restitch parse --jsonl
 
 `attempt` says what was needed: 1 nothing, 1.5 repairs, 2 text around the JSON was left out, 3 a fence was, 4 text with
@@ -54,22 +54,22 @@ expected; 1 unreadable. Of several files the worst counts, in this order."#;
 
 pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
     args.texts.start(console);
-    let Some(config) = settings::read(args.config.as_deref(), console) else {
-        return Ok(());
-    };
-    let limits = config.all_limits();
-    let shapes: Vec<Shape> = Shape::stages().into_iter().chain(config.shapes).collect();
+    let mut shapes = Shape::stages();
+    if let Some(path) = &args.shapes {
+        match read_shapes(path, console) {
+            Some(own) => shapes.extend(own),
+            None => return Ok(()),
+        }
+    }
     if args.stage.as_deref() == Some("list") {
         return shapes
             .iter()
             .try_for_each(|shape| console.line(describe(shape)));
     }
-    let options = RepairOptions::default().within(&limits);
     let mut parser = Parser {
         args,
         shapes,
-        expect: Expect::any().repairs(options.clone()),
-        options,
+        expect: Expect::any(),
     };
     if let Some(name) = &args.stage {
         match parser.expected(name) {
@@ -87,6 +87,42 @@ pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
         parser.expect = parser.expect.schema(schema);
     }
     args.texts.run(console, &parser)
+}
+
+/// Reads a file of shapes. `None` if it can't be read or is wrong, which has been reported then.
+fn read_shapes(path: &Path, console: &mut Console) -> Option<Vec<Shape>> {
+    let text = console.read_text(path)?.text;
+    match shapes_of(&text) {
+        Ok(shapes) => Some(shapes),
+        Err(error) => {
+            console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
+            None
+        }
+    }
+}
+
+/// Returns the shapes of a file's text, in the order of their names.
+fn shapes_of(text: &str) -> Result<Vec<Shape>, String> {
+    let is_json = text.trim_start().starts_with('{');
+    let tables: BTreeMap<String, Shape> = if is_json {
+        serde_json::from_str(text).map_err(|error| error.to_string())?
+    } else {
+        toml::from_str(text).map_err(|error| error.to_string())?
+    };
+    let mut shapes = Vec::with_capacity(tables.len());
+    for (name, mut shape) in tables {
+        if name == "list" || Shape::stage(&name).is_some() {
+            return Err(format!(
+                "`{name}` is a built-in stage: a shape needs another name"
+            ));
+        }
+        if shape.wrap && shape.root != RootKind::Array {
+            return Err(format!("`{name}`: `wrap` needs `root = \"array\"`"));
+        }
+        shape.name = name;
+        shapes.push(shape);
+    }
+    Ok(shapes)
 }
 
 /// A line about a shape for people.
@@ -113,7 +149,6 @@ struct Parser<'a> {
     args: &'a ParseArgs,
     shapes: Vec<Shape>,
     expect: Expect,
-    options: RepairOptions,
 }
 
 impl Parser<'_> {
@@ -129,9 +164,8 @@ impl Parser<'_> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let expect = |shape: &Shape| Expect::shape(shape.clone()).repairs(self.options.clone());
         found
-            .map(expect)
+            .map(|shape| Expect::shape(shape.clone()))
             .ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
     }
 

@@ -23,14 +23,13 @@ pub(super) static VERSION_HEADERS: [HeaderName; 3] = [
 ];
 
 /// The proxy's own headers that control an answer. Stores keep them.
-static DIRECTIVES: [HeaderName; 7] = [
+static DIRECTIVES: [HeaderName; 6] = [
     HeaderName::from_static("x-restitch"),
     HeaderName::from_static("x-restitch-continuations"),
     HeaderName::from_static("x-restitch-max-risk"),
     HeaderName::from_static("x-restitch-give-up"),
     HeaderName::from_static("x-restitch-repair"),
     HeaderName::from_static("x-restitch-rungs"),
-    HeaderName::from_static("x-restitch-stage"),
 ];
 
 /// Members of a query that select the version or the encoding of an API.

@@ -30,10 +30,6 @@ pub(super) struct ClientRequest {
     pub(super) body: Bytes,
     pub(super) dialect: Dialect,
     pub(super) parsed: chat::Request,
-    /// The stage that the request names expects JSON.
-    pub(super) expects_json: bool,
-    /// The proxy has added `response_format` to the body.
-    adds_json_mode: bool,
     /// The client's limit on the answer's tokens, if the proxy has raised it.
     raised_from: Option<u64>,
     /// The members and headers of the request that the proxy has changed.
@@ -65,65 +61,34 @@ impl ClientRequest {
             body,
             dialect,
             parsed,
-            expects_json: false,
-            adds_json_mode: false,
             raised_from: None,
             adapted: BTreeSet::new(),
         }
     }
 
-    /// Removes or adds `response_format`, and adds the web-search suffix to the model's name. In
-    /// other APIs than Chat Completions, requests streamed tool arguments. A body that fits its
-    /// model stays unchanged, to the byte.
+    /// Removes a `response_format` that the model does not take. In other APIs than Chat Completions,
+    /// requests streamed tool arguments. A body that fits its model stays unchanged, to the byte.
     pub(super) fn adapt(&mut self, capability_of: impl Fn(&str) -> Capability) {
         if !self.dialect.wire().has_chat_requests() {
             return self.stream_arguments();
         }
-        let capability = capability_of(&self.parsed.model);
-        let suffix = capability
-            .web_search
-            .filter(|suffix| !self.parsed.model.ends_with(suffix.as_str()));
-        let model = suffix.map(|suffix| format!("{}{suffix}", self.parsed.model));
-        // Hints are recorded under the name with the suffix.
-        let takes = capability.response_format
-            && model
-                .as_ref()
-                .is_none_or(|model| capability_of(model).response_format);
-        // The format of most requests stays, so their bodies are not read again.
-        if takes && !self.expects_json && model.is_none() {
+        let takes = capability_of(&self.parsed.model).response_format;
+        if takes || !self.has_response_format() {
             return;
         }
-        let body = self.text();
-        // A `response_format` that the client has written is never replaced, only left out.
-        let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
-        let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
-        if !refused && !adds_json_mode && model.is_none() {
-            return;
-        }
-        let without = refused.then_some(RESPONSE_FORMAT);
         let adaptation = Adaptation {
-            without,
-            model: model.as_deref(),
-            adds_json_mode,
-            streams_arguments: false,
+            without: Some(RESPONSE_FORMAT),
+            ..Adaptation::default()
         };
-        if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
-            let searches = model.is_some();
+        if let Some(body) = chat::adapt(self.text(), &adaptation).map(Bytes::from) {
             tracing::debug!(
                 model = self.parsed.model.as_str(),
-                refused,
-                adds_json_mode,
-                searches,
                 "adapted a request to its model"
             );
-            self.adapted
-                .extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
-            self.adapted.extend(searches.then_some("model"));
+            self.adapted.insert(RESPONSE_FORMAT);
             self.body = body;
-            self.parsed.has_json_mode = adds_json_mode || (self.parsed.has_json_mode && !refused);
-            self.adds_json_mode = adds_json_mode;
+            self.parsed.has_json_mode = false;
         }
-        self.parsed.model = model.unwrap_or(std::mem::take(&mut self.parsed.model));
     }
 
     /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an
@@ -202,23 +167,6 @@ impl ClientRequest {
             self.adapted.insert(upstream::CONVERSATION);
             tracing::debug!("asked for a stream that is kept");
         }
-    }
-
-    /// Removes the `response_format` that the proxy has added. Returns whether there was one.
-    pub(super) fn withdraw_json_mode(&mut self) -> bool {
-        if !std::mem::take(&mut self.adds_json_mode) {
-            return false;
-        }
-        (self.expects_json, self.parsed.has_json_mode) = (false, false);
-        self.adapted.remove(RESPONSE_FORMAT);
-        let adaptation = Adaptation {
-            without: Some(RESPONSE_FORMAT),
-            ..Adaptation::default()
-        };
-        if let Some(body) = chat::adapt(self.text(), &adaptation) {
-            self.body = body.into();
-        }
-        true
     }
 
     /// Returns whether the body has a `response_format`.

@@ -69,9 +69,8 @@ async fn first_call(
     let caller = &mut conversation.caller;
     caller.show_refusal(&body);
     let is_known = caller.proxy.policy.adapts && records_refusal(caller, &body);
-    // The upstream may refuse the proxy's addition although the model supports it: OpenAI requires
-    // the word "json" in a message. A raised limit may be above the model's own.
-    let is_withdrawn = caller.request.withdraw_json_mode() | caller.request.withdraw_limit();
+    // A raised limit may be above the model's own.
+    let is_withdrawn = caller.request.withdraw_limit();
     if !is_known && !is_withdrawn {
         // The refusal is about the client's own request, so the client gets it.
         return without_key(

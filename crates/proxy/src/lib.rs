@@ -93,7 +93,6 @@ use restitch::internal::record::{AnswerRecord, Change};
 use restitch::internal::relay::{Output, TransportEnd};
 use restitch::provider::capability::{Capability, Table};
 use restitch::session::Prompt;
-use restitch::shape::{RootKind, Shape};
 use restitch_http::Upstream;
 
 /// A proxy in front of one upstream.
@@ -131,7 +130,6 @@ struct RequestPolicy {
     prompt: Arc<Prompt>,
     capabilities: Table,
     adapts: bool,
-    shapes: Vec<Shape>,
     token_factor: u32,
 }
 
@@ -179,10 +177,6 @@ impl Proxy {
                 prompt: Arc::new(config.prompt.clone()),
                 capabilities: config.table(),
                 adapts: own.adapt,
-                shapes: Shape::stages()
-                    .into_iter()
-                    .chain(config.shapes.clone())
-                    .collect(),
                 // A factor of 0 would ask for no tokens.
                 token_factor: own.raise_max_tokens.max(1),
             },
@@ -209,19 +203,6 @@ impl Proxy {
     pub fn otlp(mut self, otlp: Option<Otlp>) -> Self {
         self.shared.otlp = otlp;
         self
-    }
-
-    /// Returns whether the stage with this name expects JSON. An error is a message for the client.
-    fn expects_json(&self, stage: &str) -> Result<bool, String> {
-        let name = stage.replace('-', "_");
-        let shape = self
-            .policy
-            .shapes
-            .iter()
-            .find(|shape| shape.name == stage || shape.name == name);
-        shape
-            .map(|shape| shape.root != RootKind::Text)
-            .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
     }
 
     /// Calls `observer` with the record of an answer after every output except the bytes.

@@ -179,8 +179,7 @@ async fn dispatch(
     {
         return response;
     }
-    // A request with a stage may be refused, so it is parsed first.
-    let early = if candidates.need_body() || directives.stage.is_some() {
+    let early = if candidates.need_body() {
         None
     } else {
         let route = candidates.choose(&proxy.routes, None);
@@ -227,8 +226,7 @@ async fn converse(
     early: Option<EarlyCall>,
     exchange: &Arc<Exchange>,
 ) -> Response<Body> {
-    let (route, head, body, dialect, request) = &asked;
-    let dialect = *dialect;
+    let (route, head, body, _, request) = &asked;
     let not_kept = directives
         .asks_keep()
         .then(|| NotKept::of(&proxy, route.continues()));
@@ -239,10 +237,7 @@ async fn converse(
         .filter(|_| request.stream && route.continues());
     let keep = answers
         .and_then(|answers| answers.wanted(directives.keep, (own, &route.config), head, body));
-    let mut conversation = match conversation(proxy, asked, directives, exchange) {
-        Ok(conversation) => conversation,
-        Err(refusal) => return refusal.answer(Some(dialect)),
-    };
+    let mut conversation = conversation(proxy, asked, directives, exchange);
     conversation.policy.keep = keep;
     conversation.caller.early = Mutex::new(early);
     NotKept::told(first_call::answer(conversation).await, not_kept)
@@ -260,17 +255,8 @@ pub(super) fn conversation(
     ),
     directives: &RequestDirectives,
     exchange: &Arc<Exchange>,
-) -> Result<Box<Conversation>, Refusal> {
-    let expects_json = directives
-        .stage
-        .as_deref()
-        .map(|stage| proxy.expects_json(stage))
-        .transpose();
-    let expects_json = expects_json
-        .map_err(Refusal::of_mistake)?
-        .unwrap_or_default();
-    let mut request = ClientRequest::new(head, body, dialect, request);
-    request.expects_json = expects_json;
+) -> Box<Conversation> {
+    let request = ClientRequest::new(head, body, dialect, request);
     let mut caller = Caller::new(proxy, route, request, Arc::clone(exchange));
     directives.lower(&mut caller.limits.continuation);
     caller.rungs = caller.rungs.and(directives.rungs.unwrap_or_default());
@@ -278,7 +264,7 @@ pub(super) fn conversation(
     let policy = &mut conversation.policy;
     policy.give_up = directives.give_up.unwrap_or(policy.give_up);
     policy.repair = directives.repair.unwrap_or(policy.repair);
-    Ok(conversation)
+    conversation
 }
 
 /// Answers a request that did not arrive over a connection.

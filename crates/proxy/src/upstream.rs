@@ -381,8 +381,6 @@ pub struct RequestDirectives {
     pub(super) give_up: Option<GiveUp>,
     /// `x-restitch-repair`: how much repair may change the JSON in the answer.
     pub(super) repair: Option<RepairLevel>,
-    /// `x-restitch-stage`: the expected shape of the answer.
-    pub(super) stage: Option<String>,
     /// `x-restitch-rungs`: the rungs that may be used. It can only restrict the operator's.
     pub(super) rungs: Option<Rungs>,
     /// `x-restitch-keep`: how long the proxy keeps the answer after its last read.
@@ -446,7 +444,6 @@ impl RequestDirectives {
             give_up,
             repair,
             rungs,
-            stage: text("x-restitch-stage").map(str::to_owned),
             keep: keep.map(Duration::from_secs),
         })
     }

@@ -191,8 +191,6 @@ pub struct Capability {
     pub drops_json_mode: bool,
     /// Tools are taken.
     pub tools: bool,
-    /// The suffix of the model's name that makes it search the web: `:online`.
-    pub web_search: Option<String>,
     /// The member and value that turn thinking off, if there are any.
     pub reasoning_off: Option<Switch>,
     /// The same for a call of a custom tool, if the model takes no tool while it reasons.
@@ -215,7 +213,6 @@ impl Default for Capability {
             response_format: true,
             drops_json_mode: true,
             tools: true,
-            web_search: None,
             reasoning_off: None,
             tool_reasoning_off: None,
             keeps_streams: false,
@@ -275,8 +272,6 @@ pub struct Row {
     pub drops_json_mode: Option<bool>,
     /// See [`Capability::tools`].
     pub tools: Option<bool>,
-    /// See [`Capability::web_search`]. Empty means none.
-    pub web_search: Option<String>,
     /// See [`Capability::reasoning_off`]. An empty key means that reasoning can't be turned off.
     pub reasoning_off: Option<Switch>,
     /// See [`Capability::keeps_streams`].
@@ -300,7 +295,6 @@ impl Row {
             response_format: None,
             drops_json_mode: None,
             tools: None,
-            web_search: None,
             reasoning_off: None,
             keeps_streams: None,
         }
@@ -403,13 +397,6 @@ impl Table {
             .iter()
             .filter(|row| row.names(model, host, server))
             .collect();
-        let text = |of: fn(&Row) -> Option<&String>| {
-            named
-                .iter()
-                .find_map(|row| of(row))
-                .filter(|text| !text.is_empty())
-                .cloned()
-        };
         let flag = |of: fn(&Row) -> Option<bool>, default| {
             named.iter().find_map(|row| of(row)).unwrap_or(default)
         };
@@ -423,12 +410,12 @@ impl Table {
             flag(|row| row.returns_prefill_whole, found.returns_prefill_whole);
         found.prefill_keeps_format =
             flag(|row| row.prefill_keeps_format, found.prefill_keeps_format);
-        found.prefill_path = text(|row| row.prefill_path.as_ref());
+        let path = named.iter().find_map(|row| row.prefill_path.as_ref());
+        found.prefill_path = path.filter(|path| !path.is_empty()).cloned();
         found.grammar = named.iter().find_map(|row| row.grammar);
         found.response_format = flag(|row| row.response_format, found.response_format);
         found.drops_json_mode = flag(|row| row.drops_json_mode, found.drops_json_mode);
         found.tools = flag(|row| row.tools, found.tools);
-        found.web_search = text(|row| row.web_search.as_ref());
         let switch = named.iter().find_map(|row| row.reasoning_off.as_ref());
         found.keeps_streams = flag(|row| row.keeps_streams, found.keeps_streams);
         found.reasoning_off = switch.filter(|switch| !switch.key.is_empty()).cloned();

@@ -143,25 +143,15 @@ fn moonshot() -> Vec<Row> {
     hosts.into_iter().flat_map(at).collect()
 }
 
-/// The models refuse `response_format`, and search the web only if the name ends in `:online`. That
-/// suffix is a variant of OpenRouter's, which works but is going to be replaced:
-/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API has no
-/// such names.
+/// The models refuse `response_format`.
 fn perplexity() -> Vec<Row> {
-    let row = || Row {
+    let refusing = |row| Row {
         response_format: Some(false),
-        ..Row::of("perplexity/*")
+        ..row
     };
     vec![
-        Row {
-            web_search: Some(":online".to_owned()),
-            ..row().at("openrouter.ai")
-        },
-        row(),
-        Row {
-            response_format: Some(false),
-            ..Row::of("*").at("api.perplexity.ai")
-        },
+        refusing(Row::of("perplexity/*")),
+        refusing(Row::of("*").at("api.perplexity.ai")),
     ]
 }
 

@@ -42,5 +42,5 @@ mod writer;
 pub use body::write_body;
 pub use reader::ChatReader;
 pub(crate) use request::new_request;
-pub use request::{adapt, ask, continuation, has_form, has_member, parse};
+pub use request::{adapt, ask, continuation, has_member, parse};
 pub(crate) use wire::Chat;

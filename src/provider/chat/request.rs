@@ -169,33 +169,20 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
 /// use restitch::internal::chat::{Adaptation, adapt};
 ///
 /// let body = r#"{"model":"m","messages":[]}"#;
-/// let adaptation = Adaptation { model: Some("m:online"), adds_json_mode: true, ..Adaptation::default() };
-/// let adapted = r#"{"model":"m:online","messages":[],"response_format":{"type":"json_object"}}"#;
+/// let adaptation = Adaptation { model: Some("n"), ..Adaptation::default() };
+/// let adapted = r#"{"model":"n","messages":[]}"#;
 /// assert_eq!(adapt(body, &adaptation).unwrap(), adapted);
 /// ```
 pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);
-    let mut set: Vec<_> = model
+    let set: Vec<_> = model
         .iter()
         .map(|model| ("model", model.as_str()))
         .collect();
-    if adaptation.adds_json_mode {
-        set.push((RESPONSE_FORMAT, r#"{"type":"json_object"}"#));
-    }
     let mut edits = Edits::default();
     edits.object(root, adaptation.without.as_slice(), &set);
     Some(edits.apply(body))
-}
-
-/// Returns whether a request's body asks for a format of the answer, or declares tools: JSON mode
-/// would contradict both.
-pub fn has_form(body: &str) -> bool {
-    let forms = FORMS
-        .iter()
-        .filter(|form| **form != "n")
-        .chain(&["tools", "functions"]);
-    Raw::root(body).is_some_and(|root| forms.into_iter().any(|form| root.member(form).is_some()))
 }
 
 /// Returns whether a request's body has a member.

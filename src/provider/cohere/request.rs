@@ -83,13 +83,10 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);
-    let mut set: Vec<_> = model
+    let set: Vec<_> = model
         .iter()
         .map(|model| ("model", model.as_str()))
         .collect();
-    if adaptation.adds_json_mode {
-        set.push((RESPONSE_FORMAT, r#"{"type":"json_object"}"#));
-    }
     let mut edits = Edits::default();
     edits.object(root, adaptation.without.as_slice(), &set);
     edits.changed(body)

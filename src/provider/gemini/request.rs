@@ -266,19 +266,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
-    let mut config = GenerationConfig::default();
-    let without = adaptation.without.filter(|key| !CONFIG.contains(key));
-    if adaptation.adds_json_mode {
-        config
-            .set
-            .push((FORMS[0], r#""application/json""#.to_owned()));
-    }
-    let set: Vec<_> = config.apply(root, &mut edits).into_iter().collect();
-    let set: Vec<_> = set
-        .iter()
-        .map(|(key, value)| (*key, value.as_str()))
-        .collect();
-    edits.object(root, without.as_slice(), &set);
+    edits.object(root, adaptation.without.as_slice(), &[]);
     edits.changed(body)
 }
 

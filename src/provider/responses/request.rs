@@ -177,19 +177,10 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = request(body)?;
     let mut edits = Edits::default();
     let model = adaptation.model.map(quoted);
-    let mut set: Vec<_> = model
+    let set: Vec<_> = model
         .iter()
         .map(|model| ("model", model.as_str()))
         .collect();
-    if adaptation.adds_json_mode && adaptation.without != Some("text") {
-        match root
-            .member("text")
-            .filter(|text| text.kind() == ValueKind::Object)
-        {
-            Some(text) => edits.object(text, &[], &[("format", JSON_MODE)]),
-            None => set.push(("text", r#"{"format":{"type":"json_object"}}"#)),
-        }
-    }
     edits.object(root, adaptation.without.as_slice(), &set);
     edits.changed(body)
 }
@@ -271,5 +262,3 @@ const REASONING: &str = "reasoning";
 
 /// The member that limits an answer's tokens.
 const CAP: &str = "max_output_tokens";
-
-const JSON_MODE: &str = r#"{"type":"json_object"}"#;

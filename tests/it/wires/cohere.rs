@@ -460,13 +460,12 @@ fn the_rest_is_asked_for() {
     );
     let adaptation = Adaptation {
         model: Some("b"),
-        adds_json_mode: true,
         ..Adaptation::default()
     };
     assert_eq!(
         WIRE.wire()
             .adapt(r#"{"model":"a","messages":[]}"#, &adaptation)
             .unwrap(),
-        r#"{"model":"b","messages":[],"response_format":{"type":"json_object"}}"#
+        r#"{"model":"b","messages":[]}"#
     );
 }

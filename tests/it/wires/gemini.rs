@@ -342,7 +342,6 @@ fn the_rest_is_asked_for() {
         format!("{prefilled}}}")
     );
     let adaptation = Adaptation {
-        adds_json_mode: true,
         without: Some("x"),
         ..Adaptation::default()
     };
@@ -353,7 +352,7 @@ fn the_rest_is_asked_for() {
                 &adaptation
             )
             .unwrap(),
-        r#"{"contents":[],"generationConfig":{"responseMimeType":"application/json"}}"#
+        r#"{"contents":[],"generationConfig":{}}"#
     );
     let model = Adaptation {
         model: Some("other"),

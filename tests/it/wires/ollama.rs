@@ -251,13 +251,12 @@ fn the_rest_is_asked_for() {
     );
     let adaptation = Adaptation {
         model: Some("b"),
-        adds_json_mode: true,
         ..Adaptation::default()
     };
     assert_eq!(
         WIRE.wire()
             .adapt(r#"{"model":"a","prompt":"Go"}"#, &adaptation)
             .unwrap(),
-        r#"{"model":"b","prompt":"Go","format":"json"}"#
+        r#"{"model":"b","prompt":"Go"}"#
     );
 }

@@ -941,20 +941,19 @@ fn other_members_change_on_request() {
     );
     let adaptation = Adaptation {
         model: Some("b"),
-        adds_json_mode: true,
         ..Adaptation::default()
     };
     assert_eq!(
         wire()
             .adapt(r#"{"input":[],"text":{"verbosity":"low"}}"#, &adaptation)
             .unwrap(),
-        r#"{"input":[],"text":{"verbosity":"low","format":{"type":"json_object"}},"model":"b"}"#
+        r#"{"input":[],"text":{"verbosity":"low"},"model":"b"}"#
     );
     assert_eq!(
         wire()
             .adapt(r#"{"model":"a","input":[]}"#, &adaptation)
             .unwrap(),
-        r#"{"model":"b","input":[],"text":{"format":{"type":"json_object"}}}"#
+        r#"{"model":"b","input":[]}"#
     );
     assert_eq!(
         wire().adapt(r#"{"input":[]}"#, &Adaptation::default()),

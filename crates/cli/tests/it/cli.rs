@@ -1971,52 +1971,38 @@ fn config_init_replaces_no_file() {
 }
 
 #[test]
-fn parse_knows_shapes_of_the_configuration() {
-    let config = b"[shape.reviews]\nroot = \"array\"\nrequired = [\"score\"]\nunwrap = [\"reviews\"]\nwrap = true\n";
-    let folder = folder("shapes", &[("restitch.toml", config)]);
-    let args = [
-        "parse",
-        "--config",
-        "restitch.toml",
-        "--stage",
-        "reviews",
-        "--json",
+fn parse_reads_shapes_from_a_file() {
+    let toml = "[reviews]\nroot = \"array\"\nrequired = [\"score\"]\nunwrap = [\"reviews\"]\nwrap = true\n";
+    let json = r#"{"reviews": {"root": "array", "required": ["score"], "unwrap": ["reviews"], "wrap": true}}"#;
+    let files: [(&str, &[u8]); 2] = [
+        ("shapes.toml", toml.as_bytes()),
+        ("shapes.json", json.as_bytes()),
     ];
-    let ran = run(
-        &folder,
-        &args,
-        b"{\"reviews\": {\"score\": 1}, \"data\": 2}",
-    );
-    let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["json"], &answer["shape"]),
-        (0, &json!("[{\"score\": 1}]"), &json!("reviews"))
-    );
-    assert_eq!(answer["dropped"], json!([{"path": "/data", "json": "2"}]));
-    let shown = run(
-        &folder,
-        &["config", "show", "--config", "restitch.toml"],
-        b"",
-    )
-    .out;
-    assert!(
-        shown.contains(std::str::from_utf8(config).unwrap()),
-        "{shown}"
-    );
-    assert_eq!(
-        run(&folder, &["config", "check", "-"], shown.as_bytes()).code,
-        0
-    );
-    for wrong in [
-        "[shape.extract_prompts]\n",
-        "[shape.a]\nroot = \"arr\"\n",
-        "[shape.a]\nwrap = true\n",
-        "[shape.a]\nroots = 1\n",
-    ] {
+    let folder = folder("shapes", &files);
+    for (file, _) in files {
+        let args = ["parse", "--shapes", file, "--stage", "reviews", "--json"];
+        let text = b"{\"reviews\": {\"score\": 1}, \"data\": 2}";
+        let ran = run(&folder, &args, text);
+        let answer = &ran.answers()[0];
         assert_eq!(
-            run(&folder, &["config", "check", "-"], wrong.as_bytes()).code,
-            4,
-            "{wrong}"
+            (ran.code, &answer["json"], &answer["shape"]),
+            (0, &json!("[{\"score\": 1}]"), &json!("reviews"))
         );
+        assert_eq!(answer["dropped"], json!([{"path": "/data", "json": "2"}]));
     }
+    for (wrong, told) in [
+        ("[extract_prompts]\n", "needs another name"),
+        ("[a]\nroot = \"arr\"\n", "unknown variant `arr`"),
+        ("[a]\nwrap = true\n", "`wrap` needs `root = \"array\"`"),
+        ("[a]\nroots = 1\n", "unknown field `roots`"),
+        ("[a]\nname = \"b\"\n", "unknown field `name`"),
+        ("{\"a\": 1}", "invalid type"),
+    ] {
+        std::fs::write(folder.join("wrong"), wrong).unwrap();
+        let ran = run(&folder, &["parse", "--shapes", "wrong"], b"{}");
+        assert_eq!(ran.code, 2, "{wrong}");
+        assert!(ran.err.contains(told), "{wrong}: {}", ran.err);
+    }
+    let missing = run(&folder, &["parse", "--shapes", "none"], b"{}");
+    assert_eq!(missing.code, 1);
 }

@@ -28,7 +28,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn every_example_of_the_page_is_right() {
     let examples = blocks("toml");
-    assert_eq!(examples.len(), 8);
+    assert_eq!(examples.len(), 7);
     // Each example is valid alone, and all examples are valid as one file.
     for example in &examples {
         assert_ne!(
@@ -261,7 +261,6 @@ fn the_schema_refuses_files_that_are_refused() {
         "[[capability]]\nhost = \"a\"\n",
         "[[capability]]\nmodel = \"a\"\nprefill = \"half\"\n",
         "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"a\" }\n",
-        "[shape.a]\nroot = \"tree\"\n",
         "[[route]]\ncontinuation = \"never\"\n",
         "[[route]]\nfallback = [{ model = \"a\" }]\n",
         "[[route]]\nfallback = [{ upstream = \"http://a\", wire = \"a\" }]\n",
@@ -2076,7 +2075,7 @@ mod commands {
         let ran = run(Path::new("."), &["config", "schema"], b"");
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
         let schema: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!(schema["properties"].as_object().unwrap().len(), 9);
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 8);
     }
 
     #[test]

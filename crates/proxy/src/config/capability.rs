@@ -54,9 +54,6 @@ pub(super) struct Row {
     /// The model accepts tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<bool>,
-    /// The suffix of the model's name for searching the web.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    web_search: Option<String>,
     /// The member that turns reasoning off, and its value as JSON; `key = ""`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_off: Option<Off>,
@@ -126,7 +123,6 @@ impl From<Row> for capability::Row {
         row.response_format = file.response_format;
         row.drops_json_mode = file.drops_json_mode;
         row.tools = file.tools;
-        row.web_search = file.web_search;
         row.keeps_streams = file.keeps_streams;
         row.reasoning_off = file.reasoning_off.map(|off| Switch {
             key: off.key,
@@ -153,7 +149,6 @@ impl From<&capability::Row> for Row {
             response_format: row.response_format,
             drops_json_mode: row.drops_json_mode,
             tools: row.tools,
-            web_search: row.web_search,
             keeps_streams: row.keeps_streams,
             reasoning_off: row.reasoning_off.map(|switch| Off {
                 key: switch.key,

@@ -1,6 +1,6 @@
 //! The configuration file: a TOML text with the limits, the templates of the re-prompt, the
-//! capabilities of models, the shapes of responses, the settings of the proxy, and the restrictions
-//! on its clients. docs/configuration.md describes it.
+//! capabilities of models, the settings of the proxy, and the restrictions on its clients.
+//! docs/configuration.md describes it.
 //!
 //! ```
 //! use restitch_proxy::config::Config;
@@ -36,7 +36,6 @@ mod prompt;
 mod proxy;
 mod route;
 pub(crate) mod schema;
-mod shape;
 mod tls;
 pub mod value;
 
@@ -56,7 +55,6 @@ use crate::route_config::RouteConfig;
 use restitch::Limits;
 use restitch::provider::capability::{Row, Table};
 use restitch::session::Prompt;
-use restitch::shape::Shape;
 
 /// The settings of a configuration file, with defaults for missing ones. The tables that derive
 /// [`Args`](clap::Args) declare a flag for each key, too: `update_from_arg_matches` puts the given
@@ -85,9 +83,6 @@ pub struct Config {
     /// `[[capability]]`, in the order of the file.
     #[arg(skip)]
     pub capabilities: Vec<Row>,
-    /// `[shape.NAME]`, in the order of the names.
-    #[arg(skip)]
-    pub shapes: Vec<Shape>,
     /// `[[route]]`, in the order of the file, each with a name.
     #[arg(skip)]
     pub routes: Vec<RouteConfig>,
@@ -105,7 +100,6 @@ struct File {
     engine: EngineConfig,
     prompt: prompt::Prompt,
     capability: Vec<capability::Row>,
-    shape: shape::Shapes,
     #[schemars(with = "Vec<RouteConfig>", length(max = route::MAX_ROUTES))]
     route: Vec<toml::Spanned<RouteConfig>>,
 }
@@ -132,7 +126,6 @@ impl Config {
             engine: file.engine,
             prompt: file.prompt.into(),
             capabilities: file.capability.into_iter().map(Row::from).collect(),
-            shapes: file.shape.into(),
             proxy: file.proxy,
             access: file.access,
             tls: file.tls,
@@ -274,13 +267,9 @@ impl Config {
         shown
     }
 
-    /// Returns the text of the shapes, the routes and the capability rows.
+    /// Returns the text of the routes and the capability rows.
     fn show_lists(&self) -> String {
         let mut text = String::new();
-        if !self.shapes.is_empty() {
-            let shape = shape::Shapes::from(&self.shapes[..]);
-            text += &format!("\n{}", written(&Shapes { shape }));
-        }
         if !self.routes.is_empty() {
             let route = self.routes.clone();
             text += &format!("\n{}", written(&Routes { route }));
@@ -323,12 +312,6 @@ struct Access<'a> {
 #[derive(Debug, Serialize)]
 struct Routes {
     route: Vec<RouteConfig>,
-}
-
-/// `[shape.NAME]`, as a file has them.
-#[derive(Debug, Serialize)]
-struct Shapes {
-    shape: shape::Shapes,
 }
 
 /// Returns an empty line and the rows as a file has them. Empty if there are no rows.

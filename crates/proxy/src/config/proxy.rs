@@ -81,9 +81,8 @@ pub struct ProxyConfig {
     #[serde(deserialize_with = "threads")]
     #[schemars(range(min = 1, max = Self::MOST_THREADS))]
     pub threads: usize,
-    /// Adapt first requests to their model. Remove a `response_format` that the model rejects, add
-    /// one where the stage of the request expects JSON, and add the suffix to the model's name
-    /// without which it does not search the web.
+    /// Adapt first requests to their model. Remove a `response_format` that the model rejects, and
+    /// ask the Messages API for tool arguments as they are written.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub adapt: bool,

@@ -10,7 +10,6 @@ use restitch::provider::Dialect;
 use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, MarkUse, Prose, Rung};
-use restitch::shape::RootKind;
 
 /// Returns the schema of a file with these tables.
 pub(super) fn of<File: JsonSchema>() -> Value {
@@ -63,7 +62,6 @@ names! {
     response_format: ResponseFormat::ALL, ResponseFormat::as_str;
     wire: Dialect::ALL, Dialect::as_str;
     mark: MarkUse::ALL, MarkUse::as_str;
-    root_kind: RootKind::ALL, RootKind::as_str;
     prefill: PrefillForm::NAMES, |(name, _)| name;
     grammar: GrammarForm::NAMES, |(name, _)| name;
 }

@@ -218,9 +218,8 @@ impl TakeoverContext {
         let head = Head::new(parts);
         let request = dialect.wire().parse(head.path(), &body).ok_or(UNREADABLE)?;
         let asked = (route, head, body, dialect, request);
-        let conversation =
+        let mut conversation =
             serve::conversation(Arc::clone(&self.proxy), asked, &directives, &exchange);
-        let mut conversation = conversation.map_err(|_| UNREADABLE)?;
         // The request is stored as the client has sent it, before its model was known to refuse
         // parts.
         conversation.caller.adapt();

@@ -355,24 +355,20 @@ const SONAR: &str = r#"{"model": "perplexity/sonar",  "stream":true,"response_fo
 
 #[tokio::test]
 async fn first_requests_are_adapted_when_that_is_wanted() {
-    let mut row = Row::of("perplexity/*");
-    row.web_search = Some(":online".to_owned());
     for adapts in [false, true] {
         let raw = Raw::new(vec![rest("[1]")]).await;
-        let proxy = proxy(&raw, row.clone(), |proxy| proxy.adapt(adapts)).await;
+        let proxy = proxy(&raw, Row::of("none"), |proxy| proxy.adapt(adapts)).await;
         let answer = exchange(proxy.addr(), &post(SONAR)).await;
         told(&answer);
         let request = raw.request(0);
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
-        for member in ["model", "response_format"] {
-            assert_eq!(
-                answer.contains(&format!("\r\nx-restitch-adapted: {member}\r\n")),
-                adapts,
-                "{answer}"
-            );
-        }
+        assert_eq!(
+            answer.contains("\r\nx-restitch-adapted: response_format\r\n"),
+            adapts,
+            "{answer}"
+        );
         if adapts {
-            let adapted = r#"{"model": "perplexity/sonar:online",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+            let adapted = r#"{"model": "perplexity/sonar",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
             assert_eq!(body, adapted);
         } else {
             assert_eq!(body, SONAR);
@@ -380,130 +376,11 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
     }
     // A request that is right already is not changed.
     let raw = Raw::new(vec![rest("[1]")]).await;
-    let right = SONAR
-        .replace("sonar", "sonar:online")
-        .replace(r#""response_format":{"type":"json_object"},"#, "");
-    let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
+    let right = SONAR.replace(r#""response_format":{"type":"json_object"},"#, "");
+    let proxy = proxy(&raw, Row::of("none"), |proxy| proxy.adapt(true)).await;
     told(&exchange(proxy.addr(), &post(&right)).await);
     assert!(raw.request(0).ends_with(&right));
 }
-
-/// Sends a request for a model and a stage through a proxy that adapts; returns the body that
-/// arrives upstream.
-async fn adapted(model: &str, stage: &str, members: &str) -> String {
-    let mut row = Row::of("perplexity/*");
-    row.web_search = Some(":online".to_owned());
-    let raw = Raw::new(vec![rest("[1]")]).await;
-    let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
-    let ask = format!(
-        r#"{{"model":"{model}",{members}"stream":true,"messages":[{{"role":"user","content":"x"}}]}}"#
-    );
-    let ask = post(&ask).replace(
-        "host: h\r\n",
-        &format!("host: h\r\nx-restitch-stage: {stage}\r\n"),
-    );
-    told(&exchange(server.addr(), &ask).await);
-    let request = raw.request(0);
-    assert!(!request.contains("x-restitch"), "{request}");
-    request.split_once("\r\n\r\n").unwrap().1.to_owned()
-}
-
-const JSON_MODE: &str = r#""response_format":{"type":"json_object"}"#;
-
-#[tokio::test]
-async fn deepseek_and_gemini_get_json_mode_for_stages_that_expect_json() {
-    for model in [
-        "deepseek/deepseek-chat-v3.1:free",
-        "google/gemini-2.5-flash",
-    ] {
-        for stage in [
-            "ultimate_structure",
-            "extract-prompts",
-            "editorial_review",
-            "link_processing",
-        ] {
-            let body = adapted(model, stage, "").await;
-            let asked = format!(
-                r#"{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"x"}}],{JSON_MODE}}}"#
-            );
-            assert_eq!(body, asked, "{stage}");
-        }
-        // HTML is text.
-        assert!(
-            !adapted(model, "fact_check", "")
-                .await
-                .contains("response_format")
-        );
-    }
-}
-
-#[tokio::test]
-async fn perplexity_gets_no_json_mode_and_searches_online() {
-    let asked = r#"{"model":"perplexity/sonar-reasoning-pro:online","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
-    for model in [
-        "perplexity/sonar-reasoning-pro",
-        "perplexity/sonar-reasoning-pro:online",
-    ] {
-        for stage in ["fact_check", "editorial_review"] {
-            for members in ["", r#""response_format":{"type":"json_object"},"#] {
-                assert_eq!(
-                    adapted(model, stage, members).await,
-                    asked,
-                    "{model} {stage} {members}"
-                );
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_form_that_the_request_has_stays() {
-    for members in [
-        r#""response_format":{"type":"text"},"#,
-        r#""grammar":"root ::= x","#,
-        r#""tools":[{"type":"function","function":{"name":"f"}}],"#,
-    ] {
-        let body = adapted("deepseek/deepseek-chat", "editorial_review", members).await;
-        assert!(
-            body.contains(members) && !body.contains(JSON_MODE),
-            "{body}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn json_mode_that_was_added_is_withdrawn_where_it_is_refused() {
-    let refused = r#"{"error":{"message":"'messages' must contain the word 'json' in some form","type":"invalid_request_error"}}"#;
-    for body in [refused, NO_FORMAT] {
-        let raw = Raw::new(vec![refusal("400 Bad Request", body), rest("[1]")]).await;
-        let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
-        let ask = post(ASK).replace(
-            "host: h\r\n",
-            "host: h\r\nx-restitch-stage: editorial_review\r\n",
-        );
-        assert_eq!(told(&exchange(server.addr(), &ask).await).0, "[1]");
-        assert!(raw.request(0).contains(JSON_MODE));
-        assert!(raw.request(1).ends_with(ASK), "{}", raw.request(1));
-    }
-}
-
-#[tokio::test]
-async fn a_stage_needs_a_known_name() {
-    let raw = Raw::new(vec![rest("[1]")]).await;
-    let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
-    let ask = post(ASK).replace("host: h\r\n", "host: h\r\nx-restitch-stage: reviews\r\n");
-    let answer = exchange(server.addr(), &ask).await;
-    assert!(
-        answer.starts_with("HTTP/1.1 400 ") && answer.contains("`reviews` is no stage"),
-        "{answer}"
-    );
-    // Without `adapt` a stage changes nothing.
-    let ask = ask.replace("reviews", "editorial_review");
-    told(&exchange(server.addr(), &ask).await);
-    assert!(raw.request(0).ends_with(ASK));
-}
-
-const NO_FORMAT: &str = r#"{"error":{"message":"[\"At body -> response_format -> ResponseFormatText -> type: Input should be 'text'\"]","type":"bad_request","code":400}}"#;
 
 const NO_MEMBER: &str = r#"{"detail":"Unsupported parameter: response_format"}"#;
 
@@ -588,27 +465,6 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         NO_MEMBER
     );
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
-}
-
-/// A hint recorded for the name that was sent counts for the name that a request has.
-#[tokio::test]
-async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
-    let mut row = Row::of("search/*");
-    row.web_search = Some(":online".to_owned());
-    let ask = SONAR.replace("perplexity/sonar", "search/one");
-    let raw = Raw::new(vec![
-        refusal("400 Bad Request", NO_MEMBER),
-        rest("[1]"),
-        rest("[2]"),
-    ])
-    .await;
-    let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
-    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
-    assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
-    let has_format: Vec<bool> = (0..3)
-        .map(|n| raw.request(n).contains("response_format"))
-        .collect();
-    assert_eq!(has_format, [true, false, false]);
 }
 
 /// A call is let through once a second, which is later than this answer waits.
