@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,7 +23,7 @@ use super::exchange::{REQUEST_ID, request_id};
 use super::gate::Gate;
 use super::listen::ACCEPT_RETRY;
 use super::metrics::ProcessState;
-use super::page::{Guard, IsFollowed, Page};
+use super::page::{Guard, Page};
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
 use restitch_http::{Body, Client};
@@ -144,20 +143,14 @@ async fn connection(stream: TcpStream, state: Arc<AdminState>, has_head: Arc<Ato
         .server
         .head_timeout
         .min(CONNECTION);
-    let is_followed = Arc::new(AtomicBool::new(false));
-    let follows = Arc::clone(&is_followed);
     let service = service_fn(move |request| {
         has_head.store(true, Ordering::Relaxed);
-        let (state, follows) = (Arc::clone(&state), Arc::clone(&follows));
+        let state = Arc::clone(&state);
         async move {
             let mut response = state.respond(&request).await;
             if let Ok(id) = HeaderValue::try_from(request_id(request.headers())) {
                 response.headers_mut().insert(REQUEST_ID, id);
             }
-            follows.store(
-                response.extensions().get::<IsFollowed>().is_some(),
-                Ordering::Relaxed,
-            );
             Ok::<_, std::convert::Infallible>(response)
         }
     });
@@ -166,12 +159,8 @@ async fn connection(stream: TcpStream, state: Arc<AdminState>, has_head: Arc<Ato
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
         .keep_alive(false);
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut served = timeout(CONNECTION, serving.as_mut()).await;
-    if served.is_err() && is_followed.load(Ordering::Relaxed) {
-        served = timeout(FOLLOWED, serving).await;
-    }
-    match served {
+    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    match timeout(CONNECTION, serving).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection of the admin listener ended early"),
         Err(_) => tracing::debug!("a connection of the admin listener took too long"),
@@ -442,8 +431,6 @@ const MOST_CONNECTIONS: usize = 64;
 // Stalled clients have to leave room for others.
 /// The longest time that a connection may take in total.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// The longest time for which a reader may follow an answer. The page reconnects afterwards.
-const FOLLOWED: Duration = Duration::from_secs(600);
 // A probe waits for them.
 /// The longest time for the connections to the upstreams.
 const REACH: Duration = Duration::from_secs(2);

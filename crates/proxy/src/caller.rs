@@ -11,7 +11,6 @@ use tokio::time::timeout;
 use super::Proxy;
 use super::body::Collected;
 use super::client_request::{ClientRequest, UpstreamRequest};
-use super::content::Content;
 use super::conversation::{REFUSAL, retry_after};
 use super::early_call::EarlyCall;
 use super::encoding;
@@ -46,8 +45,6 @@ pub(super) struct Caller {
     pub(super) early: Mutex<Option<EarlyCall>>,
     pub(super) upstreams: Upstreams,
     pub(super) exchange: Arc<Exchange>,
-    /// Set if the log contains the texts of requests and answers.
-    pub(super) content: Option<Content>,
 }
 
 impl Caller {
@@ -76,15 +73,6 @@ impl Caller {
                 .continuation
                 .limit_total_tokens(own.saturating_mul(request.parsed.n.max(1)));
         }
-        // The operator's keys are in no header of the client, so the log of texts has to know them.
-        let own_keys = || {
-            let tokens = proxy.access.tokens.iter().map(|token| &token.secret);
-            route.keys().chain(tokens).map(Secret::value)
-        };
-        let content = proxy
-            .shared
-            .logs_content
-            .then(|| Content::new(&request.head, own_keys()));
         let head = request.head.copied();
         request.head = route.upstream_head(head, Some(request.dialect));
         Self {
@@ -96,7 +84,6 @@ impl Caller {
             request,
             early: Mutex::default(),
             exchange,
-            content,
         }
     }
 
@@ -347,24 +334,18 @@ impl Caller {
         self.exchange.note_answer(self.upstreams.address());
     }
 
-    /// Passes a request to the tap, and to the log if the log contains texts.
+    /// Passes a request to the tap.
     pub(super) fn show_request(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.request(number, body);
         }
-        self.content
-            .iter()
-            .for_each(|content| content.log("request", number, body));
     }
 
-    /// Passes a refusal to the tap, and to the log if the log contains texts.
+    /// Passes a refusal to the tap.
     pub(super) fn show_refusal(&self, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.response(body);
         }
-        self.content
-            .iter()
-            .for_each(|content| content.log("refusal", 0, body));
     }
 
     /// Reads the body of a refusal. Returns an empty text if it can't be read.

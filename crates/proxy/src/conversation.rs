@@ -23,7 +23,6 @@ pub use response::{is_transient, retry_after};
 use super::answers::{ListedAnswer, ObservedStream, Stopped};
 use super::body::IdleTimeoutBody;
 use super::caller::Caller;
-use super::content::Content;
 use super::encoding::{self, DecodedBody};
 use super::error_redactor::{ErrorRedactor, RedactedBody};
 use super::fallback::without_foreign_headers;
@@ -384,7 +383,6 @@ impl Conversation {
         let observed = Arc::clone(&is_lost);
         let (dialect, answer) = (self.caller.request.dialect, self.caller.exchange.answer());
         let limits = self.caller.proxy.limits.clone();
-        let content = self.caller.content.as_ref().map(Content::answer);
         let kept = self.caller.kept_stream().map(StopOnDrop);
         let conversation: Arc<Self> = Arc::from(self);
         let observing = Arc::clone(&conversation);
@@ -408,7 +406,7 @@ impl Conversation {
                 }
                 observing.observed(output);
             });
-        let (answer, source) = ((answer, content), (dialect, framing));
+        let source = (dialect, framing);
         ObservedStream::new((stitch, is_lost), cut, answer, source, kept, &limits)
     }
 

@@ -20,7 +20,6 @@ mod certificates;
 mod client_request;
 pub mod config;
 mod connections;
-mod content;
 mod conversation;
 mod early_call;
 mod encoding;
@@ -166,7 +165,7 @@ impl Proxy {
             configured.push(Arc::new(base.with(route.clone(), own, fallbacks)));
         }
         Ok(Self {
-            shared: Shared::new(&limits, own.log_content),
+            shared: Shared::new(&limits),
             routes: Routes {
                 base: Arc::new(base),
                 configured,

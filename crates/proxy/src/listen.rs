@@ -18,7 +18,6 @@ use super::admin::Admin;
 use super::answers::AnswerList;
 use super::certificates;
 use super::connections::Connections;
-use super::content;
 use super::gate::{Gate, LIMITS, Peer, Permit};
 use super::listener::{Accepted, Listener};
 use super::metrics::Metrics;
@@ -152,9 +151,6 @@ async fn start(
     }
     if proxy.routes.have_key() {
         proxy.access.warn_of_key();
-    }
-    if proxy.shared.logs_content {
-        content::warn();
     }
     let urls = addresses
         .iter()

@@ -266,7 +266,6 @@ fixed! {
         tls_cert by is_some,
         tls_key by is_some,
         log_format,
-        log_content,
         threads,
         admin,
         keep,

@@ -32,8 +32,6 @@ pub(super) struct Shared {
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Set if the admin listener has a page of the answers.
     pub(super) answers: Option<Arc<AnswerList>>,
-    /// The log contains the texts of requests and answers.
-    pub(super) logs_content: bool,
     /// The collector of spans and metrics.
     pub(super) otlp: Option<Otlp>,
     /// Set once the proxy begins to stop.
@@ -87,7 +85,7 @@ impl CallHistory {
 }
 
 impl Shared {
-    pub(super) fn new(limits: &Limits, logs_content: bool) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             history: CallHistory::new(limits),
             observer: None,
@@ -98,7 +96,6 @@ impl Shared {
             stopping: Arc::default(),
             cut: Arc::new(Stop::new()),
             kept: None,
-            logs_content,
             otlp: None,
         }
     }

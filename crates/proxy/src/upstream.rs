@@ -92,29 +92,6 @@ impl Head {
         with
     }
 
-    /// Returns the words that may be keys: those in sensitive headers, and the values of the query.
-    pub(super) fn keys(&self) -> Vec<String> {
-        let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());
-        // Splits a scheme from its key, and cookies from each other.
-        let divides = |c: char| c.is_ascii_whitespace() || matches!(c, ';' | ',');
-        let words = sensitive
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(move |value| value.split(divides));
-        let words = words
-            // Of a cookie, `name=value`, the value alone may appear in a text, too.
-            .flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)])
-            .flatten();
-        let query = self.0.uri.query().unwrap_or_default();
-        let values = query
-            .split('&')
-            .filter_map(|member| Some(member.split_once('=')?.1));
-        words
-            .chain(values)
-            .filter(|word| word.len() >= SHORTEST_KEY)
-            .map(str::to_owned)
-            .collect()
-    }
-
     /// Creates a head from the proxy's own parts.
     pub(super) fn of(parts: Parts) -> Self {
         Self(parts)

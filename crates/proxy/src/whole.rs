@@ -153,15 +153,11 @@ impl Conversation {
         Some([limits.first_byte(), limits.idle()])
     }
 
-    /// Passes the client's body to the page and the log, if they contain texts.
+    /// Passes the client's body to the page.
     fn show_body(&self, body: &Bytes) {
         if let Some(answer) = self.caller.exchange.answer() {
             answer.add_body(&String::from_utf8_lossy(body));
         }
-        self.caller
-            .content
-            .iter()
-            .for_each(|content| content.log("answer", 0, body));
     }
 }
 

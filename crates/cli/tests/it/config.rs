@@ -1854,7 +1854,6 @@ mod commands {
             ("RESTITCH_LISTEN", "127.0.0.1:5"),
             ("RESTITCH_ADMIN", "127.0.0.1:6"),
             ("RESTITCH_PAGE_ANSWERS", "20"),
-            ("RESTITCH_LOG_CONTENT", "true"),
             ("RESTITCH_ON_GIVE_UP", "close"),
             ("RESTITCH_REPAIR", "syntax"),
         ];
@@ -1906,12 +1905,6 @@ mod commands {
             Some("[::1]:7".parse().unwrap())
         );
         assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (0, 20));
-        assert_eq!(
-            (file.proxy.log_content, flag.proxy.log_content),
-            (false, true)
-        );
-        assert!(!show(&["--log-content=false"], &variables).proxy.log_content);
-        assert!(show(&["--log-content"], &[]).proxy.log_content);
         assert_eq!(
             show(&["--page-answers", "0"], &variables)
                 .proxy

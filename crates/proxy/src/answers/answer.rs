@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::AnswerList;
 use super::stop::{Stop, Stopped};
-use super::text::{Changes, Cursor, News, Texts};
+use super::text::{Changes, Texts};
 use crate::exchange::SharedRecord;
 use crate::metrics::cause_name;
 use crate::route_config::RouteConfig;
@@ -73,8 +73,6 @@ impl Phase {
 /// The state that the page shows beside the record.
 #[derive(Debug, Default)]
 struct PageState {
-    /// Changes so far.
-    changes: u64,
     phase: Phase,
     /// The host that has answered last, or the route's own.
     upstream: Option<String>,
@@ -122,7 +120,7 @@ impl ListedAnswer {
     /// Notes that an upstream call is made.
     pub(in super::super) fn note_call(&self, kind: CallKind) {
         let at = self.began.elapsed();
-        let mut state = self.changed();
+        let mut state = self.state();
         let call = self.newest_call();
         state.add(
             at,
@@ -133,7 +131,7 @@ impl ListedAnswer {
     /// Notes the status of the upstream's response, or the error in its place.
     pub(in super::super) fn note_head(&self, head: Result<StatusCode, &'static str>) {
         let at = self.began.elapsed();
-        let mut state = self.changed();
+        let mut state = self.state();
         let call = self.newest_call();
         if state.phase == Phase::Waiting && head.is_ok() {
             state.phase = Phase::Running;
@@ -149,7 +147,7 @@ impl ListedAnswer {
 
     /// Notes the host of its upstream.
     pub(in super::super) fn note_upstream(&self, host: &str) {
-        self.changed().upstream = Some(host.to_owned());
+        self.state().upstream = Some(host.to_owned());
     }
 
     /// Returns the number of the newest call that was made.
@@ -159,13 +157,13 @@ impl ListedAnswer {
 
     /// Notes the time until the client got its first bytes.
     pub(in super::super) fn note_first_byte(&self, after: Duration) {
-        self.changed().first_byte = Some(after);
+        self.state().first_byte = Some(after);
     }
 
     /// Notes an output of the answer's session, which has changed the record.
     pub(in super::super) fn note_output(&self, output: &Output, change: Option<Change>) {
         let at = self.began.elapsed();
-        let mut state = self.changed();
+        let mut state = self.state();
         match change {
             Some(Change::Cut { is_new, .. }) => {
                 state.phase = Phase::Pending;
@@ -248,7 +246,7 @@ impl ListedAnswer {
 
     /// Notes how it has ended for its client.
     pub(in super::super) fn end(&self, end: End) {
-        let mut state = self.changed();
+        let mut state = self.state();
         state.phase = Phase::Ended;
         state.ended = Some(end);
         let has_failed = has_failed(&state, &self.record.lock());
@@ -270,7 +268,6 @@ impl ListedAnswer {
     /// Ends the answer: closes its call, and asks for no rest.
     pub(in super::super) fn stop(&self) {
         self.stop.ask();
-        drop(self.changed());
     }
 
     /// Returns whether the operator has ended the answer.
@@ -283,11 +280,9 @@ impl ListedAnswer {
         self.stop.asked()
     }
 
-    /// Returns the part of its texts that a reader has not seen, up to `most` bytes.
-    pub(in super::super) fn news(&self, cursor: &mut Cursor, most: usize) -> News {
-        self.texts()
-            .map(|texts| texts.after(cursor, most))
-            .unwrap_or_default()
+    /// Returns the text that a reader lacks, as JSON: see [`Texts::added`]. `None`: no text is kept.
+    pub(in super::super) fn added(&self, restarts: u32, from: &[usize]) -> Option<Value> {
+        self.texts().map(|texts| texts.added(restarts, from))
     }
 
     /// Returns the text of a slot, if any, and the limit that ended the text.
@@ -296,11 +291,6 @@ impl ListedAnswer {
             return (None, None);
         };
         (texts.of(slot).map(str::to_owned), texts.missing)
-    }
-
-    /// Returns the number of changes to its facts.
-    pub(in super::super) fn changes(&self) -> u64 {
-        self.state().changes
     }
 
     /// Returns its facts, for the list.
@@ -358,13 +348,6 @@ impl ListedAnswer {
         self.texts
             .as_ref()
             .map(|texts| texts.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns the state, to be changed.
-    fn changed(&self) -> MutexGuard<'_, PageState> {
-        let mut state = self.state();
-        state.changes += 1;
-        state
     }
 
     /// A panic elsewhere leaves the state valid, since each change to it is one assignment.

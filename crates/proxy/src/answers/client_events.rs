@@ -1,5 +1,5 @@
-//! The events of the stream that a client gets. The stream is divided into them once, for the page,
-//! the log and the store together.
+//! The events of the stream that a client gets. The stream is divided into them once, for the page
+//! and the store together.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use memchr::{memchr2, memrchr2};
 
 use super::answer::ListedAnswer;
 use super::text::Changes;
-use crate::content::AnswerLog;
 use restitch::Limits;
 use restitch::internal::wire::{Framed, Framing, Reader};
 use restitch::provider::Dialect;
@@ -43,7 +42,7 @@ impl From<ClientChunk> for Bytes {
 /// A reader of the events of a client's stream.
 pub(super) struct ClientEvents {
     decoder: Framed,
-    /// `None`: neither the page nor the log reads the answer.
+    /// `None`: the page does not read the answer.
     text: Option<TextReader>,
     /// `None`: the answer is not kept.
     kept: Option<KeptEvents>,
@@ -61,7 +60,7 @@ impl ClientEvents {
         }
     }
 
-    /// Gives the events' text to these readers.
+    /// Gives the events' text to this reader.
     pub(super) fn read_by(self, text: TextReader) -> Self {
         Self {
             text: Some(text),
@@ -117,27 +116,20 @@ impl ClientEvents {
     }
 }
 
-/// Reads the text for the page, for the log, or for both.
+/// Reads the text for the page.
 pub(super) struct TextReader {
     reader: Box<dyn Reader>,
     changes: Changes,
-    page: Option<Arc<ListedAnswer>>,
-    log: Option<AnswerLog>,
+    page: Arc<ListedAnswer>,
 }
 
 impl TextReader {
-    /// Returns `None` if neither the page nor the log wants the text.
-    pub(super) fn new(
-        dialect: Dialect,
-        page: Option<Arc<ListedAnswer>>,
-        log: Option<AnswerLog>,
-    ) -> Option<Self> {
-        (page.is_some() || log.is_some()).then(|| Self {
+    pub(super) fn new(dialect: Dialect, page: Arc<ListedAnswer>) -> Self {
+        Self {
             reader: dialect.wire().reader(),
             changes: Changes::default(),
             page,
-            log,
-        })
+        }
     }
 
     fn read(&mut self, event: &Event<'_>) {
@@ -146,13 +138,9 @@ impl TextReader {
         });
     }
 
-    /// Gives the changes of a chunk to the page and the log.
+    /// Gives the changes of a chunk to the page.
     fn report(&mut self) {
-        self.log.iter_mut().for_each(|log| log.add(&self.changes));
-        match &self.page {
-            Some(page) => page.add(&mut self.changes),
-            None => self.changes.clear(),
-        }
+        self.page.add(&mut self.changes);
     }
 }
 
@@ -419,7 +407,7 @@ mod tests {
 
     impl Pipeline {
         fn new(page: Arc<ListedAnswer>) -> Self {
-            let text = TextReader::new(Dialect::Chat, Some(page), None).unwrap();
+            let text = TextReader::new(Dialect::Chat, page);
             Self {
                 relay: Relay::new(Limits::default()),
                 client: kept(&Limits::default()).read_by(text),

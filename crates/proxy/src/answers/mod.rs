@@ -20,7 +20,6 @@ pub(super) use client_events::ClientChunk;
 use cuts::CutHistory;
 pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
-pub(super) use text::{Added, Changes, Cursor};
 
 use serde_json::Value;
 use tokio::time::Instant;

@@ -1,5 +1,5 @@
 //! The stream that a client gets: a stitched answer that the operator can end, and whose events the
-//! page, the log and the store may read.
+//! page and the store may read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use futures_core::Stream;
 use super::answer::ListedAnswer;
 use super::client_events::{ClientChunk, ClientEvents, TextReader};
 use super::stop::Stopped;
-use crate::content::AnswerLog;
 use crate::conversation::CallError;
 use crate::kept::StopOnDrop;
 use restitch::Limits;
@@ -21,7 +20,7 @@ use restitch::provider::Dialect;
 use restitch::session::CallEnd;
 use restitch::stream::Stitch;
 
-/// A stitched stream that the page, the log and the store may read.
+/// A stitched stream that the page and the store may read.
 pub(in super::super) struct ObservedStream {
     stream: Stitch<'static, CallError>,
     /// Set before the end of a stream whose answer is lost.
@@ -30,7 +29,7 @@ pub(in super::super) struct ObservedStream {
     cut: (Stopped, TimeLimit),
     /// The signal that the operator stops the answer.
     stopped: Stopped,
-    /// `None`: neither the page nor the log nor the store reads the answer.
+    /// `None`: neither the page nor the store reads the answer.
     events: Option<ClientEvents>,
     /// Stops the upstream's kept stream when the client has left.
     _kept: Option<StopOnDrop>,
@@ -40,7 +39,7 @@ impl ObservedStream {
     pub(in super::super) fn new(
         (stream, is_lost): (Stitch<'static, CallError>, Arc<AtomicBool>),
         cut: Stopped,
-        (answer, log): (Option<Arc<ListedAnswer>>, Option<AnswerLog>),
+        answer: Option<Arc<ListedAnswer>>,
         (dialect, framing): (Dialect, Framing),
         kept: Option<StopOnDrop>,
         limits: &Limits,
@@ -49,7 +48,7 @@ impl ObservedStream {
             .as_ref()
             .map_or_else(Stopped::never, |answer| answer.stopped());
         let page = answer.filter(|answer| answer.keeps_text());
-        let text = TextReader::new(dialect, page, log);
+        let text = page.map(|page| TextReader::new(dialect, page));
         Self {
             stream,
             is_lost,

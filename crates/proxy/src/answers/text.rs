@@ -1,5 +1,7 @@
 //! The text of an answer as its client gets it, slot by slot, with the offsets of its seams.
 
+use serde_json::{Value, json};
+
 use restitch::internal::wire::{Slot, SlotKind};
 use restitch::provider::Delta;
 
@@ -35,64 +37,6 @@ struct ListedText {
 struct SeamMark {
     call: u32,
     offset: usize,
-}
-
-/// An addition to a slot. Slots have numbers in the order in which they began.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Added {
-    /// A slot begins, with its display name.
-    Slot { slot: usize, name: String },
-    /// Text, and the bytes of text before it.
-    Text {
-        slot: usize,
-        from: usize,
-        text: String,
-    },
-    /// A continuation was joined here.
-    Seam {
-        slot: usize,
-        call: u32,
-        offset: usize,
-    },
-}
-
-/// The changes that a reader of the texts has not seen yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct News {
-    /// The texts have begun again: a reader discards everything that it has seen.
-    pub(in super::super) restarts: bool,
-    /// In the order of each slot's text.
-    pub(in super::super) added: Vec<Added>,
-    /// Set once: why there is no more text.
-    pub(in super::super) missing: Option<&'static str>,
-}
-
-impl News {
-    pub(in super::super) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// A reader's position in all texts.
-#[derive(Debug, Default)]
-pub(in super::super) struct Cursor {
-    restarts: u32,
-    slots: Vec<SeenText>,
-    missing: Option<&'static str>,
-}
-
-/// A reader's position in one slot.
-#[derive(Clone, Copy, Debug, Default)]
-struct SeenText {
-    bytes: usize,
-    seams: usize,
-}
-
-impl Cursor {
-    /// Returns why the text ended, once the reader has seen all of it.
-    pub(in super::super) fn missing(&self) -> Option<&'static str> {
-        self.missing
-    }
 }
 
 impl Texts {
@@ -150,37 +94,22 @@ impl Texts {
         self.restart()
     }
 
-    /// Returns the text and seams that a reader has not seen, up to `most` bytes of text.
-    pub(super) fn after(&self, cursor: &mut Cursor, most: usize) -> News {
-        let mut news = News {
-            restarts: cursor.restarts != self.restarts,
-            ..News::default()
+    /// Returns the text that a reader lacks, as JSON. `from`: the bytes that it has of each slot of
+    /// the texts that have begun again `restarts` times.
+    pub(super) fn added(&self, restarts: u32, from: &[usize]) -> Value {
+        let from = if restarts == self.restarts { from } else { &[] };
+        let added = |(number, slot): (usize, &ListedText)| {
+            json!({
+                "name": slot.name(),
+                "bytes": slot.text.len(),
+                "added": slot.added(from.get(number).copied().unwrap_or_default()),
+            })
         };
-        if news.restarts {
-            *cursor = Cursor {
-                restarts: self.restarts,
-                missing: cursor.missing,
-                ..Cursor::default()
-            };
-        }
-        let mut room = most;
-        for (number, slot) in self.slots.iter().enumerate() {
-            if number >= cursor.slots.len() {
-                cursor.slots.push(SeenText::default());
-                news.added.push(Added::Slot {
-                    slot: number,
-                    name: slot.name(),
-                });
-            }
-            if let Some(seen) = cursor.slots.get_mut(number) {
-                room -= slot.after(number, seen, room, &mut news.added);
-            }
-        }
-        if room > 0 && cursor.missing.is_none() {
-            cursor.missing = self.missing;
-            news.missing = self.missing;
-        }
-        news
+        json!({
+            "restarts": self.restarts,
+            "slots": self.slots.iter().enumerate().map(added).collect::<Vec<_>>(),
+            "missing": self.missing,
+        })
     }
 
     /// Returns the text of a slot.
@@ -190,42 +119,24 @@ impl Texts {
 }
 
 impl ListedText {
-    /// Adds the text and seams that a reader has not seen, up to `most` bytes of text, and returns
-    /// the number of bytes. Divides text at seams.
-    fn after(
-        &self,
-        slot: usize,
-        seen: &mut SeenText,
-        most: usize,
-        added: &mut Vec<Added>,
-    ) -> usize {
-        let before = seen.bytes;
-        let mut end = self.text.len().min(before.saturating_add(most));
-        while !self.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let text_to = |seen: &mut SeenText, to: usize, added: &mut Vec<Added>| {
-            let text = self.text.get(seen.bytes..to).unwrap_or_default();
+    /// Returns the text after `from` bytes, divided at its seams: each piece has the call that was
+    /// joined where it begins. A reader gets a seam with the text after it, so each seam comes once.
+    fn added(&self, from: usize) -> Vec<Value> {
+        let mut pieces = Vec::new();
+        let mut push = |call: Option<u32>, start: usize, end: usize| {
+            // The offset of a reader may be wrong: it then gets no text.
+            let text = self.text.get(start..end).unwrap_or_default();
             if !text.is_empty() {
-                added.push(Added::Text {
-                    slot,
-                    from: seen.bytes,
-                    text: text.to_owned(),
-                });
-                seen.bytes = to;
+                pieces.push(json!({"call": call, "text": text}));
             }
         };
-        while let Some(mark) = self.seams.get(seen.seams).filter(|mark| mark.offset <= end) {
-            text_to(seen, mark.offset, added);
-            added.push(Added::Seam {
-                slot,
-                call: mark.call,
-                offset: mark.offset,
-            });
-            seen.seams += 1;
+        let (mut start, mut call) = (from, None);
+        for mark in self.seams.iter().filter(|mark| mark.offset >= from) {
+            push(call, start, mark.offset);
+            (start, call) = (mark.offset, Some(mark.call));
         }
-        text_to(seen, end, added);
-        seen.bytes - before
+        push(call, start, self.text.len());
+        pieces
     }
 
     /// Returns the slot's name for people.
@@ -241,7 +152,7 @@ impl ListedText {
 
 /// Changes of an answer's texts, in their order. They are collected before the texts are locked.
 #[derive(Debug, Default)]
-pub(in super::super) struct Changes {
+pub(super) struct Changes {
     list: Vec<TextChange>,
     /// The text of all of them.
     text: String,
@@ -327,24 +238,6 @@ impl Changes {
         self.text.clear();
     }
 
-    /// Calls `on` for each text with its slot, and with `None` each time the answer begins again.
-    pub(in super::super) fn each(&self, mut on: impl FnMut(Option<(Slot, &str)>)) {
-        let mut start = 0;
-        for change in &self.list {
-            match change {
-                TextChange::Text { slot, end, .. } => {
-                    on(Some((
-                        *slot,
-                        self.text.get(start..*end).unwrap_or_default(),
-                    )));
-                    start = *end;
-                }
-                TextChange::Restart => on(None),
-                TextChange::Unread => {}
-            }
-        }
-    }
-
     /// Returns the bytes of all text.
     pub(super) fn bytes(&self) -> usize {
         self.text.len()
@@ -421,51 +314,58 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_each_byte_once_and_no_half_of_a_character() {
+    fn a_reader_sees_each_byte_and_each_seam_once() {
         let mut texts = Texts::default();
         push(&mut texts, 0, "aé");
-        let mut cursor = Cursor::default();
-        let slot = |slot, name: &str| Added::Slot {
-            slot,
-            name: name.to_owned(),
-        };
-        let text = |slot, from, text: &str| Added::Text {
-            slot,
-            from,
-            text: text.to_owned(),
+        let added = |slots: Value| json!({"restarts": 0, "slots": slots, "missing": null});
+        let slot = |name: &str, bytes: usize, pieces: &[(Option<u32>, &str)]| {
+            let pieces: Vec<_> = pieces
+                .iter()
+                .map(|(call, text)| json!({"call": call, "text": text}))
+                .collect();
+            json!({"name": name, "bytes": bytes, "added": pieces})
         };
         assert_eq!(
-            texts.after(&mut cursor, 2).added,
-            [slot(0, "text 0"), text(0, 0, "a")]
+            texts.added(0, &[]),
+            added(json!([slot("text 0", 3, &[(None, "aé")])]))
         );
         push(&mut texts, 1, "x");
-        assert_eq!(
-            texts.after(&mut cursor, 9).added,
-            [text(0, 1, "é"), slot(1, "text 1"), text(1, 0, "x")]
-        );
-        assert!(texts.after(&mut cursor, 9).is_empty());
         push(&mut texts, 0, "b");
         texts.joined(1, 4);
         push(&mut texts, 0, "c");
-        let seam = Added::Seam {
-            slot: 0,
-            call: 1,
-            offset: 4,
-        };
         assert_eq!(
-            texts.after(&mut cursor, 9).added,
-            [text(0, 3, "b"), seam, text(0, 4, "c")]
+            texts.added(0, &[3]),
+            added(json!([
+                slot("text 0", 5, &[(None, "b"), (Some(1), "c")]),
+                slot("text 1", 1, &[(None, "x")])
+            ]))
+        );
+        assert_eq!(
+            texts.added(0, &[4, 1])["slots"][0]["added"],
+            json!([{"call": 1, "text": "c"}])
+        );
+        // A reader that has all of it, and one whose offsets are behind the end.
+        for from in [[5, 1], [9, 9]] {
+            assert_eq!(
+                texts.added(0, &from),
+                added(json!([slot("text 0", 5, &[]), slot("text 1", 1, &[])]))
+            );
+        }
+        // An offset inside a character: the reader gets only the text after the next seam.
+        assert_eq!(
+            texts.added(0, &[2, 1])["slots"][0]["added"],
+            json!([{"call": 1, "text": "c"}])
         );
         assert_eq!(texts.restart(), 6);
         push(&mut texts, 0, "n");
-        let news = texts.after(&mut cursor, 9);
-        assert!(news.restarts && news.added == [slot(0, "text 0"), text(0, 0, "n")]);
-        texts.drop_all("why");
-        let news = texts.after(&mut cursor, 9);
         assert_eq!(
-            (news.restarts, news.added, news.missing),
-            (true, vec![], Some("why"))
+            texts.added(0, &[5, 1]),
+            json!({"restarts": 1, "slots": [slot("text 0", 1, &[(None, "n")])], "missing": null})
         );
-        assert!(texts.after(&mut cursor, 9).is_empty());
+        texts.drop_all("why");
+        assert_eq!(
+            texts.added(1, &[1]),
+            json!({"restarts": 2, "slots": [], "missing": "why"})
+        );
     }
 }

@@ -119,19 +119,14 @@ pub struct ProxyConfig {
     #[serde(deserialize_with = "store")]
     pub store: String,
     /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by
-    /// module, such as `warn,restitch::access=info`. It has neither keys nor, without
-    /// --log-content, text. -v and -q win over it.
+    /// module, such as `warn,restitch::access=info`. It has neither keys nor texts. -v and -q win
+    /// over it.
     #[arg(long, value_name = "FILTER", value_parser = log_filter)]
     #[serde(deserialize_with = "log")]
     pub log: String,
     /// The format of its lines: text, or one JSON object per line.
     #[arg(long, value_name = "FORMAT")]
     pub log_format: LogFormat,
-    /// For development: log the text of requests and answers. It has private text of users and
-    /// models.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    pub log_content: bool,
 }
 
 impl Default for ProxyConfig {
@@ -159,7 +154,6 @@ impl Default for ProxyConfig {
             store: "memory".to_owned(),
             log: "info".to_owned(),
             log_format: LogFormat::Text,
-            log_content: false,
         }
     }
 }

@@ -1,22 +1,18 @@
-//! The operator's page on the admin listener, and its data: the answers as JSON, as text, and as
-//! event streams.
+//! The operator's page on the admin listener, and its data: the answers as JSON and as text. The page
+//! polls once a second for the text that it lacks.
 //!
 //! Answers are hostile, and other sites may send requests to an address of this machine. So the
 //! page itself is the only HTML, and shows text as text. A request must name this listener as its
 //! host, which stops DNS rebinding: a page whose host name resolves to this address can't read an
 //! answer. A request that changes something needs a header that no other site can send.
 
-mod follow;
 mod guard;
-mod live;
-mod patch;
 
 use std::sync::Arc;
 
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::answers::{AnswerList, ListedAnswer};
 use super::refusal::Refusal;
@@ -24,22 +20,16 @@ use restitch::Document;
 use restitch::ParserLimits;
 use restitch_http::Body;
 
-pub(super) use follow::IsFollowed;
 pub(super) use guard::Guard;
 
 /// The routes of the page.
 pub(super) struct Page {
     answers: Arc<AnswerList>,
-    /// The permits of concurrent readers that follow an answer.
-    followers: Arc<Semaphore>,
 }
 
 impl Page {
     pub(super) fn new(answers: Arc<AnswerList>) -> Self {
-        Self {
-            answers,
-            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
-        }
+        Self { answers }
     }
 
     /// Answers a request for the page. `None`: the page has no such path.
@@ -74,7 +64,7 @@ impl Page {
             PageRoute::File(media_type, text) => with_type(StatusCode::OK, media_type, text),
             PageRoute::List => self.list(),
             PageRoute::Answer(id) => match self.answers.find(&decoded(id)) {
-                Some(answer) => self.view(&answer, request.uri().query().unwrap_or_default()),
+                Some(answer) => view(&answer, request.uri().query().unwrap_or_default()),
                 None => UNKNOWN.response(None),
             },
             PageRoute::Stop(id) => match self.answers.find(&decoded(id)) {
@@ -97,67 +87,55 @@ impl Page {
             }),
         )
     }
+}
 
-    fn view(&self, answer: &Arc<ListedAnswer>, query: &str) -> Response<Body> {
-        let (mut view, mut slot) = ("closed", 0);
-        for (name, value) in query.split('&').filter_map(|member| member.split_once('=')) {
-            match (name, value.parse()) {
-                ("view", _) => view = value,
-                ("slot", Ok(number)) => slot = number,
-                ("slot", Err(_)) => return BAD_SLOT.response(None),
-                _ => {}
-            }
-        }
-        match view {
-            "report" => json(StatusCode::OK, &answer.report()),
-            "text" => self.text(answer, slot, |text| {
-                Some(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
-            }),
-            "closed" => self.text(answer, slot, |text| {
-                closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))
-            }),
-            "patch" => self.follow(answer, |answer| Box::new(patch::Patches::new(answer, slot))),
-            "live" => self.follow(answer, |answer| Box::new(live::ParserView::new(answer))),
-            _ => BAD_VIEW.response(None),
+fn view(answer: &ListedAnswer, query: &str) -> Response<Body> {
+    let (mut view, mut slot, mut restarts, mut from) = ("closed", 0, 0, Vec::new());
+    for (name, value) in query.split('&').filter_map(|member| member.split_once('=')) {
+        match (name, value.parse()) {
+            ("view", _) => view = value,
+            ("slot", Ok(number)) => slot = number,
+            ("slot", Err(_)) => return BAD_SLOT.response(None),
+            ("restarts", _) => restarts = value.parse().unwrap_or_default(),
+            ("from", _) => from = value.split(',').map_while(|at| at.parse().ok()).collect(),
+            _ => {}
         }
     }
+    match view {
+        "report" => json(StatusCode::OK, &answer.report()),
+        "text" => text(answer, slot, |text| {
+            Some(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
+        }),
+        "closed" => text(answer, slot, |text| {
+            closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))
+        }),
+        "added" => match answer.added(restarts, &from) {
+            Some(added) => json(StatusCode::OK, &added),
+            None => NOT_KEPT.response(None),
+        },
+        _ => BAD_VIEW.response(None),
+    }
+}
 
-    /// Answers with a response that `made` builds from a slot's text. `made` returns `None` if the
-    /// text has no JSON.
-    fn text(
-        &self,
-        answer: &ListedAnswer,
-        slot: usize,
-        made: impl FnOnce(String) -> Option<Response<Body>>,
-    ) -> Response<Body> {
-        let (text, missing) = answer.text(slot);
-        let mut response = match text {
-            Some(text) => made(text).unwrap_or_else(|| NO_JSON.response(None)),
-            None if !answer.keeps_text() => NOT_KEPT.response(None),
-            None => NO_TEXT.response(None),
-        };
-        if let Some(limit) = missing {
-            response
-                .headers_mut()
-                .insert("x-restitch-limit", HeaderValue::from_static(limit));
-        }
+/// Answers with a response that `made` builds from a slot's text. `made` returns `None` if the text
+/// has no JSON.
+fn text(
+    answer: &ListedAnswer,
+    slot: usize,
+    made: impl FnOnce(String) -> Option<Response<Body>>,
+) -> Response<Body> {
+    let (text, missing) = answer.text(slot);
+    let mut response = match text {
+        Some(text) => made(text).unwrap_or_else(|| NO_JSON.response(None)),
+        None if !answer.keeps_text() => NOT_KEPT.response(None),
+        None => NO_TEXT.response(None),
+    };
+    if let Some(limit) = missing {
         response
+            .headers_mut()
+            .insert("x-restitch-limit", HeaderValue::from_static(limit));
     }
-
-    /// Answers with a stream of events.
-    fn follow(
-        &self,
-        answer: &Arc<ListedAnswer>,
-        source: impl FnOnce(Arc<ListedAnswer>) -> Box<dyn follow::ViewSource>,
-    ) -> Response<Body> {
-        if !answer.keeps_text() {
-            return NOT_KEPT.response(None);
-        }
-        match Arc::clone(&self.followers).try_acquire_owned() {
-            Ok(permit) => follow::response(source(Arc::clone(answer)), permit),
-            Err(_) => TOO_MANY_FOLLOW.response(None),
-        }
-    }
+    response
 }
 
 /// The target of a path on the page.
@@ -220,15 +198,10 @@ fn stop(answer: &ListedAnswer) -> Response<Body> {
 
 /// Returns the complete part of the JSON in a text.
 fn closed(text: &str) -> Option<String> {
-    let mut document = document();
+    let mut document = Document::new(ParserLimits::default().max_depth);
     // After invalid JSON, the document keeps the part before it.
     let _ = document.push(text);
     document.complete()
-}
-
-/// Returns an empty document with the proxy's default depth limit.
-fn document() -> Document {
-    Document::new(ParserLimits::default().max_depth)
 }
 
 const WRONG_METHOD: Refusal = Refusal::new(
@@ -261,14 +234,9 @@ const BAD_SLOT: Refusal = Refusal::new(StatusCode::BAD_REQUEST, "slot", "`slot` 
 const BAD_VIEW: Refusal = Refusal::new(
     StatusCode::BAD_REQUEST,
     "view",
-    "`view` is report, text, closed, patch or live",
+    "`view` is report, text, closed or added",
 );
 const HAS_ENDED: Refusal = Refusal::new(StatusCode::CONFLICT, "ended", "the answer has ended");
-const TOO_MANY_FOLLOW: Refusal = Refusal::new(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "max_followers",
-    "too many readers follow answers: close another page",
-);
 
 fn json(status: StatusCode, value: &Value) -> Response<Body> {
     with_type(status, JSON, value.to_string())
@@ -299,7 +267,3 @@ const HEADERS: [(&str, &str); 4] = [
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
 ];
-
-/// The most concurrent readers that follow an answer: far fewer than the listener's connections, so
-/// that scrapers still reach the metrics.
-const MOST_FOLLOWERS: usize = 8;

@@ -210,20 +210,19 @@ function open(id) {
   main.classList.toggle("open", id !== null);
   byId("answer").hidden = id === null;
   if (id === null) return drawList();
-  opened = { id, facts: null, slots: [], source: null, timer: null, sure: null };
+  opened = { id, facts: null, drawn: null, hasText: false, restarts: 0, slots: [], timer: null, sure: null };
   byId("name").textContent = visible(id);
   byId("note").hidden = true;
-  for (const part of ["facts", "calls", "texts", "place", "views"]) byId(part).replaceChildren();
+  for (const part of ["facts", "calls", "texts", "views"]) byId(part).replaceChildren();
   byId("stop").hidden = true;
   byId("content").hidden = true;
   unsure();
-  readReport(opened);
+  readAnswer(opened);
   drawList();
 }
 
 function close() {
   if (!opened) return;
-  if (opened.source) opened.source.close();
   clearTimeout(opened.timer);
   clearTimeout(opened.sure);
   opened = null;
@@ -236,25 +235,51 @@ function note(text) {
 
 const address = (answer, view) => "answers/" + encodeURIComponent(answer.id) + "?view=" + view;
 
-// Reads the facts; follows them and the text where there is text.
-async function readReport(answer) {
-  let facts;
+// Reads the facts, and the text that was added, once a second until the answer has ended.
+async function readAnswer(answer) {
+  let facts = null;
+  let isWhole = false;
   try {
     const response = await fetch(address(answer, "report"));
     if (response.status === 404) return answer === opened && note("This answer is no longer known.");
     facts = await response.json();
+    // The facts come first, so that the text of an answer that has ended is whole.
+    if (facts.keeps_text || answer.hasText) await readText(answer);
+    isWhole = facts.phase === "ended";
   } catch (error) {
-    facts = null;
+    // The next round tries again.
   }
   if (answer !== opened) return;
-  if (facts) drawFacts(answer, facts);
-  if (facts && facts.keeps_text && !answer.source) return follow(answer);
-  if (!facts || facts.phase !== "ended") answer.timer = setTimeout(() => readReport(answer), LIST_EVERY);
+  if (facts) drawChanges(answer, facts);
+  if (!isWhole) answer.timer = setTimeout(() => readAnswer(answer), LIST_EVERY);
 }
 
-function follow(answer) {
+async function readText(answer) {
+  const from = answer.slots.map(({ bytes }) => bytes).join(",");
+  const response = await fetch(address(answer, "added") + "&restarts=" + answer.restarts + "&from=" + from);
+  const { restarts, slots, missing: limit } = await response.json();
+  if (answer !== opened) return;
+  if (!answer.hasText) drawViews(answer);
+  if (restarts !== answer.restarts) {
+    answer.restarts = restarts;
+    answer.slots = [];
+    byId("texts").replaceChildren();
+  }
+  for (const [number, { name, bytes, added }] of slots.entries()) {
+    const slot = (answer.slots[number] ??= newSlot(name));
+    slot.bytes = bytes;
+    for (const { call, text } of added) {
+      if (call !== null) addSeam(slot, call);
+      addText(slot, text);
+    }
+  }
+  if (limit) note(missing(limit));
+}
+
+function drawViews(answer) {
+  answer.hasText = true;
   byId("content").hidden = false;
-  const views = [["Text", "text"], ["Closed JSON", "closed"], ["JSON Patch", "patch"], ["Report", "report"]];
+  const views = [["Text", "text"], ["Closed JSON", "closed"], ["Report", "report"]];
   byId("views").replaceChildren(
     ...views.map(([name, view]) => {
       const link = make("a", "", name);
@@ -262,32 +287,13 @@ function follow(answer) {
       return link;
     }),
   );
-  const source = new EventSource(address(answer, "live"));
-  answer.source = source;
-  const on = (name, take) => source.addEventListener(name, (event) => answer === opened && take(JSON.parse(event.data)));
-  const restart = () => {
-    answer.slots = [];
-    byId("texts").replaceChildren();
-    byId("place").replaceChildren();
-  };
-  source.addEventListener("open", () => {
-    note("");
-    restart();
-  });
-  source.addEventListener("error", () => {
-    if (answer !== opened || source.readyState !== EventSource.CLOSED) return;
-    note("The text can't be followed now: too many pages follow answers, or the proxy has gone.");
-    answer.source = null;
-    answer.timer = setTimeout(() => readReport(answer), LIST_EVERY);
-  });
-  on("restart", restart);
-  on("slot", ({ name }) => answer.slots.push(newSlot(name)));
-  on("text", ({ slot, text }) => addText(answer.slots[slot], text));
-  on("seam", ({ slot, call }) => addSeam(answer.slots[slot], call));
-  on("place", drawPlace);
-  on("missing", ({ limit }) => note(missing(limit)));
-  on("facts", (facts) => drawFacts(answer, facts));
-  on("end", () => source.close());
+}
+
+// Draws the facts if more than the time has changed: somebody may read in them.
+function drawChanges(answer, facts) {
+  const drawn = JSON.stringify({ ...facts, age_ms: 0, duration_ms: 0 });
+  if (drawn !== answer.drawn) drawFacts(answer, facts);
+  answer.drawn = drawn;
 }
 
 // Lets the bars of an answer under way grow, unless somebody reads in them.
@@ -314,7 +320,7 @@ function newSlot(name) {
   const hidden = make("p", "slotname");
   hidden.hidden = true;
   byId("texts").append(make("p", "slotname only", visible(name)), hidden, text);
-  const slot = { text, hidden, dropped: 0, shown: 0, runs: 0 };
+  const slot = { text, hidden, bytes: 0, dropped: 0, shown: 0, runs: 0 };
   addRun(slot);
   return slot;
 }
@@ -365,18 +371,6 @@ function addSeam(slot, call) {
   addRun(slot);
 }
 
-function drawPlace(place) {
-  const line = byId("place");
-  if (!place.json) return line.replaceChildren("No JSON so far.");
-  if (place.complete) return line.replaceChildren("The document is whole.");
-  const steps = place.open.map((frame, at) => {
-    const gap = place.unlisted && at === 12 ? "… " : "";
-    const child = frame.kind === "array" ? "[" + frame.count + "]" : frame.key === null ? "{}" : "." + visible(frame.key);
-    return gap + child;
-  });
-  line.replaceChildren("open: ", make("b", "", steps.join(" ") || "–"), " · depth " + place.depth + " · " + place.state.replaceAll("_", " "));
-}
-
 function drawFacts(answer, facts) {
   answer.facts = facts;
   const listed = answers.find((other) => other.id === answer.id);
@@ -410,7 +404,7 @@ function drawFacts(answer, facts) {
   stop.hidden = facts.phase === "ended";
   stop.disabled = facts.is_stopped;
   if (facts.is_stopped) stop.textContent = "Stopping";
-  if (!facts.keeps_text) note("The text of this answer is not kept. With --page-answers N the proxy keeps those of the last N answers.");
+  if (!facts.keeps_text && !answer.hasText) note("The text of this answer is not kept. With --page-answers N the proxy keeps those of the last N answers.");
 }
 
 // Groups the steps by their calls; those of no call belong to the one before.

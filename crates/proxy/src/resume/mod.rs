@@ -527,10 +527,7 @@ mod tests {
                 live: Arc::new(LiveTail::after(1, Position::START)),
             };
             let limits = Limits::default();
-            let exchange = Arc::new(Exchange::begin(
-                &Request::new(()),
-                &Shared::new(&limits, false),
-            ));
+            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
             let pump = Pump::new(
                 writer,
                 Position { epoch: 1, seq: 0 },

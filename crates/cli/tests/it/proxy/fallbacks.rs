@@ -615,11 +615,7 @@ async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
     ])
     .await;
     let other = Raw::new(vec![vec![send(quoting)]; 9]).await;
-    let proxy = with_routes(
-        base.unbound(Limits::default()).log_content(true),
-        &[&other],
-        ONE,
-    );
+    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE);
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert!(
@@ -627,10 +623,7 @@ async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
         "{answer}"
     );
     let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("[key] and more") && !told.contains("key-of-K"),
-        "{told}"
-    );
+    assert!(!told.contains("key-of-K"), "{told}");
 }
 
 /// An error of a stream is as little the client's as one with a status, and its text passes where
@@ -699,11 +692,7 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     ] {
         let base = Raw::new(vec![first, failed()]).await;
         let other = Raw::new(answers).await;
-        let proxy = with_routes(
-            base.unbound(Limits::default()).log_content(true),
-            &[&other],
-            &routes(more),
-        );
+        let proxy = with_routes(base.unbound(Limits::default()), &[&other], &routes(more));
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let answer = exchange(proxy.addr(), &post(ask)).await;
         assert!(other.state.borrow().requests > 0, "{name}: {answer}");

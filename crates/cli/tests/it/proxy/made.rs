@@ -79,10 +79,6 @@ impl TestProxy {
         self.with(|config| config.proxy.page_answers = most)
     }
 
-    pub(crate) fn log_content(self, logs: bool) -> Self {
-        self.with(|config| config.proxy.log_content = logs)
-    }
-
     pub(crate) fn keep_answers(self, keep: Duration) -> Self {
         self.with(|config| config.proxy.keep = keep.into())
     }

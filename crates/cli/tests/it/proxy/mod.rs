@@ -5,7 +5,6 @@ mod admin;
 mod books;
 mod certificates;
 mod clients;
-mod content;
 mod content_types;
 mod credentials;
 mod encoded;

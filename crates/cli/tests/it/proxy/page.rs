@@ -129,7 +129,7 @@ async fn facts_are_shown_and_no_text_by_default() {
     ];
     assert_eq!(steps, expected, "{report}");
     assert!(!report.to_string().contains("secret"), "{report}");
-    for view in ["text", "closed", "patch", "live"] {
+    for view in ["text", "closed", "added"] {
         let answer = get(&proxy, &format!("/answers/mine?view={view}")).await;
         assert!(
             answer.starts_with("HTTP/1.1 404") && answer.contains("--page-answers N"),
@@ -218,34 +218,36 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
         "{joined}"
     );
     assert_eq!(report["report"]["status"], "complete");
-    let (patches, is_whole) = body_of(&get(&proxy, "/answers/mine?view=patch").await);
-    assert!(is_whole);
-    let expected = "event: patch\ndata: [\
-        {\"op\":\"add\",\"path\":\"\",\"value\":[]},\
-        {\"op\":\"add\",\"path\":\"/0\",\"value\":1},\
-        {\"op\":\"add\",\"path\":\"/1\",\"value\":20},\
-        {\"op\":\"add\",\"path\":\"/2\",\"value\":\"é\"}]\n\n\
-        event: end\ndata: {\"complete\":true,\"missing\":null}\n\n";
-    assert_eq!(patches, expected);
-    let (live, is_whole) = body_of(&get(&proxy, "/answers/mine?view=live").await);
-    assert!(is_whole);
-    let names: Vec<_> = live
-        .lines()
-        .filter_map(|line| line.strip_prefix("event: "))
-        .collect();
-    assert_eq!(
-        names,
-        ["slot", "text", "seam", "text", "place", "facts", "end"],
-        "{live}"
-    );
-    assert!(
-        live.contains("data: {\"call\":1,\"offset\":5,\"slot\":0}\n"),
-        "{live}"
-    );
+    // A reader that has one byte gets the rest, divided at the seam.
+    for (query, added) in [
+        (
+            "",
+            json!([{"call": null, "text": "[1, 2"}, {"call": 1, "text": "0, \"é\"]"}]),
+        ),
+        (
+            "&restarts=0&from=1",
+            json!([{"call": null, "text": "1, 2"}, {"call": 1, "text": "0, \"é\"]"}]),
+        ),
+        ("&restarts=0&from=13", json!([])),
+        (
+            "&restarts=7&from=13",
+            json!([{"call": null, "text": "[1, 2"}, {"call": 1, "text": "0, \"é\"]"}]),
+        ),
+    ] {
+        assert_eq!(
+            json_of(&proxy, &format!("/answers/mine?view=added{query}")).await,
+            json!({
+                "restarts": 0,
+                "slots": [{"name": "text 0", "bytes": 13, "added": added}],
+                "missing": null,
+            }),
+            "{query}"
+        );
+    }
     for (query, status) in [
         ("view=text&slot=1", 404),
         ("view=text&slot=x", 400),
-        ("view=x", 400),
+        ("view=live", 400),
     ] {
         let answer = get(&proxy, &format!("/answers/mine?{query}")).await;
         assert!(
@@ -266,51 +268,35 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
     );
 }
 
-/// A reader gets each addition as it arrives, and nothing else.
+/// A reader that polls gets the text that has been added since its last poll.
 #[tokio::test]
-async fn patches_follow_an_answer() {
-    let (more, rest) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+async fn a_reader_polls_for_added_text() {
+    let rest = Arc::new(Notify::new());
     let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("{\"a\": [true, \"x"))),
-        Piece::Await(Arc::clone(&more)),
-        send(chunk("y\\ud83d")),
+        send(format!("{STREAM}{}", chunk("{\"a\": \"é"))),
         Piece::Await(Arc::clone(&rest)),
-        send(chunk("\\ude00\"], \"b\": {}}") + &finish("stop")),
+        send(chunk("x\"}") + &finish("stop")),
     ]])
     .await;
     let proxy = proxy(&raw, 1, Limits::default()).await;
-    let asked = tokio::spawn({
-        let addr = proxy.addr();
-        async move { exchange(addr, &asked_as("mine", ASK)).await }
-    });
-    wait_for(&proxy, |answer| answer["phase"] == "running").await;
-    let mut reader = connect(proxy.admin_addr().unwrap()).await;
-    reader
-        .write_all(b"GET /answers/mine?view=patch HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    let mut client = connect(proxy.addr()).await;
+    client
+        .write_all(asked_as("mine", ASK).as_bytes())
         .await
         .unwrap();
-    let first = read_until(&mut reader, "\"value\":\"x\"}]\n\n").await;
-    let operations = r#"[{"op":"add","path":"","value":{}},{"op":"add","path":"/a","value":[]},{"op":"add","path":"/a/0","value":true},{"op":"add","path":"/a/1","value":"x"}]"#;
-    assert!(first.contains(operations), "{first}");
-    more.notify_one();
-    let second = read_until(&mut reader, "]\n\n").await;
-    assert!(
-        second.contains(r#"[{"op":"append","path":"/a/1","value":"y"}]"#),
-        "{second}"
-    );
+    read_until(&mut client, "é").await;
+    let poll = async |from: usize| {
+        let path = format!("/answers/mine?view=added&restarts=0&from={from}");
+        json_of(&proxy, &path).await["slots"][0].clone()
+    };
+    let begun =
+        json!({"name": "text 0", "bytes": 9, "added": [{"call": null, "text": "{\"a\": \"é"}]});
+    assert_eq!(poll(0).await, begun);
+    assert_eq!(poll(9).await["added"], json!([]));
     rest.notify_one();
-    let third = read_to_end(&mut reader).await;
-    assert!(
-        third.contains(
-            r#"[{"op":"append","path":"/a/1","value":"😀"},{"op":"add","path":"/b","value":{}}]"#
-        ),
-        "{third}"
-    );
-    assert!(
-        third.contains("event: end\ndata: {\"complete\":true,\"missing\":null}"),
-        "{third}"
-    );
-    asked.await.unwrap();
+    read_until(&mut client, "[DONE]").await;
+    let ended = json!({"name": "text 0", "bytes": 12, "added": [{"call": null, "text": "x\"}"}]});
+    assert_eq!(poll(9).await, ended);
 }
 
 #[tokio::test]
@@ -612,40 +598,4 @@ async fn each_answer_has_a_name_of_its_own() {
             "passed"
         );
     }
-}
-
-#[tokio::test]
-async fn readers_that_follow_are_bounded() {
-    let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("[1, 2"))),
-        Piece::Hold,
-    ]])
-    .await;
-    let proxy = proxy(&raw, 1, Limits::default()).await;
-    let mut client = connect(proxy.addr()).await;
-    client
-        .write_all(asked_as("mine", ASK).as_bytes())
-        .await
-        .unwrap();
-    read_until(&mut client, "[1, 2").await;
-    let mut readers = Vec::new();
-    for _ in 0..8 {
-        let mut reader = connect(proxy.admin_addr().unwrap()).await;
-        reader
-            .write_all(b"GET /answers/mine?view=live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
-            .await
-            .unwrap();
-        read_until(&mut reader, "[1, 2").await;
-        readers.push(reader);
-    }
-    let refused = get(&proxy, "/answers/mine?view=live").await;
-    assert!(
-        refused.starts_with("HTTP/1.1 503") && refused.contains("max_followers"),
-        "{refused}"
-    );
-    // Facts are still shown.
-    assert_eq!(
-        json_of(&proxy, "/answers/mine?view=report").await["phase"],
-        "running"
-    );
 }
