@@ -5,8 +5,8 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::rest_call;
-use restitch::provider::capability::{GrammarForm, Row, SchemaSubset, Table};
 use restitch::provider::Finish;
+use restitch::provider::capability::{GrammarForm, Row, SchemaSubset, Table};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Retry, Session, Status,
 };

@@ -7,7 +7,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc;
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::{LONG, check, event, folder, run, start};
 

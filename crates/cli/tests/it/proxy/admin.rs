@@ -1116,9 +1116,16 @@ fn the_file_of_metrics_has_a_row_for_each() {
     let rows: String = metric_rows()
         .iter()
         .map(|row| {
-            let labels: Vec<_> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels: Vec<_> = row
+                .labels
+                .iter()
+                .map(|label| format!("`{label}`"))
+                .collect();
             let labels = labels.join(", ");
-            format!("| `{}` | {} | {labels} | {} |\n", row.name, row.kind, row.meaning)
+            format!(
+                "| `{}` | {} | {labels} | {} |\n",
+                row.name, row.kind, row.meaning
+            )
         })
         .collect();
     let file = include_str!("../../../../../contrib/metrics.md");
