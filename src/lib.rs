@@ -138,14 +138,13 @@ pub mod internal {
         }
     }
     pub mod limits {
-        pub use crate::each_limit;
-        pub use crate::limits::{FIRST_BYTE, MAX_SEAM_BYTES, TimeLimit, is_probability};
+        pub use crate::limits::{FIRST_BYTE, TimeLimit, is_probability};
     }
     pub mod overlap {
         pub use crate::overlap::{Anchor, EditCount, Hits, Matcher, NearAnchor};
     }
     pub mod prompt {
-        pub use crate::session::prompt::{Parts, QuestionParts};
+        pub use crate::session::prompt::{Parts, QuestionParts, task};
         pub use crate::session::question::QuestionForm;
     }
     pub mod request {

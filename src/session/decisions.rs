@@ -27,7 +27,6 @@ pub(super) enum NextStep {
 #[derive(Clone, Debug)]
 pub(super) struct Decisions {
     pub(super) counters: RetryCounters,
-    tokens: TokenShare,
     pub(super) clock: CallClock,
     /// The call that the delivered text ends with.
     last_cut: Option<LastCut>,
@@ -87,23 +86,10 @@ struct Trouble {
     calls: u32,
 }
 
-/// Tokens of answers, for [`max_extra_share`](crate::Limits::with_max_extra_share). A
-/// snapshot has none: tokens spent before it are not counted.
-#[derive(Clone, Copy, Debug, Default)]
-struct TokenShare {
-    /// Of the first call that brought any.
-    first: u64,
-    /// Bytes of its text.
-    first_bytes: u64,
-    /// Of all calls after it.
-    extra: u64,
-}
-
 impl Decisions {
     pub(super) fn new(progress: Progress) -> Self {
         Self {
             counters: RetryCounters::new(progress),
-            tokens: TokenShare::default(),
             clock: CallClock::default(),
             last_cut: None,
             is_stopped: false,
@@ -170,33 +156,6 @@ impl Decisions {
     pub(super) fn note_growth(&mut self, end: &CallEnd, cause: Option<CutCause>, early_ends: u32) {
         self.counters.at_new_cut(early_ends);
         self.note_cut(end, cause);
-    }
-
-    /// Counts the tokens of the call that has ended. If the provider has not reported them, they
-    /// are estimated; usage from before the call's own end may be partial.
-    pub(super) fn count_tokens(
-        &mut self,
-        journal: &Journal,
-        end: &CallEnd,
-        bytes: u64,
-        has_spent_share: bool,
-    ) {
-        let is_finished = matches!(end, CallEnd::Finished(_));
-        // A call that the session has ended at its share reports no usage of its own end.
-        let is_reported = is_finished && !has_spent_share;
-        let estimate = bytes / BYTES_PER_TOKEN;
-        let tokens = match journal.stats.tokens.last().copied().flatten() {
-            Some(reported) if is_reported => reported,
-            reported => estimate.max(reported.unwrap_or_default()),
-        };
-        // Usage of a call that broke off before its text may exclude its reasoning.
-        let is_measure = is_finished || bytes > 0;
-        // The first call with tokens is the measure of the share; later calls count against it.
-        match self.tokens.first {
-            0 if is_measure => (self.tokens.first, self.tokens.first_bytes) = (tokens, bytes),
-            0 => {}
-            _ => self.tokens.extra = self.tokens.extra.saturating_add(tokens),
-        }
     }
 
     /// Reads the percentage that a call named.
@@ -432,19 +391,6 @@ impl Decisions {
             && calls.saturating_add(1) < limits.max_continuations
     }
 
-    /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call
-    /// to measure it by.
-    pub(super) fn share_left(&self, channel: &AnswerChannel) -> Option<u64> {
-        let share = channel.settings.limits.continuation.max_extra_share?;
-        (self.tokens.first > 0).then(|| self.tokens.left(share))
-    }
-
-    /// Returns how many bytes of text the open call may have.
-    pub(super) fn text_left(&self, channel: &AnswerChannel) -> Option<u64> {
-        let left = self.share_left(channel)?;
-        Some(left.saturating_mul(self.tokens.bytes_per_token()))
-    }
-
     /// Returns the cap that a call at this time would break.
     pub(super) fn cap(&self, channel: &AnswerChannel, at: Duration) -> Option<StopReason> {
         let limits = &channel.settings.limits.continuation;
@@ -462,11 +408,6 @@ impl Decisions {
             .is_some_and(|most| stats.total_tokens() >= most)
         {
             Some(StopReason::Tokens)
-        } else if limits
-            .max_extra_share
-            .is_some_and(|share| self.tokens.exceeds(share))
-        {
-            Some(StopReason::ExtraShare)
         } else if stalled >= limits.max_stalled_reports.max(1) {
             Some(StopReason::Progress)
         } else if limits
@@ -524,37 +465,6 @@ impl RetryCounters {
     pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
         let known = self.violation.replace(path.to_owned());
         known.as_deref() != Some(path)
-    }
-}
-
-impl TokenShare {
-    /// Returns whether a share of the first call's tokens, or more, was spent on others.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "no answer has so many tokens that a double can't count them"
-    )]
-    fn exceeds(self, share: f64) -> bool {
-        self.extra > 0 && self.extra as f64 >= share * self.first as f64
-    }
-
-    /// Returns how many tokens of a share are left, and at least one.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "no answer has so many tokens that a double can't count them"
-    )]
-    fn left(self, share: f64) -> u64 {
-        ((share * self.first as f64) as u64)
-            .saturating_sub(self.extra)
-            .max(1)
-    }
-
-    /// Returns the bytes of text per token: the ratio of the first call, if it is above the usual
-    /// one.
-    fn bytes_per_token(self) -> u64 {
-        self.first_bytes
-            .checked_div(self.first)
-            .unwrap_or_default()
-            .max(BYTES_PER_TOKEN)
     }
 }
 
@@ -629,10 +539,6 @@ const MOST_LOST_BODIES: u32 = 2;
 // A model that repeats an early end does not change its mind.
 /// The number of early ends at one cut after which the answer is given up.
 const EARLY_ENDS: u32 = 2;
-
-// A rough average for English and for JSON.
-/// Bytes of text that count as a token.
-const BYTES_PER_TOKEN: u64 = 4;
 
 // Short beside the time of a model's first token, and a pause for a server that restarts.
 /// The wait after the first failed call.

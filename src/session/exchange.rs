@@ -622,7 +622,7 @@ impl ReadRequest {
                 ..
             }) => limits.after_limit(),
             Some(_) => None,
-            None => limits.of(&request, self.dialect, self.parsed.wants_reasoning),
+            None => limits.of(&request),
         });
         let retry = Retry::new(request, capability.into()).with_dialect(self.dialect);
         limit.into_iter().fold(retry, Retry::with_max_tokens)

@@ -77,7 +77,7 @@ pub use outcome::{CallStats, Outcome, Status, StopReason};
 #[doc(hidden)]
 pub use outcome::{CutCause, LimitReached};
 #[doc(hidden)]
-pub use prompt::{MarkUse, Part, Prompt};
+pub use prompt::{MarkUse, Prompt};
 pub(crate) use prompt::{Parts, QuestionParts};
 #[doc(hidden)]
 pub use prose::Prose;
@@ -96,7 +96,7 @@ pub use snapshot::{RestoreError, Snapshot};
 #[doc(hidden)]
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 #[doc(hidden)]
-pub use template::{Template, TemplateError};
+pub use template::TemplateError;
 pub use wire::TransportEnd;
 
 use crate::context::Progress;

@@ -20,8 +20,6 @@ pub(super) struct OpenCall {
     pub(super) phase: CallPhase,
     /// The call has brought reasoning.
     pub(super) has_reasoning: bool,
-    /// Bytes of its text.
-    text_bytes: u64,
 }
 
 /// The answer that the open call brings.
@@ -41,7 +39,6 @@ impl OpenCall {
         Self {
             phase,
             has_reasoning: false,
-            text_bytes: 0,
         }
     }
 
@@ -95,7 +92,6 @@ impl OpenCall {
 
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
-        self.text_bytes = self.text_bytes.saturating_add(text.len() as u64);
         match &mut self.phase {
             CallPhase::First(first) => FirstReading::new(first, channel).text(text),
             CallPhase::Continuing(open) => open.text(channel, now, text),
@@ -131,15 +127,6 @@ impl OpenCall {
             CallPhase::Continuing(open) => open.short_value(text),
             _ => None,
         }
-    }
-
-    /// Returns whether the call for the rest of a document has more text than its share of tokens
-    /// leaves. The text is counted in bytes: the provider reports tokens only at the call's end.
-    pub(super) fn has_spent_share(&self, channel: &AnswerChannel, decisions: &Decisions) -> bool {
-        matches!(self.phase, CallPhase::Continuing(_))
-            && decisions
-                .text_left(channel)
-                .is_some_and(|most| self.text_bytes > most)
     }
 
     /// Returns whether the first answer, if it ended like this now, would be continued or repeated.
@@ -215,9 +202,6 @@ impl OpenCall {
         if let CallPhase::Continuing(open) = &mut self.phase {
             open.end_text(channel, now);
         }
-        // Before the phase changes: the share is that of an open call for the rest.
-        let has_spent_share = self.has_spent_share(channel, decisions);
-        decisions.count_tokens(&channel.journal, end, self.text_bytes, has_spent_share);
         // A refused call shows nothing about reasoning: the next call keeps its setting.
         if end.refusal().is_none() {
             decisions.counters.reduces_reasoning =
@@ -288,7 +272,6 @@ impl OpenCall {
         let request = Request {
             number: channel.journal.stats.continuations,
             // The whole request again is not for the rest.
-            most_tokens: turn.as_ref().and_then(|_| decisions.share_left(channel)),
             turn,
             reduce_reasoning,
             resume: None,

@@ -261,9 +261,6 @@ pub enum StopReason {
     /// All answers together have
     /// [`max_total_tokens`](crate::Limits::with_max_total_tokens).
     Tokens,
-    /// The calls after the first have
-    /// [`max_extra_share`](crate::Limits::with_max_extra_share).
-    ExtraShare,
     /// The answer has taken
     /// [`max_total_time`](crate::Limits::with_max_total_time).
     Time,
@@ -310,7 +307,6 @@ impl StopReason {
             Self::NoProgress => "repeats",
             Self::Continuations => "continuations",
             Self::Tokens => "tokens",
-            Self::ExtraShare => "extra_share",
             Self::Time => "time",
             Self::Progress => "progress",
             Self::EarlyEnd => "early_end",

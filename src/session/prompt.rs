@@ -1,216 +1,8 @@
-//! The user's message that asks for the rest: parts, each with a template that can be replaced or
-//! switched off.
-
-use std::sync::LazyLock;
+//! The user's message that asks for the rest: the known parts of the cut, the task, the text to repeat.
 
 use super::question::QuestionForm;
 use super::tags;
 use super::template::{Placeholder, Template, TemplateError};
-
-/// A part of the prompt. [`Part::ALL`] is their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Part {
-    /// The tool whose call's arguments were cut. Only where they were.
-    ToolCall,
-    /// A summary of the delivered text.
-    DeliveredSummary,
-    /// The last whole element before the cut.
-    ElementBeforeCutoff,
-    /// The element that stops in the middle.
-    CutOffElement,
-    /// The JSON Pointer of that element. Sent only if an earlier question failed.
-    CutPath,
-    /// What the request's schema requires and the last answer lacked.
-    Shortfall,
-    /// The instruction.
-    Instruction,
-    /// The instruction after an answer that was not joined.
-    RetryInstruction,
-    /// The instruction after a second answer that was not joined: to repeat the element that was
-    /// cut.
-    ElementInstruction,
-    /// The instruction where JSON mode stays: to write a separate document.
-    JsonInstruction,
-    /// The instruction where JSON mode stays, after an answer that was not joined.
-    JsonRetryInstruction,
-    /// The instruction where a grammar forces the rest: to call a tool with it.
-    ToolInstruction,
-    /// The instruction to write the whole document once more.
-    AgainInstruction,
-    /// The instruction where a schema forces the rest: to write the parts that are missing.
-    MembersInstruction,
-    /// The parts that are missing, by their names in that schema.
-    Members,
-    /// The instruction for prose.
-    TextInstruction,
-    /// The instruction for prose, after an answer that was not joined.
-    TextRetryInstruction,
-    /// Asks how much of the document is delivered, in percent. Off unless it is switched on.
-    Progress,
-    /// The text to repeat.
-    Anchor,
-    /// The mark to write between that text and the new text. See [`MarkUse`].
-    Mark,
-}
-
-impl Part {
-    /// All parts, in their order.
-    pub const ALL: [Self; 20] = [
-        Self::ToolCall,
-        Self::DeliveredSummary,
-        Self::ElementBeforeCutoff,
-        Self::CutOffElement,
-        Self::CutPath,
-        Self::Shortfall,
-        Self::Instruction,
-        Self::RetryInstruction,
-        Self::ElementInstruction,
-        Self::JsonInstruction,
-        Self::JsonRetryInstruction,
-        Self::ToolInstruction,
-        Self::AgainInstruction,
-        Self::MembersInstruction,
-        Self::Members,
-        Self::TextInstruction,
-        Self::TextRetryInstruction,
-        Self::Progress,
-        Self::Anchor,
-        Self::Mark,
-    ];
-
-    /// Returns its name, in its tag and in a configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ToolCall => "tool_call",
-            Self::DeliveredSummary => "delivered_summary",
-            Self::ElementBeforeCutoff => "element_before_cutoff",
-            Self::CutOffElement => "cut_off_element",
-            Self::CutPath => "cut_path",
-            Self::Shortfall => "missing_part",
-            Self::Instruction => "instruction",
-            Self::RetryInstruction => "retry_instruction",
-            Self::ElementInstruction => "element_instruction",
-            Self::JsonInstruction => "json_instruction",
-            Self::JsonRetryInstruction => "json_retry_instruction",
-            Self::ToolInstruction => "tool_instruction",
-            Self::AgainInstruction => "again_instruction",
-            Self::MembersInstruction => "members_instruction",
-            Self::Members => "missing_members",
-            Self::TextInstruction => "text_instruction",
-            Self::TextRetryInstruction => "text_retry_instruction",
-            Self::Progress => "progress",
-            Self::Anchor => "overlap_context",
-            Self::Mark => "continue_mark",
-        }
-    }
-
-    /// Returns the part's default template.
-    ///
-    /// It is in the first person and does not sound like an operator: models refused such notices
-    /// as injections.
-    pub fn template(self) -> &'static str {
-        match self {
-            Self::ToolCall => {
-                "You were about to call a tool for me. The JSON document is the arguments of that call. Please write them \
-                 as plain text, and make no tool call. This is the tool:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
-            }
-            Self::DeliveredSummary => "So far I have this:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::ElementBeforeCutoff => {
-                "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
-            }
-            Self::CutOffElement => {
-                "It stops inside this element. I have this much of it, and nothing after it:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
-            }
-            Self::CutPath => "The JSON Pointer of that element:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::Shortfall => {
-                "Your last answer closed the document too early. Please write what is missing before you close it:\n\n\
-                 <{{tag}}>\n{{text}}\n</{{tag}}>"
-            }
-            Self::Instruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
-                 what I have. First repeat the text between the two tags below, exactly as it is written there, then go \
-                 straight on with what follows it, to the end of the document. A word or number at the end of that text may be unfinished. \
-                 Please write nothing else: no explanation, no code fence, and nothing that comes before that text."
-            }
-            Self::RetryInstruction => {
-                "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
-                 then. The message above is all that I have: it stops in the middle of the JSON document. Please begin \
-                 with a copy of the text between the two `{{anchor_tag}}` tags below, character by character: what I \
-                 have ends with it. Then write all that follows it, to the end of the document. Please write nothing \
-                 else: no explanation, no code fence, and nothing that comes before that text."
-            }
-            Self::ElementInstruction => {
-                "I am still missing the last part of the JSON document that you were writing for me. It stops inside an \
-                 element, and neither the rest of that element nor anything after it has reached me. Please write that \
-                 element from the beginning of the text between the two `{{anchor_tag}}` tags below: first this text, \
-                 exactly as it is written there, then the rest of the element, and then every element and member that is \
-                 due after it. Close the document only when all of it is written. Please write nothing else: no \
-                 explanation, no code fence, and nothing that comes before that text."
-            }
-            Self::JsonInstruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document, with the text between the two `{{anchor_tag}}` tags below. \
-                 Please send me the rest as one JSON document: the path to the element in which it stops (the same \
-                 objects and arrays around it, without what I have whole), that element in full, and everything after \
-                 it, to the end."
-            }
-            Self::JsonRetryInstruction => {
-                "I am still missing the last part of the JSON document that you were writing for me, and I could not \
-                 append what you sent me since then. What I have ends with the text between the two `{{anchor_tag}}` \
-                 tags below. Please write one JSON document with the outer objects and arrays of the document above. \
-                 Leave out every element and member that I have whole. Begin with the element that stops in the middle, \
-                 with all that I have of it unchanged, complete it, and then write every element and member that is due \
-                 after it."
-            }
-            Self::ToolInstruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document. Please call the tool with the rest: begin with the text \
-                 between the two tags below, with which the message ends, then go straight on to the end of the \
-                 document. Leave out nothing that is still due."
-            }
-            Self::AgainInstruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document. Please write the document once more, from its beginning: \
-                 everything that reached me unchanged, and then all that is still due, to the end. Please write nothing \
-                 else."
-            }
-            Self::MembersInstruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle of the JSON document. Please answer with one JSON object that has the members \
-                 below. Together with the message above they must make the whole document, so leave out nothing that is \
-                 still due, and repeat only what a member asks for."
-            }
-            Self::Members => "<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::TextInstruction => {
-                "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
-                 stops in the middle. Please carry on, so that I can append what you write to what I have. First repeat \
-                 the text between the two tags below, exactly as it is written there, then go straight on in the same \
-                 line with what follows it, to the end of your answer. Please write nothing else: no explanation, no \
-                 tags, no code fence around it, and nothing that comes before that text."
-            }
-            Self::TextRetryInstruction => {
-                "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
-                 then. What I have ends with the text between the two `{{anchor_tag}}` tags below. Please begin with a \
-                 copy of this text, character by character, without the tags. Then write all that follows it, to the end \
-                 of your answer. Please write nothing else: no explanation, no code fence around it, and nothing that \
-                 comes before that text."
-            }
-            // The question is the specification's (`kpi_question`).
-            Self::Progress => {
-                "With one exception: begin with a line of its own, `PROGRESS: ` and a number, and only then repeat the \
-                 text. Based on the delivered data so far, approximately what percentage (%) of the total required \
-                 content has been delivered? Respond with an integer between 0-100."
-            }
-            Self::Anchor => "<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::Mark => {
-                "Right after that text, and before anything new, please write the mark between the next two tags, once \
-                 and exactly as it is written there. Then go on with the document.\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
-            }
-        }
-    }
-}
 
 /// The facts about a cut that a prompt can use. `None`: the part is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,47 +15,42 @@ pub struct Parts<'a> {
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text
     /// does.
     pub hierarchy_context: Option<&'a str>,
-    /// See [`Part::ToolCall`].
+    /// The tool whose call's arguments were cut. Only where they were.
     pub tool_call: Option<&'a str>,
-    /// See [`Part::DeliveredSummary`].
+    /// A summary of the delivered text.
     pub delivered_summary: Option<&'a str>,
-    /// See [`Part::ElementBeforeCutoff`].
+    /// The last whole element before the cut.
     pub element_before_cutoff: Option<&'a str>,
-    /// See [`Part::CutOffElement`].
+    /// The element that stops in the middle.
     pub cut_off_element: Option<&'a str>,
-    /// See [`Part::CutPath`].
+    /// The JSON Pointer of that element. Sent only if an earlier question failed.
     pub cut_path: Option<&'a str>,
-    /// See [`Part::Shortfall`].
+    /// What the request's schema requires and the last answer lacked.
     pub shortfall: Option<&'a str>,
-    /// The document is short: the default [`Part::Instruction`] has fewer words.
+    /// The document is short: the task has fewer words.
     pub is_short: bool,
 }
 
 /// The parts of a question. Its form selects the parts that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuestionParts<'a> {
-    /// Which instruction is given.
+    /// Which task is given.
     pub form: QuestionForm,
     /// The tail of the delivered text that the model must repeat.
     pub anchor: &'a str,
-    /// See [`Part::Mark`].
+    /// The mark to write between that text and the new text. See [`MarkUse`].
     pub mark: Option<&'a str>,
-    /// See [`Part::Members`].
+    /// The parts that are missing, by their names in the schema that forces the rest.
     pub members: Option<&'a str>,
 }
 
-impl<'a> QuestionParts<'a> {
+impl QuestionParts<'_> {
     /// Returns the parts of a question with this form, which names no text to repeat.
     pub fn of(form: QuestionForm) -> Self {
         Self {
             form,
             ..Self::default()
         }
-    }
-
-    /// Returns an empty text if the question has this form, so that the part is shown.
-    fn instruction(self, form: QuestionForm) -> Option<&'a str> {
-        (self.form == form).then_some("")
     }
 }
 
@@ -281,45 +68,98 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn text(&self, part: Part) -> Option<&'a str> {
-        let question = self.question;
-        match part {
-            Part::ToolCall => self.tool_call,
-            Part::DeliveredSummary => self.delivered_summary,
-            Part::ElementBeforeCutoff => self.element_before_cutoff,
-            Part::CutOffElement => self.cut_off_element,
-            Part::CutPath => self.cut_path,
-            Part::Shortfall => self.shortfall,
-            Part::Instruction => question
-                .instruction(QuestionForm::Anchor)
-                .or_else(|| question.instruction(QuestionForm::Forced)),
-            Part::RetryInstruction => question.instruction(QuestionForm::LongerAnchor),
-            Part::ElementInstruction => question.instruction(QuestionForm::WholeElement),
-            Part::JsonInstruction => question.instruction(QuestionForm::Rerooted),
-            Part::JsonRetryInstruction => question.instruction(QuestionForm::RerootedAgain),
-            Part::ToolInstruction => question.instruction(QuestionForm::ToolInput),
-            Part::AgainInstruction => question.instruction(QuestionForm::Again),
-            Part::MembersInstruction => question.instruction(QuestionForm::Members),
-            Part::Members => question.members,
-            Part::TextInstruction => question.instruction(QuestionForm::Text),
-            Part::TextRetryInstruction => question.instruction(QuestionForm::TextAgain),
-            // JSON mode and a grammar allow no line in front of the document, and the answers about
-            // prose are not read for one.
-            Part::Progress => question.form.allows_remark().then_some(""),
-            // A whole document and missing members have no text to repeat.
-            Part::Anchor => {
-                let is_repeated =
-                    !matches!(question.form, QuestionForm::Again | QuestionForm::Members);
-                is_repeated.then_some(question.anchor)
-            }
-            Part::Mark => question.mark,
+    /// Returns the sections about the cut, which precede the task.
+    fn context(&self) -> impl Iterator<Item = Section<'a>> {
+        let known = [
+            ("tool_call", TOOL_CALL, self.tool_call),
+            (
+                "delivered_summary",
+                "So far I have this:",
+                self.delivered_summary,
+            ),
+            (
+                "element_before_cutoff",
+                "The last element that I have whole:",
+                self.element_before_cutoff,
+            ),
+            ("cut_off_element", CUT_OFF_ELEMENT, self.cut_off_element),
+            (
+                "cut_path",
+                "The JSON Pointer of that element:",
+                self.cut_path,
+            ),
+            ("missing_part", SHORTFALL, self.shortfall),
+        ];
+        known
+            .into_iter()
+            .filter_map(|(name, words, text)| Some(Section::tagged(name, words, text?)))
+    }
+
+    /// Returns the section with the text to repeat, if there is one: a whole document and missing
+    /// members have none.
+    fn anchor(&self) -> Option<Section<'a>> {
+        let is_repeated = !matches!(
+            self.question.form,
+            QuestionForm::Again | QuestionForm::Members
+        );
+        is_repeated.then(|| Section::tagged(ANCHOR, "", self.question.anchor))
+    }
+
+    fn mark(&self, words: &'static str) -> Option<Section<'a>> {
+        let mark = self.question.mark?;
+        Some(Section::tagged("continue_mark", words, mark))
+    }
+}
+
+/// A section of the message: words, and a text in tags below them.
+#[derive(Clone, Copy, Debug)]
+struct Section<'a> {
+    words: &'a str,
+    /// The name of the tag, and the text.
+    tagged: Option<(&'static str, &'a str)>,
+}
+
+impl<'a> Section<'a> {
+    fn words(words: &'a str) -> Self {
+        Self {
+            words,
+            tagged: None,
         }
+    }
+
+    fn tagged(name: &'static str, words: &'a str, text: &'a str) -> Self {
+        Self {
+            words,
+            tagged: Some((name, text)),
+        }
+    }
+
+    /// Appends the section. `suffix`: that of all tags.
+    fn write(&self, out: &mut String, suffix: &str) {
+        if !self.words.is_empty() {
+            paragraph(out);
+            out.push_str(&self.words.replace(ANCHOR_TAG, &format!("{ANCHOR}{suffix}")));
+        }
+        if let Some((name, text)) = self.tagged {
+            paragraph(out);
+            *out += &format!("<{name}{suffix}>\n{text}\n</{name}{suffix}>");
+        }
+    }
+}
+
+/// Ends the paragraph before, if there is one.
+fn paragraph(out: &mut String) {
+    if !out.is_empty() {
+        out.push_str("\n\n");
     }
 }
 
 /// When a prompt asks for a mark: a short text that occurs nowhere in the delivered text, written
 /// between the repeated text and the new text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MarkUse {
     /// In every question.
@@ -329,20 +169,6 @@ pub enum MarkUse {
     OnRetries,
     /// In no question.
     Never,
-}
-
-impl MarkUse {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::Always, Self::OnRetries, Self::Never];
-
-    /// Returns the name in a configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::OnRetries => "on-retries",
-            Self::Never => "never",
-        }
-    }
 }
 
 /// A prompt that is written out.
@@ -356,13 +182,13 @@ pub(super) struct Rendered {
     pub(super) own_words: Vec<String>,
 }
 
-/// The templates of a prompt.
+/// The words of the user's message.
 ///
 /// ```
 /// use std::time::Duration;
-/// use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session};
+/// use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Prompt, Session};
 ///
-/// let prompt = Prompt::default().with(Part::Instruction, Some("Bitte weiter, ab <{{anchor_tag}}>:"))?;
+/// let prompt = Prompt::default().with_instruction("Bitte weiter, ab hier:\n{{overlap_context}}")?;
 /// let mut session = Session::new(restitch::Limits::default());
 /// session.set_strategy(ContinuationStrategy::with(prompt));
 /// session.handle_input(Duration::ZERO, Input::Text("[\"a\", \"b"));
@@ -372,43 +198,29 @@ pub(super) struct Rendered {
 ///     _ => None,
 /// });
 /// let turn = request.unwrap().turn.unwrap();
-/// let end = "Bitte weiter, ab <overlap_context>:\n\n<overlap_context>\n[\"a\", \"b\n</overlap_context>";
-/// assert!(turn.prompt.ends_with(end), "{}", turn.prompt);
+/// let message = "Bitte weiter, ab hier:\n<overlap_context>\n[\"a\", \"b\n</overlap_context>";
+/// assert_eq!(turn.prompt, message);
 /// # Ok::<(), restitch::session::TemplateError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// In the order of the parts.
-    templates: Vec<(Part, Template)>,
+    instruction: Option<Template>,
     mark_use: MarkUse,
-}
-
-impl Default for Prompt {
-    fn default() -> Self {
-        let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
-        // The templates of this module parse without an error.
-        let templates = on
-            .filter_map(|part| Some((part, part.template().parse().ok()?)))
-            .collect();
-        Self {
-            templates,
-            mark_use: MarkUse::default(),
-        }
-    }
+    asks_progress: bool,
 }
 
 impl Prompt {
-    /// Replaces the template of a part; `None` leaves out the part.
+    /// Replaces the whole message wherever the model repeats the end of the delivered text and goes
+    /// on. Questions that force the rest, or ask for another document, keep their own words.
+    ///
+    /// The placeholders are `{{overlap_context}}`, the text to repeat in its tag, which must be
+    /// there; `{{context}}`, the known parts of the cut in their tags; `{{continue_mark}}`, the mark
+    /// in its tag, if the question has one. Without the last one no question has a mark.
     ///
     /// # Errors
-    /// Fails when the template names an unknown placeholder.
-    pub fn with(mut self, part: Part, template: Option<&str>) -> Result<Self, TemplateError> {
-        let template = template.map(str::parse).transpose()?;
-        self.templates.retain(|(other, _)| *other != part);
-        if let Some(template) = template {
-            self.templates.push((part, template));
-            self.templates.sort_by_key(|(part, _)| *part);
-        }
+    /// Fails when the text names an unknown placeholder, or lacks `{{overlap_context}}`.
+    pub fn with_instruction(mut self, text: &str) -> Result<Self, TemplateError> {
+        self.instruction = Some(text.parse()?);
         Ok(self)
     }
 
@@ -419,36 +231,37 @@ impl Prompt {
         self
     }
 
+    /// Sets whether a question asks how much of the document there is. Default: no.
+    #[must_use]
+    pub fn with_progress(mut self, asks_progress: bool) -> Self {
+        self.asks_progress = asks_progress;
+        self
+    }
+
+    /// Returns the text that replaces the message, if there is one.
+    pub fn instruction(&self) -> Option<&str> {
+        self.instruction.as_ref().map(Template::as_str)
+    }
+
     /// Returns when a question asks for a mark.
     pub fn mark_use(&self) -> MarkUse {
         self.mark_use
     }
 
-    /// The template of a part, if that is on.
-    pub fn template(&self, part: Part) -> Option<&Template> {
-        self.templates
-            .iter()
-            .find(|(other, _)| *other == part)
-            .map(|(_, template)| template)
+    /// Returns whether a question asks how much of the document there is.
+    pub fn asks_progress(&self) -> bool {
+        self.asks_progress
     }
 
-    /// Whether the prompt asks for the anchor.
-    pub fn has_anchor(&self) -> bool {
-        self.template(Part::Anchor)
-            .is_some_and(|template| template.has(Placeholder::Text))
-    }
-
-    /// Whether a prompt asks for a mark. If no text is repeated before it, a mark proves nothing.
+    /// Whether a prompt asks for a mark.
     pub(super) fn uses_mark(&self, is_retry: bool) -> bool {
         let is_wanted = match self.mark_use {
             MarkUse::Always => true,
             MarkUse::OnRetries => is_retry,
             MarkUse::Never => false,
         };
-        let is_on = self
-            .template(Part::Mark)
-            .is_some_and(|template| template.has(Placeholder::Text));
-        is_wanted && is_on && self.has_anchor()
+        let own = self.instruction.as_ref();
+        is_wanted && own.is_none_or(|own| own.has(Placeholder::Mark))
     }
 
     /// Returns the user's message. No text of a part has one of its tags.
@@ -457,89 +270,237 @@ impl Prompt {
         self.rendered(parts).text
     }
 
-    /// Returns the template of an instruction for a short document, if the operator has not
-    /// replaced that for all documents.
-    fn short(&self, part: Part) -> Option<&'static Template> {
-        let is_default = |template: &Template| template.as_str() == part.template();
-        let template = self.template(part).filter(|_| part == Part::Instruction);
-        template
-            .is_some_and(is_default)
-            .then_some(SHORT_INSTRUCTION.as_ref()?)
-    }
-
     /// Returns the user's message, and the names of the tags in it.
     pub(super) fn rendered(&self, parts: &Parts<'_>) -> Rendered {
-        let shown = || {
-            self.templates.iter().filter_map(|(part, template)| {
-                let text = parts.text(*part)?;
-                let short = parts.is_short.then(|| self.short(*part)).flatten();
-                Some((*part, short.unwrap_or(template), text))
-            })
-        };
-        let mut names: Vec<&str> = shown()
-            .filter(|(.., text)| !text.is_empty())
-            .map(|(part, ..)| part.as_str())
-            .collect();
-        names.push(Part::Anchor.as_str());
-        // The tags must not occur in the assistant's message either: a model could confuse them.
-        let texts: Vec<&str> = shown()
-            .map(|(.., text)| text)
-            .chain([parts.delivered])
-            .collect();
-        let suffix = tags::suffix(&names, &texts);
-        let tag = |part: Part| format!("{}{suffix}", part.as_str());
-        let anchor_tag = tag(Part::Anchor);
-        let mut out = String::new();
-        for (part, template, text) in shown() {
-            if !out.is_empty() {
-                out.push_str("\n\n");
-            }
-            let tag = tag(part);
-            template.write(&mut out, |place| match place {
-                Placeholder::Text => text,
-                Placeholder::Tag => &tag,
-                Placeholder::AnchorTag => &anchor_tag,
-            });
+        let question = parts.question;
+        let own = self.instruction.as_ref();
+        if let Some(own) = own.filter(|_| question.form.is_literal()) {
+            return self.rendered_own(own, parts);
         }
-        let tagged = shown()
-            .filter(|(_, template, text)| template.has(Placeholder::Tag) && !text.is_empty());
-        let tags: Vec<String> = tagged.map(|(part, ..)| tag(part)).collect();
-        let mut own_words: Vec<String> = shown()
-            .flat_map(|(_, template, _)| sentences(template))
+        let members = question.members;
+        let members = members.map(|text| Section::tagged("missing_members", "", text));
+        let sections: Vec<_> = parts
+            .context()
+            .chain([Section::words(task(question.form, parts.is_short))])
+            .chain(members)
+            .chain(self.progress(question.form))
+            .chain(parts.anchor())
+            .chain(parts.mark(MARK))
             .collect();
-        // A JSON string has no raw line end, so a tag with one is no text of a string.
-        own_words.extend(
-            tags.iter()
-                .flat_map(|name| [format!("<{name}>\n"), format!("</{name}>\n")]),
-        );
+        let suffix = suffix(&sections, parts.delivered);
         Rendered {
-            text: out,
+            text: written(&sections, &suffix),
+            ..Rendered::recognized(&sections, &suffix)
+        }
+    }
+
+    /// Returns the operator's own message.
+    fn rendered_own(&self, own: &Template, parts: &Parts<'_>) -> Rendered {
+        let context: Vec<_> = parts
+            .context()
+            .map(|section| Section {
+                words: "",
+                ..section
+            })
+            .collect();
+        let context = if own.has(Placeholder::Context) {
+            context
+        } else {
+            Vec::new()
+        };
+        let (anchor, mark) = (
+            Vec::from_iter(parts.anchor()),
+            Vec::from_iter(parts.mark("")),
+        );
+        let progress = Vec::from_iter(self.progress(parts.question.form));
+        let own_words = vec![Section::words(own.as_str())];
+        let all = [&own_words[..], &context, &anchor, &mark, &progress].concat();
+        let suffix = suffix(&all, parts.delivered);
+        let [context, anchor, mark, progress] =
+            [context, anchor, mark, progress].map(|sections| written(&sections, &suffix));
+        let mut text = own.filled(|place| match place {
+            Placeholder::Context => &context,
+            Placeholder::Anchor => &anchor,
+            Placeholder::Mark => &mark,
+        });
+        // An empty section at an end leaves the lines around it.
+        text = text.trim().to_owned();
+        if !progress.is_empty() {
+            paragraph(&mut text);
+            text += &progress;
+        }
+        Rendered {
+            text,
+            ..Rendered::recognized(&all, &suffix)
+        }
+    }
+
+    /// Returns the question how much of the document is delivered, if it is asked. JSON mode and a
+    /// grammar allow no line in front of the document, and the answers about prose are not read for
+    /// one.
+    fn progress(&self, form: QuestionForm) -> Option<Section<'static>> {
+        (self.asks_progress && form.allows_remark()).then(|| Section::words(PROGRESS))
+    }
+}
+
+impl Rendered {
+    /// Returns the texts by which a message of these sections is recognized, without the message.
+    fn recognized(sections: &[Section<'_>], suffix: &str) -> Self {
+        let tagged = sections.iter().filter_map(|section| section.tagged);
+        let tags: Vec<String> = tagged
+            .filter(|(_, text)| !text.is_empty())
+            .map(|(name, _)| format!("{name}{suffix}"))
+            .collect();
+        let words = sections.iter().flat_map(|section| sentences(section.words));
+        // A JSON string has no raw line end, so a tag with one is no text of a string.
+        let lines = tags
+            .iter()
+            .flat_map(|name| [format!("<{name}>\n"), format!("</{name}>\n")]);
+        let own_words = words.chain(lines).collect();
+        Self {
+            text: String::new(),
             tags,
             own_words,
         }
     }
 }
 
-/// [`Part::Instruction`] in fewer words: those of a longer document cost more than a short document.
-static SHORT_INSTRUCTION: LazyLock<Option<Template>> = LazyLock::new(|| {
-    "My connection dropped while I was receiving your answer. The message above is all that reached me. Please repeat \
-     the text between the two tags below exactly, then go straight on with what follows it, to the end of the JSON \
-     document. A word or number at the end of that text may be unfinished. Please write nothing else."
-        .parse()
-        .ok()
-});
-
-/// Returns the beginnings of a template's sentences, where they are long enough to be recognized
-/// and have no placeholder.
-fn sentences(template: &Template) -> Vec<String> {
-    const PLACE: &str = "\0";
+/// Returns sections as text.
+fn written(sections: &[Section<'_>], suffix: &str) -> String {
     let mut text = String::new();
-    template.write(&mut text, |_| PLACE);
-    let starts = text
+    for section in sections {
+        section.write(&mut text, suffix);
+    }
+    text
+}
+
+/// Returns the suffix of the tags. No text has one of them, and the assistant's message has none,
+/// either: a model could confuse them.
+fn suffix(sections: &[Section<'_>], delivered: &str) -> String {
+    let tagged = || sections.iter().filter_map(|section| section.tagged);
+    let names: Vec<&str> = tagged()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, _)| name)
+        .chain([ANCHOR])
+        .collect();
+    let texts: Vec<&str> = tagged().map(|(_, text)| text).chain([delivered]).collect();
+    tags::suffix(&names, &texts)
+}
+
+/// Returns the task of a question. `is_short`: the document is short, and a longer task costs more
+/// than it.
+///
+/// All words are in the first person and do not sound like an operator: models refused such notices
+/// as injections.
+pub fn task(form: QuestionForm, is_short: bool) -> &'static str {
+    match form {
+        QuestionForm::Anchor | QuestionForm::Forced if is_short => SHORT_TASK,
+        QuestionForm::Anchor | QuestionForm::Forced => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle of the JSON document. Please carry on, so that I can append what you write to \
+             what I have. First repeat the text between the two tags below, exactly as it is written there, then go \
+             straight on with what follows it, to the end of the document. A word or number at the end of that text may be unfinished. \
+             Please write nothing else: no explanation, no code fence, and nothing that comes before that text."
+        }
+        QuestionForm::LongerAnchor => {
+            "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
+             then. The message above is all that I have: it stops in the middle of the JSON document. Please begin \
+             with a copy of the text between the two `{{anchor_tag}}` tags below, character by character: what I \
+             have ends with it. Then write all that follows it, to the end of the document. Please write nothing \
+             else: no explanation, no code fence, and nothing that comes before that text."
+        }
+        QuestionForm::WholeElement => {
+            "I am still missing the last part of the JSON document that you were writing for me. It stops inside an \
+             element, and neither the rest of that element nor anything after it has reached me. Please write that \
+             element from the beginning of the text between the two `{{anchor_tag}}` tags below: first this text, \
+             exactly as it is written there, then the rest of the element, and then every element and member that is \
+             due after it. Close the document only when all of it is written. Please write nothing else: no \
+             explanation, no code fence, and nothing that comes before that text."
+        }
+        QuestionForm::Rerooted => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle of the JSON document, with the text between the two `{{anchor_tag}}` tags below. \
+             Please send me the rest as one JSON document: the path to the element in which it stops (the same \
+             objects and arrays around it, without what I have whole), that element in full, and everything after \
+             it, to the end."
+        }
+        QuestionForm::RerootedAgain => {
+            "I am still missing the last part of the JSON document that you were writing for me, and I could not \
+             append what you sent me since then. What I have ends with the text between the two `{{anchor_tag}}` \
+             tags below. Please write one JSON document with the outer objects and arrays of the document above. \
+             Leave out every element and member that I have whole. Begin with the element that stops in the middle, \
+             with all that I have of it unchanged, complete it, and then write every element and member that is due \
+             after it."
+        }
+        QuestionForm::ToolInput => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle of the JSON document. Please call the tool with the rest: begin with the text \
+             between the two tags below, with which the message ends, then go straight on to the end of the \
+             document. Leave out nothing that is still due."
+        }
+        QuestionForm::Again => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle of the JSON document. Please write the document once more, from its beginning: \
+             everything that reached me unchanged, and then all that is still due, to the end. Please write nothing \
+             else."
+        }
+        QuestionForm::Members => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle of the JSON document. Please answer with one JSON object that has the members \
+             below. Together with the message above they must make the whole document, so leave out nothing that is \
+             still due, and repeat only what a member asks for."
+        }
+        QuestionForm::Text => {
+            "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
+             stops in the middle. Please carry on, so that I can append what you write to what I have. First repeat \
+             the text between the two tags below, exactly as it is written there, then go straight on in the same \
+             line with what follows it, to the end of your answer. Please write nothing else: no explanation, no \
+             tags, no code fence around it, and nothing that comes before that text."
+        }
+        QuestionForm::TextAgain => {
+            "My connection dropped while I was receiving your answer, and I could not append what you sent me since \
+             then. What I have ends with the text between the two `{{anchor_tag}}` tags below. Please begin with a \
+             copy of this text, character by character, without the tags. Then write all that follows it, to the end \
+             of your answer. Please write nothing else: no explanation, no code fence around it, and nothing that \
+             comes before that text."
+        }
+    }
+}
+
+const TOOL_CALL: &str = "You were about to call a tool for me. The JSON document is the arguments of that call. Please write them \
+    as plain text, and make no tool call. This is the tool:";
+
+const CUT_OFF_ELEMENT: &str =
+    "It stops inside this element. I have this much of it, and nothing after it:";
+
+const SHORTFALL: &str = "Your last answer closed the document too early. Please write what is missing before you close it:";
+
+const SHORT_TASK: &str = "My connection dropped while I was receiving your answer. The message above is all that reached me. Please repeat \
+    the text between the two tags below exactly, then go straight on with what follows it, to the end of the JSON \
+    document. A word or number at the end of that text may be unfinished. Please write nothing else.";
+
+// The question is the specification's (`kpi_question`).
+const PROGRESS: &str = "With one exception: begin with a line of its own, `PROGRESS: ` and a number, and only then repeat the \
+    text. Based on the delivered data so far, approximately what percentage (%) of the total required \
+    content has been delivered? Respond with an integer between 0-100.";
+
+const MARK: &str = "Right after that text, and before anything new, please write the mark between the next two tags, once \
+    and exactly as it is written there. Then go on with the document.";
+
+/// The name of the tag around the text to repeat.
+const ANCHOR: &str = "overlap_context";
+
+/// The place of that name in the words.
+const ANCHOR_TAG: &str = "{{anchor_tag}}";
+
+/// Returns the beginnings of the sentences, where they are long enough to be recognized and have no
+/// placeholder.
+fn sentences(words: &str) -> impl Iterator<Item = String> {
+    let starts = words
         .split(['.', '?', '!', '\n'])
         .map(|sentence| sentence.trim_start().chars().take(OWN_CHARS).collect());
-    let is_known = |start: &String| start.chars().count() == OWN_CHARS && !start.contains(PLACE);
-    starts.filter(is_known).collect()
+    let is_known = |start: &String| start.chars().count() == OWN_CHARS && !start.contains('{');
+    starts.filter(is_known)
 }
 
 // Shorter beginnings occur in other texts, and longer ones are withheld for longer.
@@ -553,10 +514,17 @@ mod tests {
     /// A sentence that begins with a common letter would withhold text of every answer.
     #[test]
     fn sentences_begin_where_the_prompt_begins_them() {
+        let parts = Parts {
+            tool_call: Some(""),
+            cut_off_element: Some(""),
+            shortfall: Some(""),
+            ..Parts::default()
+        };
+        let tasks = QuestionForm::ALL.map(|form| Section::words(task(form, false)));
+        let others = [SHORT_TASK, PROGRESS, MARK].map(Section::words);
         let mut seen = 0;
-        for part in Part::ALL {
-            let template: Template = part.template().parse().unwrap();
-            for start in sentences(&template) {
+        for section in parts.context().chain(tasks).chain(others) {
+            for start in sentences(section.words) {
                 assert!(start.starts_with(|c: char| c.is_uppercase()), "{start}");
                 assert_eq!(start.chars().count(), OWN_CHARS);
                 seen += 1;

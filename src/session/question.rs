@@ -6,7 +6,7 @@ use super::continuation::{ForcedAnswer, RequestKind, repairs_next};
 use super::decisions::Decisions;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
-use super::{CallEnd, ContinuationMode, Part, Parts, Prompt, QuestionParts, Rung, Turn};
+use super::{CallEnd, ContinuationMode, Parts, Prompt, QuestionParts, Rung, Turn};
 use crate::carve::carve;
 use crate::carve::grammar::Syntax;
 use crate::carve::schema::{RestReader, rest_schema};
@@ -212,13 +212,7 @@ impl<'a> Question<'a> {
         let settings = &self.channel.settings;
         let text = self.channel.document().text();
         let is_short = text.len() <= MOST_AGAIN && self.channel.text.base.len() == 0;
-        let is_due = settings.schema().is_some()
-            && !settings.is_tool_call()
-            && settings
-                .strategy
-                .prompt
-                .template(Part::AgainInstruction)
-                .is_some();
+        let is_due = settings.schema().is_some() && !settings.is_tool_call();
         let is_first = self.attempts.unjoined == 0 && !self.is_shortened;
         if !(is_due && is_short && self.fits_whole && is_first) {
             return None;
@@ -236,17 +230,12 @@ impl<'a> Question<'a> {
     /// forms of the question have failed at this cut.
     fn members(self) -> Option<Asked> {
         let settings = &self.channel.settings;
-        let has_words = settings
-            .strategy
-            .prompt
-            .template(Part::MembersInstruction)
-            .is_some();
         let GrammarForm::JsonSchema(subset) = settings.strategy.grammar else {
             return None;
         };
         // Another schema misses the cache of prompts.
         let is_later = self.channel.is_costly() && settings.allows(Rung::Words);
-        if !has_words || is_later && self.attempts.unjoined == 0 {
+        if is_later && self.attempts.unjoined == 0 {
             return None;
         }
         let (document, schema) = (self.channel.document(), settings.schema()?);
@@ -295,16 +284,13 @@ impl<'a> Question<'a> {
             mark: mark.as_deref(),
             ..QuestionParts::of(form)
         });
-        let has_anchor = strategy.prompt.has_anchor();
         let expect = match settings.expect {
             _ if form.is_rerooted() => Expect::Any,
-            // Without an anchor the model was not told where to begin.
-            Expect::Anchor if !has_anchor => Expect::Any,
             expect => expect,
         };
         let request = SpliceRequest {
             expect,
-            anchor: anchor.filter(|_| has_anchor),
+            anchor,
             mark,
             tags: turn.tags.clone(),
             own_words: turn.own_words.clone(),
@@ -472,6 +458,39 @@ pub enum QuestionForm {
 }
 
 impl QuestionForm {
+    /// All variants.
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 11] = [
+        Self::Anchor,
+        Self::LongerAnchor,
+        Self::WholeElement,
+        Self::Rerooted,
+        Self::RerootedAgain,
+        Self::Forced,
+        Self::ToolInput,
+        Self::Again,
+        Self::Members,
+        Self::Text,
+        Self::TextAgain,
+    ];
+
+    /// Whether the answer is the repeated text and its continuation, with nothing around them.
+    pub(super) fn is_literal(self) -> bool {
+        match self {
+            Self::Anchor
+            | Self::LongerAnchor
+            | Self::WholeElement
+            | Self::Forced
+            | Self::Text
+            | Self::TextAgain => true,
+            Self::Rerooted
+            | Self::RerootedAgain
+            | Self::ToolInput
+            | Self::Again
+            | Self::Members => false,
+        }
+    }
+
     /// Whether the prompt asks for a separate document.
     pub fn is_rerooted(self) -> bool {
         matches!(self, Self::Rerooted | Self::RerootedAgain)

@@ -554,7 +554,6 @@ mod tests {
                 number,
                 turn: None,
                 reduce_reasoning: false,
-                most_tokens: None,
                 resume: None,
             },
             at: Duration::ZERO,

@@ -740,7 +740,7 @@ fn limit_of(error: &DecodeError) -> LimitReached {
 
 /// Returns how a call for the rest ends whose text has reached a limit.
 fn end_at_limit(session: &Session) -> Option<CallEnd> {
-    let (channel, decisions) = (&session.channel, &session.decisions);
+    let channel = &session.channel;
     if session.call.is_useless() {
         Some(CallEnd::Finished(Finish::Stop))
     } else if session.document().is_complete() {
@@ -751,9 +751,6 @@ fn end_at_limit(session: &Session) -> Option<CallEnd> {
         Some(CallEnd::Error(format!(
             "the text has reached the limit {most}"
         )))
-    } else if session.call.has_spent_share(channel, decisions) {
-        // The call ends like one whose request limited its tokens.
-        Some(CallEnd::Finished(Finish::Length))
     } else {
         None
     }

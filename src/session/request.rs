@@ -18,9 +18,6 @@ pub struct Request {
     /// The call before spent all its tokens on reasoning: this one must reason less, or may write
     /// more. Only if [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
-    /// The most tokens that the answer may have, where
-    /// [`max_extra_share`](crate::Limits::with_max_extra_share) limits them.
-    pub most_tokens: Option<u64>,
     /// The provider can send the rest of the same answer. Only the proxy makes such calls.
     #[doc(hidden)]
     pub resume: Option<Resume>,
@@ -71,7 +68,6 @@ impl Request {
             number,
             turn: None,
             reduce_reasoning: false,
-            most_tokens: None,
             resume: Some(resume),
         }
     }

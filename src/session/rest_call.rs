@@ -78,21 +78,10 @@ pub struct TokenLimits {
 
 impl TokenLimits {
     /// Returns the limit of a call for the rest, if it is not the request's own: raised by the
-    /// factor and by the text that the answer repeats, and lowered to the remaining share of extra
-    /// tokens. `wants_reasoning`: the request asks for reasoning.
-    pub fn of(self, request: &Request, asked_by: Dialect, wants_reasoning: bool) -> Option<u64> {
-        let limit = self.raised(request.number);
+    /// factor and by the text that the answer repeats.
+    pub fn of(self, request: &Request) -> Option<u64> {
         let repeated = request.turn.as_ref().map_or(0, Turn::repeated_bytes);
-        let limit = with_repeated(limit, repeated as u64);
-        // The token limit must stay above a reasoning budget, so the share does not lower it for
-        // requests with reasoning.
-        let share = request.most_tokens.filter(|_| !wants_reasoning);
-        let least = if asked_by == Dialect::Responses {
-            LEAST_OF_RESPONSES
-        } else {
-            1
-        };
-        let limit = share.map_or(limit, |share| limit.min(share.max(least)));
+        let limit = with_repeated(self.raised(request.number), repeated as u64);
         (limit != self.own).then_some(limit)
     }
 
@@ -124,10 +113,6 @@ impl TokenLimits {
         own.saturating_add(extra)
     }
 }
-
-/// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a
-/// value >= 16".
-const LEAST_OF_RESPONSES: u64 = 16;
 
 /// Returns a limit on tokens with room for text that the answer repeats before new text.
 fn with_repeated(limit: u64, bytes: u64) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ContinuationStrategy, GiveUp, MarkUse, Part, PrefillOptions, Prose, Rung};
+use super::{ContinuationStrategy, GiveUp, MarkUse, PrefillOptions, Prose, Rung};
 use crate::document::Document;
 use crate::envelope::AllowedRoots;
 use crate::json::repair::{RepairLevel, RepairOptions};
@@ -162,10 +162,8 @@ impl SessionSettings {
 
     /// Returns whether text that is prose is kept.
     pub(super) fn keeps_prose(&self) -> bool {
-        // In JSON mode a model can't write prose, and without an anchor nothing shows where the
-        // continuation begins.
-        let can_ask = self.strategy.prompt.has_anchor() && !self.strategy.keeps_json_mode;
-        self.prose == Prose::Anchor && can_ask && !self.is_tool_call()
+        // In JSON mode a model can't write prose.
+        self.prose == Prose::Anchor && !self.strategy.keeps_json_mode && !self.is_tool_call()
     }
 
     /// Returns whether a rung may be used.
@@ -189,7 +187,7 @@ impl SessionSettings {
 
     /// Returns whether a re-prompt asks how much of the document is delivered.
     pub(super) fn asks_progress(&self) -> bool {
-        self.strategy.prompt.template(Part::Progress).is_some()
+        self.strategy.prompt.asks_progress()
     }
 }
 

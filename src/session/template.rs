@@ -1,12 +1,12 @@
-//! Templates: text with placeholders.
+//! The operator's own text of the re-prompt: text with placeholders.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A text with placeholders: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and
-/// an inserted text is never searched for placeholders.
+/// A text with placeholders. Single braces are text, and an inserted text is never searched for
+/// placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub(super) struct Template {
     source: String,
     pieces: Vec<TemplatePiece>,
 }
@@ -19,35 +19,61 @@ enum TemplatePiece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
-    /// The text of the part.
-    Text,
-    /// The name of the part's own tag.
-    Tag,
-    /// The name of the anchor's tag.
-    AnchorTag,
+    /// The known parts of the cut.
+    Context,
+    /// The text to repeat.
+    Anchor,
+    /// The mark after that text.
+    Mark,
 }
 
-/// A template names an unknown placeholder, or does not end one.
+impl Placeholder {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "context" => Some(Self::Context),
+            "overlap_context" => Some(Self::Anchor),
+            "continue_mark" => Some(Self::Mark),
+            _ => None,
+        }
+    }
+}
+
+/// Why a text can't be the message of a re-prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateError {
-    /// The text between the braces; `None` where the closing braces are missing.
-    pub name: Option<String>,
-    /// Byte offset of the opening braces.
-    pub offset: usize,
+#[non_exhaustive]
+pub enum TemplateError {
+    /// There is no such placeholder.
+    Unknown {
+        /// The text between the braces.
+        name: String,
+        /// Byte offset of the opening braces.
+        offset: usize,
+    },
+    /// The closing braces are missing.
+    Open {
+        /// Byte offset of the opening braces.
+        offset: usize,
+    },
+    /// The model would not see the text that it should repeat.
+    NoOverlapContext,
 }
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => {
+        match self {
+            Self::Unknown { name, offset } => {
                 write!(
                     f,
-                    "`{{{{{name}}}}}` at byte {} is no place: there are ",
-                    self.offset
+                    "`{{{{{name}}}}}` at byte {offset} is not a placeholder: "
                 )?;
-                f.write_str("`{{text}}`, `{{tag}}` and `{{anchor_tag}}`")
+                f.write_str(
+                    "there are `{{context}}`, `{{overlap_context}}` and `{{continue_mark}}`",
+                )
             }
-            None => write!(f, "`{{{{` at byte {} has no `}}}}`", self.offset),
+            Self::Open { offset } => write!(f, "`{{{{` at byte {offset} has no `}}}}`"),
+            Self::NoOverlapContext => {
+                f.write_str("the text needs `{{overlap_context}}`, which the model must repeat")
+            }
         }
     }
 }
@@ -61,42 +87,34 @@ impl FromStr for Template {
         let mut pieces = Vec::new();
         let (mut rest, mut offset) = (source, 0);
         while let Some((before, after)) = rest.split_once("{{") {
-            let offset_of_place = offset + before.len();
-            let (name, tail) = after.split_once("}}").ok_or(TemplateError {
-                name: None,
-                offset: offset_of_place,
-            })?;
-            let place = match name.trim() {
-                "text" => Placeholder::Text,
-                "tag" => Placeholder::Tag,
-                "anchor_tag" => Placeholder::AnchorTag,
-                _ => {
-                    return Err(TemplateError {
-                        name: Some(name.to_owned()),
-                        offset: offset_of_place,
-                    });
-                }
+            offset += before.len();
+            let Some((name, tail)) = after.split_once("}}") else {
+                return Err(TemplateError::Open { offset });
             };
-            if !before.is_empty() {
-                pieces.push(TemplatePiece::Text(before.to_owned()));
-            }
+            let place = Placeholder::named(name.trim()).ok_or_else(|| TemplateError::Unknown {
+                name: name.to_owned(),
+                offset,
+            })?;
+            pieces.push(TemplatePiece::Text(before.to_owned()));
             pieces.push(TemplatePiece::Placeholder(place));
             offset = source.len() - tail.len();
             rest = tail;
         }
-        if !rest.is_empty() {
-            pieces.push(TemplatePiece::Text(rest.to_owned()));
-        }
-        Ok(Self {
+        pieces.push(TemplatePiece::Text(rest.to_owned()));
+        let template = Self {
             source: source.to_owned(),
             pieces,
-        })
+        };
+        match template.has(Placeholder::Anchor) {
+            true => Ok(template),
+            false => Err(TemplateError::NoOverlapContext),
+        }
     }
 }
 
 impl Template {
     /// Returns the template as written.
-    pub fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         &self.source
     }
 
@@ -104,13 +122,12 @@ impl Template {
         self.pieces.contains(&TemplatePiece::Placeholder(place))
     }
 
-    /// Appends the text, with the placeholders filled in.
-    pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Placeholder) -> &'a str) {
-        for piece in &self.pieces {
-            out.push_str(match piece {
-                TemplatePiece::Text(text) => text,
-                TemplatePiece::Placeholder(place) => fill(*place),
-            });
-        }
+    /// Returns the text, with the placeholders filled in.
+    pub(super) fn filled<'a>(&'a self, fill: impl Fn(Placeholder) -> &'a str) -> String {
+        let texts = self.pieces.iter().map(|piece| match piece {
+            TemplatePiece::Text(text) => text,
+            TemplatePiece::Placeholder(place) => fill(*place),
+        });
+        texts.collect()
     }
 }

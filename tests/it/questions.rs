@@ -5,11 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use restitch::Limits;
 use restitch::internal::chat;
+use restitch::internal::prompt::{QuestionForm, task};
 use restitch::internal::relay::AnswerOptions;
 use restitch::provider::Finish;
 use restitch::provider::capability::{Capability, Row, Table};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, MarkUse, Outcome, Output, Part,
+    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, MarkUse, Outcome, Output,
     PrefillOptions, Prompt, Request, Retry, Session, SessionEvent, Snapshot, Status, StopReason,
     Turn,
 };
@@ -139,14 +140,14 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
         element.anchor
     );
     assert_eq!(between(element, "cut_path"), Some("/rows/2"));
-    let instruction = |part: Part| part.template().split("{{").next().unwrap();
+    let words = |form| task(form, false).split("{{").next().unwrap();
     // The first question about a short document has fewer words.
-    assert!(!first.prompt.contains(instruction(Part::Instruction)));
-    for (turn, part) in [
-        (longer, Part::RetryInstruction),
-        (element, Part::ElementInstruction),
+    assert!(!first.prompt.contains(words(QuestionForm::Anchor)));
+    for (turn, form) in [
+        (longer, QuestionForm::LongerAnchor),
+        (element, QuestionForm::WholeElement),
     ] {
-        assert!(turn.prompt.contains(instruction(part)), "{}", turn.prompt);
+        assert!(turn.prompt.contains(words(form)), "{}", turn.prompt);
     }
     // The last form comes again with another mark.
     assert_eq!(
@@ -252,17 +253,18 @@ fn the_use_of_the_mark_is_a_setting() {
     assert_eq!(with(MarkUse::OnRetries), [false, true, true, true, true]);
     assert_eq!(with(MarkUse::Always), [true; 5]);
     assert_eq!(with(MarkUse::Never), [false; 5]);
-    let without = |part| {
-        marks(
-            Prompt::default()
-                .with_mark(MarkUse::Always)
-                .with(part, None)
-                .unwrap(),
-        )
+    // The operator's own words ask for a mark where they have a place for it.
+    let own = |words: &str| {
+        let prompt = Prompt::default().with_instruction(words).unwrap();
+        let mut session = session(
+            many_failures(),
+            ContinuationStrategy::with(prompt.with_mark(MarkUse::Always)),
+            &delivered(),
+        );
+        turn(&mut session).mark.is_some()
     };
-    assert_eq!(without(Part::Mark), [false; 5]);
-    // Nothing to repeat, so nothing that a mark could follow.
-    assert_eq!(without(Part::Anchor), [false; 5]);
+    assert!(!own("Go on after {{overlap_context}}"));
+    assert!(own("Go on after {{overlap_context}}{{continue_mark}}"));
 }
 
 #[test]
@@ -428,11 +430,11 @@ fn a_short_document_has_a_short_question() {
         assert!(words <= 640, "{length}: {words} bytes\n{}", turn.prompt);
     }
     // The operator's own words are asked in any length, and longer documents are worth more words.
-    let own = Prompt::default().with(Part::Instruction, Some("Go on from <{{anchor_tag}}>."));
+    let own = Prompt::default().with_instruction("Go on from\n{{overlap_context}}");
     let (own, _) = question(ContinuationStrategy::with(own.unwrap()), &text(20));
-    assert!(own.prompt.contains("Go on from <overlap_context>."));
+    assert!(own.prompt.starts_with("Go on from\n<overlap_context>"));
     let (long, _) = question(ContinuationStrategy::default(), &text(1100));
-    assert!(long.prompt.contains(Part::Instruction.template()));
+    assert!(long.prompt.contains(task(QuestionForm::Anchor, false)));
 }
 
 /// A model that copies the question has not continued the document, unless the client's own request

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
-use restitch::internal::prompt::{Parts, QuestionForm};
+use restitch::internal::prompt::{Parts, QuestionForm, task};
 use restitch::internal::relay::{self, AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, PrefillOptions, Prompt,
-    Request, Session, Status, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, PrefillOptions, Prompt,
+    Request, Session, Status, TemplateError, Turn,
 };
 use serde_json::{Value, json};
 
@@ -27,56 +27,68 @@ fn parts() -> Parts<'static> {
 
 #[test]
 fn parts_stand_in_their_order_and_only_where_they_are_known() {
-    let short = Prompt::default()
-        .with(Part::Instruction, Some("Go on at <{{anchor_tag}}>."))
-        .unwrap();
+    let known =
+        |words: &str, name: &str, text: &str| format!("{words}\n\n<{name}>\n{text}\n</{name}>\n\n");
+    let task = task(QuestionForm::Anchor, false);
+    let repeated = "<overlap_context>\n[3,\n</overlap_context>";
+    let context = [
+        known(
+            "So far I have this:",
+            "delivered_summary",
+            "- rows with 2 items",
+        ),
+        known(
+            "The last element that I have whole:",
+            "element_before_cutoff",
+            "[1, 2]",
+        ),
+        known(
+            "It stops inside this element. I have this much of it, and nothing after it:",
+            "cut_off_element",
+            "[3, ",
+        ),
+    ];
     assert_eq!(
-        short.render(&parts()),
-        "So far I have this:\n\n<delivered_summary>\n- rows with 2 items\n</delivered_summary>\n\n\
-         The last element that I have whole:\n\n<element_before_cutoff>\n[1, 2]\n</element_before_cutoff>\n\n\
-         It stops inside this element. I have this much of it, and nothing after it:\n\n<cut_off_element>\n[3, \n</cut_off_element>\n\n\
-         Go on at <overlap_context>.\n\n<overlap_context>\n[3,\n</overlap_context>"
+        Prompt::default().render(&parts()),
+        format!("{}{task}\n\n{repeated}", context.concat())
     );
     assert_eq!(
-        short.render(&Parts::new("[3,", "[3,")),
-        "Go on at <overlap_context>.\n\n<overlap_context>\n[3,\n</overlap_context>"
+        Prompt::default().render(&Parts::new("[3,", "[3,")),
+        format!("{task}\n\n{repeated}")
     );
 }
 
+/// The operator's text is the whole message, and an empty placeholder leaves no lines at an end.
 #[test]
-fn every_part_can_be_replaced_and_switched_off() {
-    for part in Part::ALL {
-        let mut parts = parts();
-        (parts.tool_call, parts.cut_path, parts.question.mark) =
-            (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
-        parts.shortfall = Some("the root still lacks \"total\"");
-        parts.question.members = Some("- `number`: the number at `/rows/1`");
-        parts.question.form = match part {
-            Part::RetryInstruction => QuestionForm::LongerAnchor,
-            Part::ElementInstruction => QuestionForm::WholeElement,
-            Part::JsonInstruction => QuestionForm::Rerooted,
-            Part::JsonRetryInstruction => QuestionForm::RerootedAgain,
-            Part::ToolInstruction => QuestionForm::ToolInput,
-            Part::AgainInstruction => QuestionForm::Again,
-            Part::MembersInstruction => QuestionForm::Members,
-            Part::TextInstruction => QuestionForm::Text,
-            Part::TextRetryInstruction => QuestionForm::TextAgain,
-            _ => QuestionForm::Anchor,
-        };
-        let prompt = Prompt::default().with(part, Some("REPLACED")).unwrap();
-        let text = prompt.render(&parts);
-        assert_eq!(text.matches("REPLACED").count(), 1, "{part:?}: {text}");
-        let without = prompt.with(part, None).unwrap();
-        assert!(!without.render(&parts).contains("REPLACED"), "{part:?}");
-        assert_eq!(without.template(part), None);
-        assert_eq!(without.has_anchor(), part != Part::Anchor);
+fn an_own_instruction_is_the_whole_message() {
+    let own = Prompt::default()
+        .with_instruction("{{context}}\n\nWeiter:\n{{ overlap_context }}\n\n{{continue_mark}}")
+        .unwrap();
+    let repeated = "Weiter:\n<overlap_context>\n[3,\n</overlap_context>";
+    let context = "<delivered_summary>\n- rows with 2 items\n</delivered_summary>\n\n\
+        <element_before_cutoff>\n[1, 2]\n</element_before_cutoff>\n\n\
+        <cut_off_element>\n[3, \n</cut_off_element>";
+    assert_eq!(own.render(&parts()), format!("{context}\n\n{repeated}"));
+    let mut bare = Parts::new("[3,", "[3,");
+    assert_eq!(own.render(&bare), repeated);
+    bare.question.mark = Some("~~123456~~");
+    let mark = "<continue_mark>\n~~123456~~\n</continue_mark>";
+    assert_eq!(own.render(&bare), format!("{repeated}\n\n{mark}"));
+    // Questions with another task keep their own words.
+    for form in [
+        QuestionForm::Rerooted,
+        QuestionForm::RerootedAgain,
+        QuestionForm::ToolInput,
+        QuestionForm::Again,
+        QuestionForm::Members,
+    ] {
+        bare.question.form = form;
+        assert_eq!(
+            own.render(&bare),
+            Prompt::default().render(&bare),
+            "{form:?}"
+        );
     }
-    let none = Part::ALL
-        .into_iter()
-        .fold(Prompt::default(), |prompt, part| {
-            prompt.with(part, None).unwrap()
-        });
-    assert_eq!(none.render(&parts()), "");
 }
 
 #[test]
@@ -84,10 +96,7 @@ fn the_progress_question_is_off_unless_asked_for() {
     const QUESTION: &str =
         "approximately what percentage (%) of the total required content has been delivered?";
     assert!(!Prompt::default().render(&parts()).contains(QUESTION));
-    let on = Prompt::default()
-        .with(Part::Progress, Some(Part::Progress.template()))
-        .unwrap();
-    let text = on.render(&parts());
+    let text = Prompt::default().with_progress(true).render(&parts());
     assert!(
         text.contains(QUESTION) && text.contains("`PROGRESS: `"),
         "{text}"
@@ -98,6 +107,9 @@ fn the_progress_question_is_off_unless_asked_for() {
     );
     // The specification's warning that generation stops at once is left out.
     assert!(!text.contains("stop immediately"));
+    let own = Prompt::default().with_instruction("Weiter: {{overlap_context}}");
+    let text = own.unwrap().with_progress(true).render(&parts());
+    assert!(text.ends_with("between 0-100."), "{text}");
 }
 
 #[test]
@@ -126,30 +138,30 @@ fn untrusted_text_is_never_a_template_or_a_tag() {
 }
 
 #[test]
-fn wrong_templates_say_where() {
-    let wrong = |template: &str| {
-        Prompt::default()
-            .with(Part::Anchor, Some(template))
-            .unwrap_err()
+fn wrong_instructions_say_where() {
+    let wrong = |text: &str| Prompt::default().with_instruction(text).unwrap_err();
+    let error = wrong("a {{ context }} {{txt}}");
+    let unknown = TemplateError::Unknown {
+        name: "txt".to_owned(),
+        offset: 16,
     };
-    let error = wrong("a {{ text }} {{txt}}");
-    assert_eq!((error.name.as_deref(), error.offset), (Some("txt"), 13));
+    assert_eq!(error, unknown);
     assert_eq!(
         error.to_string(),
-        "`{{txt}}` at byte 13 is no place: there are `{{text}}`, `{{tag}}` and `{{anchor_tag}}`"
+        "`{{txt}}` at byte 16 is not a placeholder: there are `{{context}}`, `{{overlap_context}}` and \
+         `{{continue_mark}}`"
     );
-    let error = wrong("é {{text");
-    assert_eq!((error.name, error.offset), (None, 3));
-    for fine in [
-        "",
-        "{}",
-        "{ {text} }",
-        "}}",
-        "{{tag}}{{text}}",
-        "{\"a\": {\"b\": 1}}",
-    ] {
-        Prompt::default().with(Part::Anchor, Some(fine)).unwrap();
+    assert_eq!(wrong("é {{context"), TemplateError::Open { offset: 3 });
+    for lacking in ["", "{}", "{{context}}{{continue_mark}}"] {
+        assert_eq!(wrong(lacking), TemplateError::NoOverlapContext);
     }
+    let braces = "{ {context} }} {\"a\": {\"b\": 1}} {{overlap_context}}";
+    let text = Prompt::default().with_instruction(braces).unwrap();
+    let text = text.render(&Parts::new("[3,", "[3,"));
+    assert!(
+        text.starts_with("{ {context} }} {\"a\": {\"b\": 1}} <"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::rest_call;
+use restitch::provider::Finish;
 use restitch::provider::capability::{GrammarForm, Row, SchemaSubset, Table};
-use restitch::provider::{Dialect, Finish};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Retry, Session, Status,
 };
@@ -512,7 +512,7 @@ fn a_small_limit_has_room_for_the_copy() {
         factor: 1,
         max_extra: 4,
     };
-    let limit = |cut: &Cut| limits.of(cut.request.as_ref().unwrap(), Dialect::Chat, false);
+    let limit = |cut: &Cut| limits.of(cut.request.as_ref().unwrap());
     assert_eq!(limit(&short), None);
     assert!(limit(&long) > Some(300), "{:?}", limit(&long));
 }

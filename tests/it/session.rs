@@ -649,13 +649,12 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
             number,
             turn,
             reduce_reasoning,
-            most_tokens,
             resume,
             ..
         } = &driver.calls[0].0;
         assert_eq!(
-            (*number, turn, *reduce_reasoning, *most_tokens, resume),
-            (1, &None, false, None, &None)
+            (*number, turn, *reduce_reasoning, resume),
+            (1, &None, false, &None)
         );
         assert!(matches!(
             &driver.failures[0],

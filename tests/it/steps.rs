@@ -6,7 +6,7 @@ use std::time::Duration;
 use restitch::provider::Finish;
 use restitch::repair::{RepairLevel, RepairOptions, RepairRule};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, Outcome, Output, Part,
+    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, Outcome, Output,
     PrefillOptions, Prompt, RestoreError, Session, SessionEvent, Snapshot, Status, StopReason,
     Turn,
 };
@@ -72,9 +72,7 @@ fn run(seed: u64, interrupted: bool) -> (Vec<SessionEvent>, String, Session) {
         .with_max_continuations(12)
         .with_max_total_tokens((rng.below(3) == 0).then_some(400))
         .with_max_total_time((rng.below(3) == 0).then_some(Duration::from_secs(20)));
-    let prompt = Prompt::default()
-        .with(Part::Progress, Some(Part::Progress.template()))
-        .unwrap();
+    let prompt = Prompt::default().with_progress(true);
     let prefixed = PrefillOptions {
         rejects_trailing_space: false,
         returns_prefill: rng.below(2) == 0,
@@ -545,9 +543,7 @@ fn a_model_that_says_it_gets_no_further_is_not_asked_again() {
         ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90", 1),
         ("PROGRESS: 41\n[10, 20, 30, 40, 50, 60, 70, 80, 90, 100", 1),
     ];
-    let on = Prompt::default()
-        .with(Part::Progress, Some(Part::Progress.template()))
-        .unwrap();
+    let on = Prompt::default().with_progress(true);
     let many = Limits::default().with_max_continuations(9);
     let (outcome, said) = ended(many.clone(), ContinuationStrategy::with(on.clone()), &calls);
     let outcome = outcome.unwrap();

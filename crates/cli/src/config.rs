@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::output::To;
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, route};
-use restitch_proxy::config::Config;
+use restitch_proxy::config::{Config, Key};
 
 /// Arguments of `restitch config`.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,8 +18,8 @@ pub struct ConfigArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Writes a file to begin with: the settings that most operators decide on, and all others as
-    /// comments.
+    /// Writes a file to begin with: all settings with their meaning, and examples of tokens, routes
+    /// and fallbacks as comments.
     #[command(after_help = epilogue(INIT))]
     Init {
         /// The provider's address.
@@ -38,12 +38,11 @@ enum ConfigCommand {
     /// Shows the whole configuration as a file: defaults, file, environment and flags.
     #[command(after_help = epilogue(SHOW))]
     Show {
-        /// Show the built-in capabilities as rows, not as comments. A file made of this does not
-        /// follow newer versions.
+        /// Print the tables of all keys instead, with their meanings and defaults, as Markdown.
         #[arg(long)]
-        all: bool,
+        docs: bool,
         /// Show only what differs from the defaults.
-        #[arg(long, conflicts_with = "all")]
+        #[arg(long, conflicts_with = "docs")]
         changed: bool,
         #[command(flatten)]
         settings: Box<Settings>,
@@ -81,12 +80,12 @@ Exit codes: 0 the file is right, 4 it is wrong or names a file that can't be use
 const SHOW: &str = "\
 Examples:
   restitch config show --changed --config restitch.toml
-  restitch config show --config restitch.toml --max-continuations 4
-  RESTITCH_IDLE_TIMEOUT=2m restitch config show
+  restitch config show --config restitch.toml --set limits.idle_timeout=2m
+  restitch config show --docs
 
 Flags win over the environment (for example RESTITCH_MAX_CONTINUATIONS over `max_continuations`), the environment over the
-file, the file over the defaults. An empty variable counts as unset. The built-in capabilities of models are shown as
-comments. A file made of this keeps the defaults of today: `restitch config init` makes one that follows newer versions.
+file, the file over the defaults. An empty variable counts as unset. A file made of this keeps the defaults of today:
+`restitch config init` makes one that follows newer versions.
 
 Exit codes: 0 shown, 1 the file is unreadable, 2 it is wrong.";
 
@@ -103,10 +102,10 @@ const EXPLAIN: &str = "\
 Examples:
   restitch config explain --config restitch.toml --model claude-sonnet-4-5
   restitch config explain --config restitch.toml --path /v1/messages --model claude-opus-4-6 --header 'x-team: batch'
-  restitch config explain --config restitch.toml --model gpt-5 --response-format json_schema
+  restitch config explain --config restitch.toml --model gpt-5 --json
 
 The output is TOML: the settings that hold, with comments that say why. Headers `x-restitch-…` are applied as the proxy does. What no route matches has those of [proxy] and
-[limits]. A path that is of no API is not read, so routes with a model or a form do not match it.
+[limits]. A path that is of no API is not read, so routes with a model do not match it.
 
 Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
 
@@ -145,16 +144,18 @@ pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
             console.lines(&Config::init(upstream))
         }
         ConfigCommand::Show {
-            all,
+            docs,
             changed,
             settings,
             to,
         } => {
             console.write_to(to.output.as_deref());
-            let shown = |config: Config| match (all, changed) {
-                (true, _) => config.show_all(),
-                (_, true) => config.show_changed(),
-                _ => config.show(),
+            if *docs {
+                return console.lines(&Key::docs());
+            }
+            let shown = |config: Config| match changed {
+                true => config.show_changed(),
+                false => config.show(),
             };
             settings
                 .config(console)

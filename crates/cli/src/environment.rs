@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use super::{Args, Console};
@@ -11,8 +10,7 @@ use restitch_proxy::config::nearest;
 
 /// Reads the process's arguments. Ends the process at an error, and for help and the version.
 ///
-/// An empty variable counts as unset. An error names the variable of the value. An unknown
-/// `RESTITCH_*` variable is reported, since it was probably meant to be a known one.
+/// An empty variable counts as unset. An unknown `RESTITCH_*` variable is reported, since it was probably meant to be a known one.
 pub fn parse() -> Args {
     let command = without_empty(Args::command());
     let parsed = command.clone().try_get_matches().and_then(|matches| {
@@ -26,7 +24,7 @@ pub fn parse() -> Args {
             }
             args
         }
-        Err(error) => named(error, command).exit(),
+        Err(error) => error.exit(),
     }
 }
 
@@ -41,37 +39,6 @@ fn without_empty(command: Command) -> Command {
 
 fn is_empty(variable: &OsStr) -> bool {
     std::env::var_os(variable).is_some_and(|value| value.is_empty())
-}
-
-/// Names the variable in an error, instead of the flag, if the value came from the variable.
-fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
-    // Only an argument of a built command can be displayed.
-    command.build();
-    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    let variable = arguments(&command).find_map(|arg| {
-        let variable = arg
-            .get_env()
-            .filter(|_| arg.to_string() == *shown && !is_given(arg))?;
-        std::env::var_os(variable).map(|_| variable.to_string_lossy().into_owned())
-    });
-    if let Some(variable) = variable {
-        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
-    }
-    error
-}
-
-/// Returns whether the flag itself is among the process's arguments, so that its variable does not
-/// count.
-fn is_given(arg: &Arg) -> bool {
-    let Some(long) = arg.get_long() else {
-        return false;
-    };
-    std::env::args().any(|given| {
-        let name = given.strip_prefix("--");
-        name.is_some_and(|name| name.split('=').next() == Some(long))
-    })
 }
 
 /// Returns all arguments of a command and of its subcommands.

@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::log_filter::{LogFilter, LogHandle};
 use super::settings::Settings;
-use super::{Console, Exit, epilogue, interrupted};
+use super::{Console, Exit, interrupted};
 use restitch_http::Expiry;
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
@@ -19,21 +19,24 @@ use restitch_proxy::{
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = epilogue(EXAMPLES))]
+#[command(after_help = MORE, after_long_help = EXAMPLES)]
 pub struct ProxyArgs {
     #[command(flatten)]
     settings: Box<Settings>,
 }
 
+const MORE: &str = "\
+First: restitch proxy --upstream https://api.openai.com
+Then point a client at http://127.0.0.1:7378/v1, with its own key. --help: more examples;
+`restitch config init`: a file with all settings; `restitch config show --docs`: their tables.";
+
 const EXAMPLES: &str = r#"Examples:
   restitch proxy --upstream https://api.openai.com
-  restitch proxy --upstream https://openrouter.ai/api --listen 127.0.0.1:9000
   restitch proxy --upstream http://127.0.0.1:8788      # in front of `restitch sim`
-  restitch proxy --config restitch.toml                # see `restitch config show`
-  restitch proxy --upstream https://api.openai.com --listen 0.0.0.0:7378 --token-variable LLM_PROXY_TOKEN
-  restitch proxy --upstream https://api.openai.com --listen unix:/run/restitch/llm.sock
-  restitch proxy --upstream https://api.openai.com --listen :7378 --tls-cert llm.pem --tls-key llm.key \
-    --token-variable LLM_PROXY_TOKEN
+  restitch proxy --config restitch.toml                # see `restitch config init`
+  restitch proxy --upstream https://api.openai.com --listen :7378 --token-variable LLM_PROXY_TOKEN \
+    --tls-cert llm.pem --tls-key llm.key
+  restitch proxy --upstream https://api.openai.com --set proxy.prose=anchor --set limits.idle_timeout=2m
 
 Then point any OpenAI client at it, with its own key:
   OpenAI(base_url="http://127.0.0.1:7378/v1")
@@ -42,10 +45,12 @@ Then point any OpenAI client at it, with its own key:
     -d '{"model": "gpt-4.1-mini", "stream": true,
          "messages": [{"role": "user", "content": "A long list, as JSON"}]}'
 
-`/healthz` answers 200. `--admin 127.0.0.1:7379` opens a listener with a page of
-the answers, `/metrics` and `/readyz` (docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have
-ended; those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at
-once. SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin listener."#;
+`/healthz` answers 200. `--admin 127.0.0.1:7379` opens a listener with a page of the answers, `/metrics` and `/readyz`
+(docs/operating.md). After Ctrl-C or SIGTERM the proxy takes no new connections, and ends when the open answers have ended;
+those that are open after 30 seconds (`drain_timeout`) are cut, and the exit code is 3. A second signal ends it at once.
+SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin listener.
+
+`restitch config init` writes a file with all settings; `restitch config show --docs` prints their tables."#;
 
 pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.checked(console) else {

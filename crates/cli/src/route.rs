@@ -8,8 +8,7 @@ use super::{Console, Exit};
 use restitch::provider::Dialect;
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
-use restitch_proxy::config::value::Time;
-use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
+use restitch_proxy::route_config::{Asked, ContinueBy, HeaderName, RouteConfig};
 
 /// Arguments of `restitch config explain`: the request.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,9 +19,9 @@ pub(super) struct RouteArgs {
     /// The model that it names.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The format of the answer that it asks for.
-    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
-    response_format: String,
+    /// It asks for JSON.
+    #[arg(long)]
+    json: bool,
     /// The name of its client's token.
     #[arg(long, value_name = "NAME")]
     token: Option<String>,
@@ -56,12 +55,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
         .clone()
         .or_else(|| model_of_path(dialect, path))
         .unwrap_or_default();
-    let asked = Asked {
-        model: &model,
-        is_json: args.response_format != ResponseFormat::Text.as_str(),
-        has_schema: args.response_format == ResponseFormat::JsonSchema.as_str(),
-    };
-    let has_format = asked.is_json;
+    let asked = Asked { model: &model };
     let asked = dialect.map(|_| asked);
     let headers = |name: &str| {
         let of_name = args.header.iter().filter(|(own, _)| own.as_str() == name);
@@ -88,7 +82,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
         ))?;
     }
     let effective = config.effective(found);
-    let effective = match apply(&args.header, &config, effective, console)? {
+    let effective = match apply(&args.header, effective, console)? {
         Ok(effective) => effective,
         Err(mistake) => {
             console.fail(
@@ -101,7 +95,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
     console.lines(&Config::show_route(&effective))?;
     console.line(format_args!(
         "# {}",
-        how(&config, &effective, dialect, (&model, has_format))
+        how(&config, &effective, dialect, (&model, args.json))
     ))
 }
 
@@ -109,7 +103,6 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
 /// the client receives.
 fn apply(
     headers: &[(HeaderName, String)],
-    config: &Config,
     route: RouteConfig,
     console: &mut Console,
 ) -> io::Result<Result<RouteConfig, String>> {
@@ -140,13 +133,7 @@ fn apply(
         let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
         console.line(format_args!("# {}: applied below", names.join(", ")))?;
     }
-    let wanted = config
-        .routes
-        .iter()
-        .filter_map(|route| route.keep)
-        .chain([config.proxy.keep]);
-    let longest = wanted.fold(config.limits.max_keep_time, Time::max);
-    directives.apply(&mut route, longest.into());
+    directives.apply(&mut route);
     Ok(Ok(route))
 }
 

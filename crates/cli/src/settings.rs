@@ -1,41 +1,74 @@
 //! The configuration file, and the flags and variables over it. A flag wins over its variable, the
 //! variable over the file, the file over the defaults.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use super::console::is_stdin;
 use super::{Console, Exit};
-use restitch_proxy::config::{Config, ConfigError};
+use restitch_proxy::config::{Config, ConfigError, Key};
 
-/// The configuration file and the given flags and variables. Their declarations are the fields of
-/// [`Config`].
+/// The configuration file, and the settings that flags and variables give.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     file: Option<PathBuf>,
-    given: ArgMatches,
+    given: Vec<Given>,
 }
+
+/// A setting of a flag or a variable.
+#[derive(Clone, Debug)]
+struct Given {
+    /// The flag or the variable, for errors.
+    by: String,
+    /// The key, such as `proxy.upstream`.
+    key: String,
+    value: String,
+}
+
+/// The keys that are flags and variables, too: those that a first try or a container needs.
+/// `--set` sets every other one.
+const FLAGS: [(&str, &str); 14] = [
+    ("proxy.upstream", "URL"),
+    ("proxy.listen", "ADDRESS"),
+    ("access.token_variable", "VARIABLE"),
+    ("proxy.tls_cert", "FILE"),
+    ("proxy.tls_key", "FILE"),
+    ("proxy.admin", "ADDRESS"),
+    ("proxy.on_give_up", "HOW"),
+    ("proxy.repair", "LEVEL"),
+    ("limits.max_continuations", "N"),
+    ("limits.max_total_time", "TIME"),
+    ("limits.first_byte_timeout", "TIME"),
+    ("limits.max_keep_time", "TIME"),
+    ("limits.shutdown_delay", "TIME"),
+    ("proxy.log", "FILTER"),
+];
+
+/// The flag that names the configuration file, and the one that sets any key.
+const FILE: &str = "config";
+const SET: &str = "set";
 
 impl clap::Args for Settings {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new(FILE)
             .long(FILE)
+            .env("RESTITCH_CONFIG")
+            .hide_env(true)
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help(
-                "The configuration file, whose tables are in docs/configuration.md. Flags and the environment win over \
-                 it",
+            .help("The configuration file; flags and variables win over it")
+            .long_help(
+                "The configuration file; flags and variables win over it [env: RESTITCH_CONFIG]",
             );
-        let mut defaults = Config::defaults();
-        // Help and manual pages are the same on each machine.
-        defaults.insert("threads".to_owned(), "one for each core".to_owned());
-        let settings = <Config as clap::Args>::augment_args_for_update(Command::new(""))
-            // Later paragraphs give reasons to readers of the code.
-            .mut_args(|arg| with_default(arg, &defaults).long_help(None::<&str>));
-        let settings = settings.get_arguments().cloned();
-        command.args(std::iter::once(file).chain(settings).map(with_variable))
+        let set = Arg::new(SET)
+            .long(SET)
+            .value_name("KEY=VALUE")
+            .action(ArgAction::Append)
+            .help("Set any key of the file, such as limits.max_risk=0; repeatable");
+        let flags = FLAGS.map(|(key, value_name)| flag(key, value_name));
+        command.arg(file).args(flags).arg(set)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -43,11 +76,58 @@ impl clap::Args for Settings {
     }
 }
 
+/// Returns the flag of a key, with its variable.
+fn flag(key: &'static str, value_name: &'static str) -> Arg {
+    let (_, name) = key.split_once('.').unwrap_or(("", key));
+    let variable = format!("RESTITCH_{}", name.to_ascii_uppercase());
+    let (mut help, mut more) = (String::new(), String::new());
+    if let Some(declared) = Key::of(key) {
+        let meaning = declared.meaning.as_str();
+        let (first, rest) = meaning.split_once(". ").unwrap_or((meaning, ""));
+        let default = declared.default.as_deref();
+        let default = default.map_or(String::new(), |default| format!(" [default: {default}]"));
+        help = format!("{}{default}", first.trim_end_matches('.'));
+        more = format!(
+            "{}. {rest}{default} [env: {variable}]",
+            first.trim_end_matches('.')
+        );
+    }
+    Arg::new(key)
+        .long(name.replace('_', "-"))
+        .env(variable)
+        // A screen has no place for the names of all variables.
+        .hide_env(true)
+        .value_name(value_name)
+        .help(help)
+        .long_help(more)
+}
+
 impl FromArgMatches for Settings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = FLAGS.iter().filter_map(|(key, _)| {
+            let (_, name) = key.split_once('.')?;
+            let by = match matches.value_source(key)? {
+                ValueSource::EnvVariable => format!("RESTITCH_{}", name.to_ascii_uppercase()),
+                _ => format!("--{}", name.replace('_', "-")),
+            };
+            Some(Given {
+                by,
+                key: (*key).to_owned(),
+                value: matches.get_one::<String>(key)?.clone(),
+            })
+        });
+        let set = matches.get_many::<String>(SET).into_iter().flatten();
+        let set = set.map(|written| {
+            let (key, value) = written.split_once('=').unwrap_or((written, ""));
+            Given {
+                by: format!("--set {key}"),
+                key: key.to_owned(),
+                value: value.to_owned(),
+            }
+        });
         Ok(Self {
             file: matches.get_one(FILE).cloned(),
-            given: matches.clone(),
+            given: flags.chain(set).collect(),
         })
     }
 
@@ -55,27 +135,6 @@ impl FromArgMatches for Settings {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
-}
-
-/// The flag that names the configuration file.
-const FILE: &str = "config";
-
-/// Appends the default of a setting to its help.
-fn with_default(arg: Arg, defaults: &BTreeMap<String, String>) -> Arg {
-    match (defaults.get(arg.get_id().as_str()), arg.get_help()) {
-        (Some(default), Some(help)) => {
-            let help = format!("{help} [default: {default}]");
-            arg.help(help)
-        }
-        _ => arg,
-    }
-}
-
-/// Gives a flag the variable of its name.
-fn with_variable(arg: Arg) -> Arg {
-    let name = arg.get_long().unwrap_or_default();
-    let variable = format!("RESTITCH_{}", name.to_ascii_uppercase().replace('-', "_"));
-    arg.env(variable)
 }
 
 /// Reads the configuration of a file, or the defaults if no file is named. `None` if the file can't
@@ -135,11 +194,13 @@ impl Settings {
         self.applied(config)
     }
 
-    /// Puts the given flags and variables over the settings of a file.
+    /// Puts the given settings over those of a file.
     fn applied(&self, mut config: Config) -> Result<Config, String> {
-        config
-            .update_from_arg_matches(&self.given)
-            .map_err(|error| error.to_string())?;
+        for Given { by, key, value } in &self.given {
+            config
+                .set(key, value)
+                .map_err(|error| format!("{by}: {error}"))?;
+        }
         Ok(config)
     }
 }

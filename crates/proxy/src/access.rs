@@ -73,7 +73,7 @@ impl Access {
         if let Some(token) = self.take_token(request.headers_mut())? {
             request.extensions_mut().insert(token);
         }
-        self.check_method(request.method())?;
+        Self::check_method(request.method())?;
         self.check_path(request.uri().path())
     }
 
@@ -211,25 +211,13 @@ impl Access {
         self.tokens.get(usize::from(found))
     }
 
-    fn check_method(&self, method: &Method) -> Result<(), Refusal> {
-        let is_allowed = match self.rules.allow_methods.is_empty() {
-            // The answer to `TRACE` quotes the request with all headers that proxies have added,
-            // which may hold secrets.
-            true => !method.as_str().eq_ignore_ascii_case("TRACE"),
-            false => self
-                .rules
-                .allow_methods
-                .iter()
-                .any(|allowed| allowed == method.as_str()),
-        };
-        if is_allowed {
-            return Ok(());
+    fn check_method(method: &Method) -> Result<(), Refusal> {
+        // The answer to `TRACE` quotes the request with all headers that proxies have added, which
+        // may hold secrets.
+        match method.as_str().eq_ignore_ascii_case("TRACE") {
+            true => Err(METHOD_REFUSED.with_allow(METHODS.to_owned())),
+            false => Ok(()),
         }
-        let allow = match self.rules.allow_methods.is_empty() {
-            true => "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned(),
-            false => self.rules.allow_methods.join(", "),
-        };
-        Err(METHOD_REFUSED.with_allow(allow))
     }
 
     fn check_path(&self, path: &str) -> Result<(), Refusal> {
@@ -349,8 +337,10 @@ const NO_TOKEN: Refusal = Refusal::new(
 const METHOD_REFUSED: Refusal = Refusal::new(
     StatusCode::METHOD_NOT_ALLOWED,
     "method_refused",
-    "this proxy passes no requests with this method on: ask the operator to add it to `allow_methods`",
+    "this proxy passes no requests with this method on",
 );
+/// The methods of a refused request's answer.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const PATH_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "path_refused",

@@ -63,8 +63,7 @@ impl Caller {
         // The raised limit counts below, so it is set first.
         let mut limits = route.limits.clone();
         if let Some(least) = route.config.min_output_tokens {
-            let most = limits.continuation.max_total_tokens.unwrap_or(u64::MAX);
-            request.raise_limit(u64::from(least).min(most));
+            request.raise_limit(u64::from(least));
         }
         // A client that limits an answer's tokens must not pay for many times as many, however often
         // the answer is cut.

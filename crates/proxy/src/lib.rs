@@ -65,7 +65,6 @@ mod worker;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use conversation::{is_stream, is_transient, retry_after};
 pub use listen::{Listen, Listening, Server};
@@ -241,13 +240,6 @@ impl Proxy {
     /// Binding an address fails, or opening the store.
     pub async fn listen(self, listen: &Listen) -> std::io::Result<Listening> {
         listen::listen(self, listen).await
-    }
-
-    /// Returns the longest time for which the operator's settings keep answers without a request to
-    /// keep them.
-    fn longest_keep(&self) -> Duration {
-        let own = Duration::from(self.config.proxy.keep);
-        own.max(self.routes.longest_keep())
     }
 
     /// Returns the secrets of the operator.

@@ -182,7 +182,7 @@ async fn start(
         )));
     }
     let own = &proxy.config.proxy;
-    let keeping = (own.keep.into(), proxy.longest_keep(), own.store.as_str());
+    let keeping = (own.keep.into(), own.store.as_str());
     proxy.shared.kept =
         resume::KeptAnswers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {

@@ -276,18 +276,8 @@ fixed! {
         // The store and the counters that all threads share were made with these.
         max_keep_time,
         max_kept_answers,
-        max_kept_answer_bytes,
         max_kept_bytes,
         max_unfinished_bytes,
-        max_page_answer_bytes,
-        max_page_bytes,
-        max_metric_models,
-    }
-    engine {
-        // The results of earlier calls were counted with these.
-        max_hint_age,
-        overload_window,
-        overload_min_calls,
     }
 }
 
@@ -307,13 +297,7 @@ impl Proxy {
 
     /// Returns the names of the settings that are fixed at the start and differ in another proxy.
     fn fixed(&self, other: &Self) -> Vec<&'static str> {
-        let mut names = differing(&self.config, &other.config);
-        // The store was opened for the longest time that was set at the start.
-        let longest = self.config.limits.max_keep_time.0.max(self.longest_keep());
-        if other.longest_keep() > longest && !names.contains(&"keep") {
-            names.push("keep");
-        }
-        names
+        differing(&self.config, &other.config)
     }
 }
 

@@ -290,15 +290,12 @@ impl<'c> RestCall<'c> {
     }
 
     /// Returns a further call. If the request limits its tokens, raises the limit by the operator's
-    /// factor and by the text that the answer repeats, and lowers it to the remaining share of extra
-    /// tokens.
+    /// factor and by the text that the answer repeats.
     fn retry(&self, capability: &Capability) -> Retry {
         let (caller, request) = (self.caller, self.request);
         let retry = Retry::new(request.clone(), Arc::new(capability.clone()))
             .with_dialect(caller.asked_by());
-        let wants_reasoning = caller.request.parsed.wants_reasoning;
-        let limit = token_limits(caller)
-            .and_then(|limits| limits.of(request, caller.asked_by(), wants_reasoning));
+        let limit = token_limits(caller).and_then(|limits| limits.of(request));
         limit.into_iter().fold(retry, Retry::with_max_tokens)
     }
 }

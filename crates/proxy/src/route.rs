@@ -2,7 +2,6 @@
 
 use std::iter::once;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use http::HeaderMap;
 use http::request::Parts;
@@ -86,14 +85,10 @@ impl Route {
     ) -> Self {
         let mut limits = self.limits.clone();
         let loop_limits = &mut limits.continuation;
-        loop_limits.max_risk = config.max_risk.map_or(loop_limits.max_risk, f64::from);
         loop_limits.max_continuations = config
             .max_continuations
             .unwrap_or(loop_limits.max_continuations);
-        // In both, 0 lifts the limit of all requests.
-        loop_limits.max_extra_share = config
-            .max_extra_share
-            .map_or(loop_limits.max_extra_share, Into::into);
+        // 0 lifts the limit of all requests.
         loop_limits.max_total_time = config
             .max_total_time
             .map_or(loop_limits.max_total_time, Into::into);
@@ -259,12 +254,6 @@ impl Routes {
         }
     }
 
-    /// Returns the longest time for which a route keeps answers without a request to keep them.
-    pub(super) fn longest_keep(&self) -> Duration {
-        let times = self.configured.iter().filter_map(|route| route.config.keep);
-        times.max().unwrap_or_default().into()
-    }
-
     /// Returns the first route with a name.
     pub(super) fn named(&self, name: &str) -> Option<Arc<Route>> {
         self.configured
@@ -309,8 +298,6 @@ impl Candidates {
     pub(super) fn choose(&self, routes: &Routes, request: Option<&Request>) -> Arc<Route> {
         let asked = request.map(|request| Asked {
             model: &request.model,
-            is_json: request.has_json_mode,
-            has_schema: request.has_json_mode && request.schema.is_some(),
         });
         let found = self
             .0

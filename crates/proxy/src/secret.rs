@@ -8,15 +8,54 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::is_variable;
+use serde::{Deserialize, Serialize};
 
-/// Where a secret is, as a configuration names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SecretSource {
+/// Where a secret is: `env:VARIABLE` or `file:PATH` in a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[non_exhaustive]
+pub enum SecretSource {
     /// A variable of the environment.
     Variable(String),
     /// A file, which has the secret alone.
     File(PathBuf),
+}
+
+impl TryFrom<String> for SecretSource {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        match text.split_once(':') {
+            Some(("env", name)) => Self::variable(name),
+            Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
+            // The text is not repeated, since it may be the secret.
+            _ => Err("a secret is `env:VARIABLE` or `file:PATH`: is this the secret itself?"),
+        }
+    }
+}
+
+impl From<SecretSource> for String {
+    fn from(source: SecretSource) -> Self {
+        match source {
+            SecretSource::Variable(name) => format!("env:{name}"),
+            SecretSource::File(path) => format!("file:{}", path.display()),
+        }
+    }
+}
+
+impl SecretSource {
+    /// Returns the variable of this name.
+    pub(crate) fn variable(name: &str) -> Result<Self, &'static str> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_name = !name.is_empty()
+            && name.bytes().all(is_plain)
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        // Most secrets have other characters. The text is not repeated, since it may be one.
+        match is_name {
+            true => Ok(Self::Variable(name.to_owned())),
+            false => Err("this is not a variable's name: is it the value itself?"),
+        }
+    }
 }
 
 /// A secret with its source.
@@ -35,25 +74,6 @@ pub(super) enum SecretError {
     Variable(String),
     /// The file can't be read, or its content is not usable.
     File(String),
-}
-
-impl SecretSource {
-    /// Returns the source that two keys of a configuration name. `None`: neither is set.
-    pub(crate) fn of(
-        variable: Option<&str>,
-        file: Option<&Path>,
-    ) -> Result<Option<Self>, &'static str> {
-        match (variable, file) {
-            (Some(_), Some(_)) => Err("names a variable and a file: keep one of them"),
-            // The text is not repeated, since it may be the secret.
-            (Some(variable), None) if !is_variable(variable) => {
-                Err("is not a variable's name: is it the value itself?")
-            }
-            (Some(variable), None) => Ok(Some(Self::Variable(variable.to_owned()))),
-            (None, Some(file)) => Ok(Some(Self::File(file.to_owned()))),
-            (None, None) => Ok(None),
-        }
-    }
 }
 
 impl Secret {

@@ -1,7 +1,6 @@
 //! Makes the clients of a configuration's upstreams, and reads the secrets that it names.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use restitch_http::{Client, Error, TlsFiles, Upstream};
 
@@ -60,11 +59,7 @@ impl<'a> Setup<'a> {
         // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(address)
             .map_err(|error| SetupError::Setting(format!("--upstream: {error}")))?;
-        let key = self.key(
-            "--upstream",
-            &own.upstream_key_variable,
-            &own.upstream_key_file,
-        )?;
+        let key = self.key("--upstream", own.upstream_key.as_ref())?;
         let client = self
             .client_of(upstream)
             .map_err(|error| SetupError::File(error.to_string()))?;
@@ -76,7 +71,7 @@ impl<'a> Setup<'a> {
         let user = format!("route `{}`", route.name);
         let own = match &route.upstream {
             Some(address) => {
-                let key = self.key(&user, &route.key_variable, &route.key_file)?;
+                let key = self.key(&user, route.key.as_ref())?;
                 Some((self.client_at(route, address)?, key))
             }
             None => None,
@@ -84,7 +79,7 @@ impl<'a> Setup<'a> {
         let mut fallbacks = Vec::with_capacity(route.fallback.len());
         for fallback in &route.fallback {
             fallbacks.push(Fallback {
-                key: self.key(&user, &fallback.key_variable, &fallback.key_file)?,
+                key: self.key(&user, fallback.key.as_ref())?,
                 client: self.client_at(route, &fallback.upstream)?,
                 model: fallback.model.clone(),
                 wire: fallback.wire,
@@ -96,27 +91,24 @@ impl<'a> Setup<'a> {
     /// Returns the access rules, with the tokens.
     pub(super) fn access(&self) -> Result<Access, SetupError> {
         let rules = self.config.access.clone();
-        let short = rules.token_variable.as_ref().map(|variable| {
-            let source = SecretSource::of(Some(variable), None);
-            (DEFAULT, "--token-variable".to_owned(), source)
-        });
+        let short = match rules.token_variable.as_deref().map(SecretSource::variable) {
+            Some(Err(mistake)) => {
+                let mistake = format!("--token-variable: {mistake}");
+                return Err(SetupError::Setting(mistake));
+            }
+            Some(Ok(source)) => Some((DEFAULT, "--token-variable".to_owned(), source)),
+            None => None,
+        };
         let named = rules.token.iter().map(|token| {
-            let source = SecretSource::of(token.variable.as_deref(), token.file.as_deref());
-            (
-                token.name.as_str(),
-                format!("token `{}`", token.name),
-                source,
-            )
+            let user = format!("token `{}`", token.name);
+            (token.name.as_str(), user, token.secret.clone())
         });
         let mut tokens = Vec::new();
         for (name, user, source) in short.into_iter().chain(named) {
-            tokens.extend(
-                self.secret(&user, source, SHORTEST_TOKEN)?
-                    .map(|secret| Token {
-                        name: name.into(),
-                        secret,
-                    }),
-            );
+            tokens.push(Token {
+                name: name.into(),
+                secret: self.secret(&user, source, SHORTEST_TOKEN)?,
+            });
         }
         let access = Access { tokens, rules };
         match access.twins() {
@@ -128,28 +120,16 @@ impl<'a> Setup<'a> {
     }
 
     /// Returns the operator's key for an upstream, if the configuration names one.
-    fn key(
-        &self,
-        user: &str,
-        variable: &Option<String>,
-        file: &Option<PathBuf>,
-    ) -> Result<Option<Secret>, SetupError> {
-        let source = SecretSource::of(variable.as_deref(), file.as_deref());
-        self.secret(user, source, SHORTEST_UPSTREAM_KEY)
+    fn key(&self, user: &str, source: Option<&SecretSource>) -> Result<Option<Secret>, SetupError> {
+        let secret =
+            |source: &SecretSource| self.secret(user, source.clone(), SHORTEST_UPSTREAM_KEY);
+        source.map(secret).transpose()
     }
 
     /// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag,
     /// the route or the token that needs it.
-    fn secret(
-        &self,
-        user: &str,
-        source: Result<Option<SecretSource>, &str>,
-        least: usize,
-    ) -> Result<Option<Secret>, SetupError> {
-        let source = source
-            .map_err(|mistake| SetupError::Setting(format!("{user}: the secret {mistake}")))?;
-        let secret = source.map(|source| Secret::read(source, least, self.variable));
-        secret.transpose().map_err(|error| match error {
+    fn secret(&self, user: &str, source: SecretSource, least: usize) -> Result<Secret, SetupError> {
+        Secret::read(source, least, self.variable).map_err(|error| match error {
             SecretError::Variable(mistake) => SetupError::Setting(format!("{user}: {mistake}")),
             SecretError::File(mistake) => SetupError::File(format!("{user}: {mistake}")),
         })
@@ -184,17 +164,12 @@ impl<'a> Setup<'a> {
 pub fn check_secret_files(config: &Config) -> Result<(), SetupError> {
     let setup = Setup::new(config, &|_| Some("*".repeat(SHORTEST_TOKEN)));
     setup.access()?;
-    let own = &config.proxy;
-    setup.key(
-        "--upstream",
-        &own.upstream_key_variable,
-        &own.upstream_key_file,
-    )?;
+    setup.key("--upstream", config.proxy.upstream_key.as_ref())?;
     for route in &config.routes {
         let user = format!("route `{}`", route.name);
-        setup.key(&user, &route.key_variable, &route.key_file)?;
+        setup.key(&user, route.key.as_ref())?;
         for fallback in &route.fallback {
-            setup.key(&user, &fallback.key_variable, &fallback.key_file)?;
+            setup.key(&user, fallback.key.as_ref())?;
         }
     }
     Ok(())

@@ -426,7 +426,7 @@ impl RequestDirectives {
     }
 
     /// Overrides a route's settings by the request's directives.
-    pub fn apply(&self, route: &mut RouteConfig, longest_keep: Duration) {
+    pub fn apply(&self, route: &mut RouteConfig) {
         if self.off {
             route.continuation = ContinueBy::Off;
         }
@@ -434,13 +434,8 @@ impl RequestDirectives {
         route.max_continuations = route
             .max_continuations
             .map(|most| most.min(self.continuations.unwrap_or(u32::MAX)));
-        route.max_risk = route
-            .max_risk
-            .map(|most| f64::from(most).min(self.max_risk.unwrap_or(1.0)).into());
         route.on_give_up = self.give_up.or(route.on_give_up);
         route.repair = self.repair.or(route.repair);
-        let keep = self.keep.map(|keep| keep.min(longest_keep).into());
-        route.keep = keep.or(route.keep);
     }
 
     /// Lowers the operator's limits to the request's.

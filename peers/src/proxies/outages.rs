@@ -252,7 +252,7 @@ impl Run<'_> {
         let upstream = port.local_addr()?;
         let sick = self.upstream(upstream, self.scenario.script)?;
         let mut command = proxy(self.program, upstream);
-        let (_proxy, address) = Process::listening(command.args(["--prose", "anchor"]))?;
+        let (_proxy, address) = Process::listening(command.args(["--set", "proxy.prose=anchor"]))?;
         if self.scenario.is_stopped {
             sick.signal(Signal::STOP);
         }

@@ -60,10 +60,10 @@ impl Party {
                 threads,
             } => {
                 let mut command = proxy(program, upstream);
-                command.args(["--threads", &threads.to_string()]);
+                command.args(["--set", &format!("proxy.threads={threads}")]);
                 command.args([
-                    format!("--max-connections={}", clients.max(CONNECTIONS)),
-                    format!("--max-connections-per-client={clients}"),
+                    format!("--set=limits.max_connections={}", clients.max(CONNECTIONS)),
+                    format!("--set=limits.max_connections_per_client={clients}"),
                 ]);
                 let (process, address) = Process::listening(&mut command)?;
                 Ok(Self {

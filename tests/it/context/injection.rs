@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use restitch::internal::chat::{self, Changes, Rest};
 use restitch::internal::context::{Sections, hierarchy_context_for_prompt};
-use restitch::session::{
-    CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn,
-};
+use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Prompt, Session, Turn};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -151,17 +149,9 @@ fn tags(turn: &Turn) -> Vec<String> {
 /// A request has the same messages, roles, members, parts and words with any document.
 #[test]
 fn a_request_has_the_same_structure_for_any_document() {
-    let words = |part| {
-        if part == Part::Instruction {
-            "GO ON"
-        } else {
-            "<{{tag}}>\n{{text}}\n</{{tag}}>"
-        }
-    };
-    let parts = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
-    let prompt = parts.fold(Prompt::default(), |prompt, part| {
-        prompt.with(part, Some(words(part))).unwrap()
-    });
+    let prompt = Prompt::default()
+        .with_instruction("{{context}}\n\nGO ON\n\n{{overlap_context}}")
+        .unwrap();
     let mut texts: Vec<String> = TEXTS.map(str::to_owned).into();
     texts.extend(corpus_strings());
     let body = r#"{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"U"}],"seed":7}"#;

@@ -29,7 +29,7 @@ use restitch::internal::context::complete_part;
 use restitch::internal::record::AnswerRecord;
 use restitch::internal::wire::Reader;
 use restitch::provider::{Delta, Dialect};
-use restitch::session::{GiveUp, Part};
+use restitch::session::GiveUp;
 use restitch::sse::Framed;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
@@ -79,11 +79,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", env = "RESTITCH_CONFIG")]
     config: Option<PathBuf>,
     /// Calls after the first one. [default: 8]
-    #[arg(long, value_name = "N", env = "RESTITCH_MAX_CONTINUATIONS")]
+    #[arg(long, value_name = "N")]
     max_continuations: Option<u32>,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK")]
+    #[arg(long, value_name = "RISK")]
     max_risk: Option<Risk>,
     /// Ask with each continuation how much of the document is delivered, and stop if that does not
     /// rise.
@@ -233,14 +233,8 @@ fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
     let limits = &mut config.limits;
     limits.max_continuations = args.max_continuations.unwrap_or(limits.max_continuations);
     limits.max_risk = args.max_risk.unwrap_or(limits.max_risk);
-    if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
-        let template = Some(Part::Progress.template());
-        // The crate's own template is valid.
-        config.prompt = config
-            .prompt
-            .clone()
-            .with(Part::Progress, template)
-            .unwrap_or(config.prompt);
+    if args.ask_progress {
+        config.prompt = config.prompt.with_progress(true);
     }
     Some(config)
 }
@@ -249,8 +243,7 @@ fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
 fn asking(mut config: Config, target: &Target) -> Config {
     config.proxy.upstream = Some(target.upstream.to_string());
     // The command has a flag for the key of its own upstream.
-    config.proxy.upstream_key_variable = None;
-    config.proxy.upstream_key_file = None;
+    config.proxy.upstream_key = None;
     // The command reports how the answer ended and that elements may be missing, so a closed
     // document misleads no reader.
     config.proxy.on_give_up = GiveUp::Close;

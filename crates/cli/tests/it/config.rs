@@ -1,14 +1,12 @@
-//! The configuration file: its settings, its errors, and its page in the guides.
+//! The configuration file: its settings, its errors, and the guide that the program prints.
 
 use std::time::Duration;
 
 use restitch::Limits;
 use restitch::provider::capability::{PrefillForm, Switch, Table};
-use restitch::session::{MarkUse, Part, Prompt};
+use restitch::session::Prompt;
 use restitch::shape::Schema;
-use restitch_proxy::config::{
-    AccessConfig, Config, EngineConfig, LimitsConfig, ProxyConfig, TlsConfig,
-};
+use restitch_proxy::config::{Config, Key};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
@@ -16,78 +14,12 @@ fn parse(text: &str) -> Config {
     Config::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Returns the page's fenced blocks in one language.
-fn blocks(language: &str) -> Vec<&'static str> {
-    let fence = format!("```{language}\n");
-    PAGE.split(&fence)
-        .skip(1)
-        .map(|rest| rest.split("\n```").next().unwrap())
-        .collect()
-}
-
 #[test]
 fn every_example_of_the_page_is_right() {
-    let examples = blocks("toml");
-    assert_eq!(examples.len(), 7);
-    // Each example is valid alone, and all examples are valid as one file.
-    for example in &examples {
-        assert_ne!(
-            parse(example),
-            Config::default(),
-            "it says nothing: {example}"
-        );
+    let examples = PAGE.split("```toml\n").skip(1);
+    for example in examples.map(|rest| rest.split("\n```").next().unwrap()) {
+        assert_ne!(parse(example), Config::default(), "{example}");
     }
-    let config = parse(&examples.join("\n\n"));
-    assert_eq!(
-        config.proxy.upstream.as_deref(),
-        Some("https://openrouter.ai/api")
-    );
-    assert_eq!(config.proxy.listen, "127.0.0.1:7378".parse().unwrap());
-    assert_eq!(
-        (config.proxy.adapt, config.proxy.raise_max_tokens),
-        (true, 2)
-    );
-    assert_eq!(config.proxy.log, "warn");
-    let limits = Limits::default()
-        .with_max_continuations(4)
-        .with_max_consecutive_failures(2)
-        .with_idle_timeout(Duration::from_secs(120))
-        .with_keep_alive_interval(Duration::from_millis(2500))
-        .with_max_verbatim_context(65_536);
-    assert_eq!(config.all_limits(), limits);
-    let names: Vec<_> = config
-        .routes
-        .iter()
-        .map(|route| route.name.as_str())
-        .collect();
-    assert_eq!(names, ["claude", "batch", "route-3", "answers"]);
-    assert_eq!(
-        config.routes[3].fallback[1].model.as_deref(),
-        Some("claude-sonnet-4-5")
-    );
-    assert_eq!(config.prompt.template(Part::CutOffElement), None);
-    assert_eq!(
-        config.prompt.template(Part::Progress).unwrap().as_str(),
-        Part::Progress.template()
-    );
-    assert!(
-        config
-            .prompt
-            .template(Part::Instruction)
-            .unwrap()
-            .as_str()
-            .starts_with("Die Verbindung ist abgerissen")
-    );
-    assert!(config.prompt.has_anchor());
-    assert_eq!(config.prompt.mark_use(), MarkUse::Always);
-    let own = config.table().of("llama", Some("10.0.0.7"));
-    assert_eq!(own.prefill, PrefillForm::Final);
-    let off = Switch {
-        key: "chat_template_kwargs".into(),
-        value: r#"{"enable_thinking": false}"#.into(),
-    };
-    assert_eq!(own.reasoning_off, Some(off));
-    assert!(!config.table().of("my-finetune:2", None).response_format);
 }
 
 #[test]
@@ -102,86 +34,52 @@ fn the_example_in_contrib_is_right() {
     assert!(PAGE.contains("contrib/restitch.toml"));
 }
 
-/// Returns the keys of a table, in the order of its declaration: serde lists them where it finds
-/// another one.
-fn keys_of<T: serde::de::DeserializeOwned>() -> Vec<String> {
-    let error = toml::from_str::<T>("x = 1").err().unwrap().to_string();
-    let (_, known) = error.split_once("`x`, expected ").unwrap();
-    let names = known.split('`').skip(1).step_by(2);
-    names.map(str::to_owned).collect()
-}
-
-/// Returns the meaning of a key: the first sentence of its description, and the names of its values.
-fn meaning_of(key: &serde_json::Value) -> String {
-    let description = key["description"].as_str().unwrap();
-    let sentence = description.split(". ").next().unwrap();
-    let names = key["enum"].as_array().into_iter().flatten();
-    let names: Vec<_> = names
-        .map(|name| format!("`{}`", name.as_str().unwrap()))
-        .collect();
-    let names = (!names.is_empty()).then(|| format!(": {}", names.join(", ")));
-    sentence.trim_end_matches('.').to_owned() + &names.unwrap_or_default()
-}
-
-/// Returns the lines of a table of the page: the keys of a table of the file, with the meanings and
-/// the defaults of their declarations.
-fn table_of(schema: &str, keys: &[String]) -> String {
-    let all = Config::schema();
-    let known = &all["$defs"][schema]["properties"];
-    assert_eq!(known.as_object().unwrap().len(), keys.len(), "{schema}");
-    let defaults = Config::defaults();
-    let rows = keys.iter().map(|key| {
-        let meaning = meaning_of(&known[key]);
-        let default = match defaults.get(key) {
-            // It depends on the machine.
-            Some(_) if key == "threads" => "one for each core".to_owned(),
-            Some(default) => format!("`{default}`"),
-            None => "none".to_owned(),
-        };
-        format!("| `{key}` | {meaning} | {default} |\n")
-    });
-    let head = "| key | meaning | default |\n|---|---|---|\n";
-    rows.fold(head.to_owned(), |table, row| table + &row)
-}
-
-/// Replaces the first table below a heading.
-fn with_table(page: &str, heading: &str, table: &str) -> String {
-    let start = page.find(&format!("\n## `[{heading}]`\n")).unwrap();
-    let start = start
-        + page[start..]
-            .find("\n| key | meaning | default |\n")
-            .unwrap()
-        + 1;
-    let end = start + page[start..].find("|\n\n").unwrap() + "|\n".len();
-    [&page[..start], table, &page[end..]].concat()
-}
-
-/// With `RESTITCH_WRITE_TABLES` set, the test writes the tables instead.
+/// Counts the keys of a file: the members of all tables, and the tables themselves.
 #[test]
-fn the_tables_of_the_page_are_those_of_the_declarations() {
-    let page = [
-        ("proxy", "ProxyConfig", keys_of::<ProxyConfig>()),
-        ("access", "AccessConfig", keys_of::<AccessConfig>()),
-        ("tls", "TlsConfig", keys_of::<TlsConfig>()),
-        ("limits", "LimitsConfig", keys_of::<LimitsConfig>()),
-        ("engine", "EngineConfig", keys_of::<EngineConfig>()),
-    ]
-    .iter()
-    .fold(PAGE.to_owned(), |page, (heading, schema, keys)| {
-        with_table(&page, heading, &table_of(schema, keys))
-    });
-    if std::env::var_os("RESTITCH_WRITE_TABLES").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-        std::fs::write(path, page).unwrap();
-        return;
+fn a_file_has_at_most_90_keys() {
+    let schema = Config::schema();
+    let tables = schema["$defs"].as_object().unwrap().values();
+    let members = tables.chain([&schema]).map(|table| &table["properties"]);
+    let keys: usize = members
+        .filter_map(|keys| Some(keys.as_object()?.len()))
+        .sum();
+    println!("covered: {keys} keys of a configuration file");
+    assert!(keys <= 90, "{keys}");
+}
+
+/// The tables have each key once, with words that fit a cell.
+#[test]
+fn the_printed_tables_have_every_key() {
+    let docs = Key::docs();
+    let schema = Config::schema();
+    let tables = schema["$defs"].as_object().unwrap().values();
+    let members = tables.flat_map(|table| table["properties"].as_object().into_iter().flatten());
+    let declared = members.count();
+    let rows: Vec<&str> = docs
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    assert_eq!(rows.len(), declared, "{docs}");
+    for row in rows {
+        let words = row.split('|').nth(2).unwrap().split_whitespace().count();
+        assert!((2..=60).contains(&words), "{row}");
     }
-    for (is, declared) in PAGE.lines().zip(page.lines()) {
-        assert_eq!(
-            is, declared,
-            "docs/configuration.md is stale: run `scripts/setting-tables`"
-        );
+    for row in [
+        "| `max_continuations` | Calls after the first one, for one answer | `8` |",
+        "| `on_give_up` | What to do with an answer that can't be completed. leave: add nothing, and end it as its last call ended. \
+         close: close its JSON, so that it parses. error: end it with an error (`close`, `leave`, `error`) | `leave` |",
+    ] {
+        assert!(docs.contains(row), "{docs}");
     }
-    assert_eq!(PAGE.len(), page.len());
+    for heading in [
+        "## `[proxy]`",
+        "## `[limits]`",
+        "## `[[access.token]]`",
+        "## `[[route.fallback]]`",
+        "## `[[capability]]`",
+    ] {
+        assert!(docs.contains(heading), "{docs}");
+    }
 }
 
 /// Returns the violations of the schema of configuration files in a TOML text.
@@ -200,10 +98,9 @@ fn file_schema() -> Schema {
 
 #[test]
 fn the_schema_takes_the_defaults_and_all_examples() {
-    let (shown, all) = (Config::default().show(), Config::default().show_all());
+    let shown = Config::default().show();
     let contrib = include_str!("../../../../contrib/restitch.toml");
-    let page = blocks("toml").join("\n\n");
-    for text in ["", &shown, &all, contrib, &page] {
+    for text in ["", &shown, contrib, OWN] {
         assert_eq!(violations(&file_schema(), text), [""; 0], "{text}");
     }
     for time in [
@@ -224,52 +121,52 @@ fn the_schema_takes_the_defaults_and_all_examples() {
 #[test]
 fn the_schema_refuses_files_that_are_refused() {
     let schema = file_schema();
-    for text in [
-        "x = 1\n",
-        "[limit]\n",
-        "[limits]\nmax_continuation = 4\n",
-        "[limits]\nmax_continuations = -1\n",
-        "[limits]\nmax_continuations = \"4\"\n",
-        "[limits]\nmax_risk = 1.5\n",
-        "[limits]\nmax_extra_share = 1001\n",
-        "[limits]\nmax_connections = 0\n",
-        "[limits]\nidle_timeout = 0\n",
-        "[limits]\nidle_timeout = true\n",
-        "[limits]\nidle_timeout = \"soon\"\n",
-        "[limits]\nmax_children = 7\n",
-        "[engine]\nmax_pending_bytes = 0\n",
-        "[engine]\noverlap_window = 262145\n",
-        "[proxy]\nthreads = 0\n",
-        "[proxy]\nthreads = 1025\n",
-        "[proxy]\nadapt = \"yes\"\n",
-        "[proxy]\nraise_max_tokens = 0\n",
-        "[proxy]\non_give_up = \"never\"\n",
-        "[proxy]\nprose = \"always\"\n",
-        "[proxy]\nrepair = \"all\"\n",
-        "[proxy]\nlog_format = \"xml\"\n",
-        "[access]\nallow_hosts = \"localhost\"\n",
-        "[access]\ntoken = \"a\"\n",
-        "[[access.token]]\nfile = \"a\"\n",
-        "[[access.token]]\nname = \"a\"\nfile = 1\n",
-        "[[access.token]]\nname = \"a\"\nfiles = \"a\"\n",
-        "[limits]\nmax_connections_per_client = 0\n",
-        "[limits]\nmax_connections_per_client = \"all\"\n",
-        "[[route]]\ntoken = \"a\"\n",
-        "[prompt]\nmark = \"sometimes\"\n",
-        "[prompt]\ninstruction = 1\n",
-        "[prompt]\nword = true\n",
-        "[[capability]]\nhost = \"a\"\n",
-        "[[capability]]\nmodel = \"a\"\nprefill = \"half\"\n",
-        "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"a\" }\n",
-        "[[route]]\ncontinuation = \"never\"\n",
-        "[[route]]\nfallback = [{ model = \"a\" }]\n",
-        "[[route]]\nfallback = [{ upstream = \"http://a\", wire = \"a\" }]\n",
-        "[[route]]\nresponse_format = \"xml\"\n",
-    ] {
-        assert!(Config::parse(text).is_err(), "{text}");
-        assert_ne!(violations(&schema, text), [""; 0], "{text}");
+    for row in REFUSED.trim().lines() {
+        let text = row.replace('⏎', "\n");
+        assert!(Config::parse(&text).is_err(), "{text}");
+        assert_ne!(violations(&schema, &text), [""; 0], "{text}");
     }
 }
+
+/// Files with a sign for their line ends.
+const REFUSED: &str = r##"
+x = 1
+[limit]
+[limits]⏎max_continuation = 4
+[limits]⏎max_continuations = -1
+[limits]⏎max_continuations = "4"
+[limits]⏎max_risk = 1.5
+[limits]⏎max_connections = 0
+[limits]⏎idle_timeout = 0
+[limits]⏎idle_timeout = true
+[limits]⏎idle_timeout = "soon"
+[limits]⏎threads = 7
+[proxy]⏎threads = 0
+[proxy]⏎threads = 1025
+[proxy]⏎adapt = "yes"
+[proxy]⏎raise_max_tokens = 0
+[proxy]⏎on_give_up = "never"
+[proxy]⏎prose = "always"
+[proxy]⏎repair = "all"
+[proxy]⏎log_format = "xml"
+[access]⏎allow_hosts = "localhost"
+[access]⏎token = "a"
+[[access.token]]⏎secret = "file:a"
+[[access.token]]⏎name = "a"⏎secret = 1
+[[access.token]]⏎name = "a"⏎file = "a"
+[limits]⏎max_connections_per_client = 0
+[limits]⏎max_connections_per_client = "all"
+[[route]]⏎token = "a"
+[prompt]⏎mark = "sometimes"
+[prompt]⏎instruction = 1
+[prompt]⏎word = true
+[[capability]]⏎host = "a"
+[[capability]]⏎model = "a"⏎prefill = "half"
+[[capability]]⏎model = "a"⏎reasoning_off = { a = 1 }
+[[route]]⏎continuation = "never"
+[[route]]⏎fallback = [{ model = "a" }]
+[[route]]⏎fallback = [{ upstream = "http://a", wire = "a" }]
+"##;
 
 /// An editor shows the description, and the schema is the same on each machine.
 #[test]
@@ -302,62 +199,6 @@ fn the_schema_describes_each_setting_and_has_its_default() {
     }
 }
 
-/// The page names every key, and its tables of prompts and capabilities have the defaults.
-#[test]
-fn the_page_has_every_key_and_default() {
-    let shown: toml::Table = Config::default().show().parse().unwrap();
-    for (table, keys) in &shown {
-        let keys = match keys {
-            toml::Value::Table(keys) => keys.keys().cloned().collect(),
-            toml::Value::Array(rows) => {
-                let all = rows
-                    .iter()
-                    .flat_map(|row| row.as_table().unwrap().keys().cloned());
-                all.collect::<std::collections::BTreeSet<_>>()
-                    .into_iter()
-                    .collect::<Vec<_>>()
-            }
-            _ => panic!("{table}"),
-        };
-        for key in keys {
-            assert!(
-                PAGE.contains(&format!("`{key}`")),
-                "{table}.{key} is not on the page"
-            );
-        }
-    }
-    let row = |key: &str| {
-        let row = PAGE
-            .lines()
-            .find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(key));
-        row.unwrap_or_else(|| panic!("{key}")).to_owned()
-    };
-    for part in Part::ALL {
-        let is_on = Prompt::default().template(part).is_some();
-        let said = row(&format!("`{}`", part.as_str()))
-            .split('|')
-            .nth(3)
-            .unwrap()
-            .trim()
-            .to_owned();
-        assert_eq!(said, format!("`{is_on}`"), "{part:?}");
-    }
-    let said = row("`mark`");
-    assert!(
-        MarkUse::ALL
-            .iter()
-            .all(|known| said.contains(&format!("`{}`", known.as_str()))),
-        "{said}"
-    );
-    assert_eq!(
-        said.split('|').nth(3).unwrap().trim(),
-        format!("`{}`", MarkUse::default().as_str())
-    );
-    for (name, _) in PrefillForm::NAMES {
-        row(&format!("`\"{name}\"`"));
-    }
-}
-
 #[test]
 fn an_empty_file_is_the_default() {
     for text in ["", "# nothing\n", "[limits]\n[prompt]\n[proxy]\n"] {
@@ -372,32 +213,107 @@ fn an_empty_file_is_the_default() {
 #[test]
 fn a_key_of_limits_sets_its_own_limit() {
     let defaults: toml::Table = Config::default().show().parse().unwrap();
-    for (table, key) in ["limits", "engine"].into_iter().flat_map(|table| {
-        defaults[table]
-            .as_table()
-            .unwrap()
-            .keys()
-            .map(move |key| (table, key))
-    }) {
-        let is_share = key.starts_with("max_risk") || key == "max_extra_share";
-        let value = if is_share { "0.5" } else { "7" };
-        let shown: toml::Table = parse(&format!("[{table}]\n{key} = {value}\n"))
-            .show()
-            .parse()
-            .unwrap();
-        for (other, shown) in shown[table].as_table().unwrap() {
-            let default = &defaults[table][key];
+    for key in defaults["limits"].as_table().unwrap().keys() {
+        let value = if key == "max_risk" { "0.5" } else { "7" };
+        let config = parse(&format!("[limits]\n{key} = {value}\n"));
+        let mut again = Config::default();
+        again.set_limits(config.all_limits());
+        assert_eq!(again.limits, config.limits, "{key}");
+        let shown: toml::Table = config.show().parse().unwrap();
+        for (other, shown) in shown["limits"].as_table().unwrap() {
+            let default = &defaults["limits"][key];
             let is_time = default.as_str().is_some_and(|default| default != "auto");
             let expected = if other == key && is_time {
                 format!("\"{value}s\"")
             } else if other == key {
                 value.to_owned()
             } else {
-                defaults[table][other].to_string()
+                defaults["limits"][other].to_string()
             };
             assert_eq!(shown.to_string(), expected, "{other}, where {key} is set");
         }
     }
+}
+
+/// A longer silence that the operator allows is allowed without text, too.
+#[test]
+fn a_long_idle_timeout_lengthens_the_time_without_text() {
+    for (written, seconds) in [("60", 120), ("120", 120), ("300", 300)] {
+        let limits = parse(&format!("[limits]\nidle_timeout = {written}\n")).all_limits();
+        assert_eq!(limits.transport.text_timeout, Duration::from_secs(seconds));
+    }
+}
+
+#[test]
+fn a_setting_is_set_by_its_name() {
+    let mut config = Config::default();
+    for (name, value) in [
+        ("limits.max_continuations", "4"),
+        ("limits.idle_timeout", "2m"),
+        ("limits.max_risk", "0.5"),
+        ("limits.max_connections_per_client", "auto"),
+        ("proxy.upstream", "https://a.example"),
+        ("proxy.socket_mode", "0660"),
+        ("proxy.adapt", "true"),
+        ("proxy.upstream_key", "env:K"),
+        ("access.allow_hosts", "[\"a\", \"b:1\"]"),
+        ("access.token_variable", "123"),
+        ("prompt.mark", "never"),
+        ("prompt.instruction", "Weiter: {{overlap_context}}"),
+    ] {
+        assert_eq!(config.set(name, value), Ok(()), "{name}");
+    }
+    let file = "[limits]\nmax_continuations = 4\nidle_timeout = 120\nmax_risk = 0.5\n\
+        [proxy]\nupstream = \"https://a.example\"\nsocket_mode = \"0660\"\nadapt = true\nupstream_key = \"env:K\"\n\
+        [access]\nallow_hosts = [\"a\", \"b:1\"]\ntoken_variable = \"123\"\n\
+        [prompt]\nmark = \"never\"\ninstruction = \"Weiter: {{overlap_context}}\"\n";
+    assert_eq!(config, parse(file));
+    let set = config.clone();
+    for (name, value, about) in [
+        (
+            "limits.max_continuation",
+            "4",
+            "unknown key `limits.max_continuation`: did you mean `limits.max_continuations`?",
+        ),
+        (
+            "max_continuations",
+            "4",
+            "unknown key `max_continuations`: did you mean `limits.max_continuations`?",
+        ),
+        (
+            "proxy.max_risk",
+            "4",
+            "unknown key `proxy.max_risk`: did you mean `limits.max_risk`?",
+        ),
+        ("x.y", "4", "unknown key `x.y`"),
+        ("route.name", "a", "unknown key `route.name`"),
+        ("limits.max_risk", "2", "`2` is not a number from 0 to 1"),
+        ("limits.max_continuations", "x", "invalid type: string"),
+        (
+            "proxy.upstream_key",
+            "sk-secret",
+            "is this the secret itself?",
+        ),
+        (
+            "access.token",
+            "[{ name = \"a b\", secret = \"env:A\" }]",
+            "is not a token's name",
+        ),
+        (
+            "prompt.instruction",
+            "Weiter",
+            "needs `{{overlap_context}}`",
+        ),
+        (
+            "proxy.listen",
+            "1\nadapt = true",
+            "is no address to listen on",
+        ),
+    ] {
+        let error = config.set(name, value).unwrap_err();
+        assert!(error.contains(about) && !error.contains("sk-"), "{error}");
+    }
+    assert_eq!(config.limits, set.limits);
 }
 
 #[test]
@@ -431,7 +347,7 @@ fn a_time_has_a_unit_or_is_a_number_of_seconds() {
     }
 }
 
-/// Without a key that is near, the message has no list: `[limits]` has some forty keys.
+/// Without a key that is near, the message has no list of all keys.
 #[test]
 fn an_unknown_key_names_the_nearest_known_one() {
     for (text, message) in [
@@ -446,10 +362,6 @@ fn an_unknown_key_names_the_nearest_known_one() {
         (
             "[[route]]\nfallbacks = []\n",
             "unknown field `fallbacks`: did you mean `fallback`?",
-        ),
-        (
-            "[limits]\nmax_children = 7\n",
-            "unknown field `max_children`: it is a key of `[engine]`",
         ),
         (
             "[[route]]\npatience = 7\n",
@@ -476,476 +388,98 @@ fn wrong(text: &str) -> (usize, usize, String) {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    for (text, line, column, about) in [
-        (
-            "[limits]\ncontinuation = 4\n",
-            2,
-            1,
-            "unknown field `continuation`: did you mean `max_continuations`?",
-        ),
-        (
-            "[limit]\n",
-            1,
-            2,
-            "unknown field `limit`: did you mean `limits`?",
-        ),
-        ("x = 1\n", 1, 1, "unknown field `x`"),
-        (
-            "\n\n[proxy]\nlisten = \"nowhere\"\n",
-            4,
-            10,
-            "`nowhere` is no address to listen on: write",
-        ),
-        (
-            "[proxy]\nlisten = \"localhost:99999\"\n",
-            2,
-            10,
-            "`99999` is no port",
-        ),
-        (
-            "[proxy]\nsocket_mode = \"0888\"\n",
-            2,
-            15,
-            "`0888` is no mode of a socket",
-        ),
-        (
-            "[proxy]\nsocket_mode = 384\n",
-            2,
-            15,
-            "invalid type: integer",
-        ),
-        (
-            "[proxy]\nlog = \"loud\"\n",
-            2,
-            7,
-            "`loud` is no level: there are off, error, warn, info, debug, trace",
-        ),
-        (
-            "[proxy]\non_give_up = \"never\"\n",
-            2,
-            14,
-            "`never` is not one of `close`, `leave`, `error`",
-        ),
-        (
-            "[proxy]\nprose = \"always\"\n",
-            2,
-            9,
-            "unknown variant `always`, expected `pass` or `anchor`",
-        ),
-        (
-            "[[route]]\nmodel = \"a\"\nprose = \"all\"\n",
-            3,
-            9,
-            "unknown variant `all`, expected `pass` or `anchor`",
-        ),
-        (
-            "[proxy]\nrepair = \"all\"\n",
-            2,
-            10,
-            "`all` is not one of `strict`, `syntax`, `guess`",
-        ),
-        ("[proxy]\nraise_max_tokens = 0\n", 2, 20, "a factor of 0"),
-        (
-            "[access]\nallow_hosts = [\"http://a\"]\n",
-            2,
-            15,
-            "`http://a` is not a host like",
-        ),
-        (
-            "[access]\nallow_origins = [\"https://a/\"]\n",
-            2,
-            17,
-            "`https://a/` is not an origin like",
-        ),
-        (
-            "[access]\nallow_origins = [\"a.example\"]\n",
-            2,
-            17,
-            "`a.example` is not an origin like",
-        ),
-        (
-            "[access]\nallow_paths = [\"/v1\", \"v1/*\"]\n",
-            2,
-            15,
-            "`v1/*` is not a path like",
-        ),
-        (
-            "[access]\nallow_paths = [\"/*/models\"]\n",
-            2,
-            15,
-            "`/*/models` is not a path like",
-        ),
-        (
-            "[access]\nallow_methods = [\"get\"]\n",
-            2,
-            17,
-            "`get` is not a method like",
-        ),
-        ("[access]\ntokens = \"a\"\n", 2, 1, "unknown field `tokens`"),
-        ("[access]\ntoken = \"a\"\n", 2, 9, "expected a sequence"),
-        (
-            "[[access.token]]\nname = \"a\"\n",
-            1,
-            1,
-            "the token needs a `file` or a `variable`",
-        ),
-        (
-            "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[access.token]]\nname = \"b\"\nfile = \"f\"\nvariable = \"V\"\n",
-            4,
-            1,
-            "the token names a variable and a file",
-        ),
-        (
-            "[[access.token]]\nname = \"a b\"\nfile = \"f\"\n",
-            1,
-            1,
-            "`a b` is not a token's name",
-        ),
-        (
-            "[[access.token]]\nname = \"a\"\nvariable = \"sk-x\"\n",
-            1,
-            1,
-            "the token is not a variable's name",
-        ),
-        (
-            "[[access.token]]\nfile = \"f\"\n",
-            1,
-            1,
-            "missing field `name`",
-        ),
-        (
-            "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[route]]\nmodel = \"m\"\n[[route]]\ntoken = [\"a\", \"b\"]\n",
-            6,
-            1,
-            "no token of `[access]` has the name `b`",
-        ),
-        (
-            "[[route]]\nkey_file = \"k\"\n",
-            1,
-            1,
-            "the key of a route needs the `upstream` that it is for",
-        ),
-        (
-            "[[route]]\nfallback = [{ upstream = \"http://a\", key_file = \"k\", key_variable = \"K\" }]\n",
-            1,
-            1,
-            "the key of a fallback names a variable and a file",
-        ),
-        (
-            "[proxy]\nupstream_key_variable = \"A\"\nupstream_key_file = \"f\"\n",
-            2,
-            25,
-            "the key of the upstream names a variable and a file",
-        ),
-        (
-            "[limits]\nmax_connections_per_client = 0\n",
-            2,
-            30,
-            "`0` is not a number above 0, nor `auto`",
-        ),
-        (
-            "[limits]\nmax_connections_per_client = \"all\"\n",
-            2,
-            30,
-            "`all` is not a number above 0, nor `auto`",
-        ),
-        (
-            "[prompt]\nprogress = 1\n",
-            2,
-            12,
-            "expected true, false, or a template",
-        ),
-        (
-            "[prompt]\nmark = \"often\"\n",
-            2,
-            8,
-            "`often` is not one of `always`, `on-retries`, `never`",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\ndrops_json_mode = 1\n",
-            3,
-            19,
-            "expected a boolean",
-        ),
-        (
-            "[prompt]\n# é\ninstruction = \"go on {{here}}\"\n",
-            3,
-            15,
-            "`{{here}}` at byte 6 is no place",
-        ),
-        (
-            "[limits]\nidle_timeout = 0\n",
-            2,
-            16,
-            "`0` is not a time from 1ms to a year",
-        ),
-        (
-            "[limits]\nidle_timeout = -1\n",
-            2,
-            16,
-            "`-1` is not a time from 1ms to a year",
-        ),
-        (
-            "[limits]\nkeep_alive_interval = 1e99\n",
-            2,
-            23,
-            "is not a time from 0s to a year",
-        ),
-        (
-            "[limits]\nkeep_alive_interval = nan\n",
-            2,
-            23,
-            "is not a time from 0s to a year",
-        ),
-        (
-            "[engine]\nmax_backoff = \"10x\"\n",
-            2,
-            15,
-            "`10x` is not a time from 0s to a year, such as `30s` or `5m`",
-        ),
-        ("[limits]\nmax_body_bytes = -1\n", 2, 18, "invalid value"),
-        ("[engine]\nmax_depth = 0\n", 2, 13, "a number above 0"),
-        (
-            "[engine]\noverlap_window = 262145\n",
-            2,
-            18,
-            "a number from 0 to 262144: in text that repeats itself",
-        ),
-        (
-            "[engine]\nmax_pending_bytes = 0\n",
-            2,
-            21,
-            "a number from 1 to 262144",
-        ),
-        (
-            "[limits]\nmax_risk = 1.5\n",
-            2,
-            12,
-            "is not a number from 0 to 1",
-        ),
-        (
-            "[limits]\nmax_risk = -1\n",
-            2,
-            12,
-            "is not a number from 0 to 1",
-        ),
-        (
-            "[limits]\nmax_risk = nan\n",
-            2,
-            12,
-            "is not a number from 0 to 1",
-        ),
-        ("[limits]\nrisk = 0.5\n", 2, 1, "unknown field `risk`"),
-        (
-            "[limits]\nmax_consecutive_failures = 5000000000\n",
-            2,
-            28,
-            "invalid value",
-        ),
-        (
-            "[[capability]]\nprefill = \"turn\"\n",
-            1,
-            1,
-            "missing field `model`",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nprefill = \"yes\"\n",
-            3,
-            11,
-            "`yes` is not a prefill form: there are `none`",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nprefill_path = \"beta\"\n",
-            3,
-            16,
-            "`beta` is no path",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nprefill_path = \"/a?b\"\n",
-            3,
-            16,
-            "`/a?b` is no path",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\n[[capability]]\nmodell = \"b\"\n",
-            4,
-            1,
-            "unknown field `modell`",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"{\" }\n",
-            3,
-            38,
-            "the value is no JSON",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\" }\n",
-            3,
-            17,
-            "missing field `value`",
-        ),
-        (
-            "[[capability]]\nmodel = \"a\"\nreasoning_off = { key = \"b\", value = \"\" }\n",
-            3,
-            17,
-            "a member needs a value",
-        ),
-        (
-            "[[route]]\nmodell = \"a\"\n",
-            2,
-            1,
-            "unknown field `modell`",
-        ),
-        (
-            "[[route]]\nmodel = \"\"\n",
-            2,
-            9,
-            "`` is no pattern of models",
-        ),
-        (
-            "[[route]]\npath = \"v1\"\n",
-            2,
-            8,
-            "`v1` is no pattern of paths",
-        ),
-        (
-            "[[route]]\npath = \"/v1?x\"\n",
-            2,
-            8,
-            "`/v1?x` is no pattern of paths",
-        ),
-        (
-            "[[route]]\nresponse_format = \"xml\"\n",
-            2,
-            19,
-            "`xml` is not one of `text`, `json`, `json_object`",
-        ),
-        (
-            "[[route]]\ncontinuation = \"maybe\"\n",
-            2,
-            16,
-            "`maybe` is not `auto` or `off`, nor a list of rungs",
-        ),
-        (
-            "[[route]]\nfirst_byte_timeout = 0\n",
-            2,
-            22,
-            "`0` is not a time from 1ms",
-        ),
-        (
-            "[[route]]\nfallback = [{ model = \"a\" }]\n",
-            2,
-            13,
-            "missing field `upstream`",
-        ),
-        (
-            "[[route]]\nfallback = [{ upstream = \"a\", key = \"a\" }]\n",
-            2,
-            31,
-            "unknown field `key`",
-        ),
-        (
-            "[[route]]\nfallback = [{ upstream = \"a\", wire = \"b\" }]\n",
-            2,
-            38,
-            "`b` is not one of `openai-chat`",
-        ),
-        (
-            "[[route]]\nmax_risk = 2\n",
-            2,
-            12,
-            "`2` is not a number from 0 to 1",
-        ),
-        (
-            "[[route]]\nmax_extra_share = -1\n",
-            2,
-            19,
-            "`-1` is not a number from 0 to 1000",
-        ),
-        (
-            "[[route]]\nmax_total_time = -1\n",
-            2,
-            18,
-            "`-1` is not a time from 0s",
-        ),
-        (
-            "[[route]]\nheader = { \"a b\" = \"c\" }\n",
-            2,
-            12,
-            "`a b` is no name of a header",
-        ),
-        (
-            "[[route]]\nheader = { X-Api-Key = \"c\" }\n",
-            2,
-            12,
-            "`X-Api-Key` may hold a secret",
-        ),
-        (
-            "[[route]]\nheader = { a = \" c\" }\n",
-            2,
-            16,
-            "` c` is no pattern of a header's value",
-        ),
-        (
-            "[[route]]\nmodel = \"a\"\nname = \"a b\"\n",
-            3,
-            8,
-            "`a b` is no name of a route",
-        ),
-        (
-            "[[route]]\nmodel = \"a\"\nname = \"default\"\n",
-            3,
-            8,
-            "`default` is the name of what no route matches",
-        ),
-        (
-            "[[route]]\nmodel = \"a\"\nname = \"x\"\n[[route]]\nname = \"x\"\nmodel = \"b\"\n",
-            5,
-            8,
-            "the route of line 1 has the name `x`, too",
-        ),
-        (
-            "[[route]]\nmodel = \"a*\"\n\n[[route]]\nmodel = \"ab*c\"\npath = \"/v1\"\n",
-            4,
-            1,
-            "this route is never reached: route `route-1` of line 1 takes its requests",
-        ),
-        (
-            "[[route]]\n[[route]]\nmodel = \"a\"\n",
-            2,
-            1,
-            "never reached",
-        ),
-        ("[limits\n", 1, 8, ""),
-        (
-            "[limits]\nidle_timeout = 1\nidle_timeout = 2\n",
-            3,
-            1,
-            "duplicate key",
-        ),
-        (
-            "[limits]\r\nidle_timeout = 1\r\nnone = 2\r\n",
-            3,
-            1,
-            "unknown field `none`",
-        ),
-    ] {
-        let found = wrong(text);
-        assert!(found.2.contains(about), "{text:?}: {found:?}");
-        assert_eq!((found.0, found.1), (line, column), "{text:?}: {found:?}");
+    for row in WRONG.trim().lines() {
+        let [place, about, text] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let text = text.replace('⏎', "\n").replace('␍', "\r");
+        let (line, column, message) = wrong(&text);
+        assert!(message.contains(about), "{row}: {message}");
+        assert_eq!(place, format!("{line}:{column}"), "{row}: {message}");
     }
 }
 
-const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[engine]\nmax_backoff = 0.25\nmax_children = 7\n\
+/// Line and column, a part of the message, and the file, with signs for its line ends.
+const WRONG: &str = r##"
+2:1 | unknown field `continuation`: did you mean `max_continuations`? | [limits]⏎continuation = 4⏎
+1:2 | unknown field `limit`: did you mean `limits`? | [limit]⏎
+1:1 | unknown field `x` | x = 1⏎
+4:10 | `nowhere` is no address to listen on: write | ⏎⏎[proxy]⏎listen = "nowhere"⏎
+2:10 | `99999` is no port | [proxy]⏎listen = "localhost:99999"⏎
+2:15 | `0888` is no mode of a socket | [proxy]⏎socket_mode = "0888"⏎
+2:15 | invalid type: integer | [proxy]⏎socket_mode = 384⏎
+2:7 | `loud` is no level: there are off, error, warn, info, debug, trace | [proxy]⏎log = "loud"⏎
+2:14 | `never` is not one of `close`, `leave`, `error` | [proxy]⏎on_give_up = "never"⏎
+2:9 | unknown variant `always`, expected `pass` or `anchor` | [proxy]⏎prose = "always"⏎
+3:9 | unknown variant `all`, expected `pass` or `anchor` | [[route]]⏎model = "a"⏎prose = "all"⏎
+2:10 | `all` is not one of `strict`, `syntax`, `guess` | [proxy]⏎repair = "all"⏎
+2:20 | a factor of 0 | [proxy]⏎raise_max_tokens = 0⏎
+2:15 | `http://a` is not a host like | [access]⏎allow_hosts = ["http://a"]⏎
+2:17 | `https://a/` is not an origin like | [access]⏎allow_origins = ["https://a/"]⏎
+2:17 | `a.example` is not an origin like | [access]⏎allow_origins = ["a.example"]⏎
+2:15 | `v1/*` is not a path like | [access]⏎allow_paths = ["/v1", "v1/*"]⏎
+2:15 | `/*/models` is not a path like | [access]⏎allow_paths = ["/*/models"]⏎
+2:1 | unknown field `tokens` | [access]⏎tokens = "a"⏎
+2:9 | expected a sequence | [access]⏎token = "a"⏎
+1:1 | missing field `secret` | [[access.token]]⏎name = "a"⏎
+1:1 | `a b` is not a token's name | [[access.token]]⏎name = "a b"⏎secret = "file:f"⏎
+1:1 | missing field `name` | [[access.token]]⏎secret = "file:f"⏎
+6:1 | no token of `[access]` has the name `b` | [[access.token]]⏎name = "a"⏎secret = "file:f"⏎[[route]]⏎model = "m"⏎[[route]]⏎token = ["a", "b"]⏎
+2:16 | a secret is `env:VARIABLE` or `file:PATH`: is this the secret itself? | [proxy]⏎upstream_key = "sk-x"⏎
+3:10 | this is not a variable's name: is it the value itself? | [[access.token]]⏎name = "a"⏎secret = "env:sk-x"⏎
+1:1 | the key of a route needs the `upstream` that it is for | [[route]]⏎key = "file:k"⏎
+2:30 | `0` is not a number above 0, nor `auto` | [limits]⏎max_connections_per_client = 0⏎
+2:30 | `all` is not a number above 0, nor `auto` | [limits]⏎max_connections_per_client = "all"⏎
+2:12 | invalid type: integer `1`, expected a boolean | [prompt]⏎progress = 1⏎
+2:8 | unknown variant `often`, expected one of `always`, `on-retries`, `never` | [prompt]⏎mark = "often"⏎
+3:19 | expected a boolean | [[capability]]⏎model = "a"⏎drops_json_mode = 1⏎
+3:15 | `{{here}}` at byte 6 is not a placeholder | [prompt]⏎# é⏎instruction = "go on {{here}}"⏎
+2:16 | `0` is not a time from 1ms to a year | [limits]⏎idle_timeout = 0⏎
+2:16 | `-1` is not a time from 1ms to a year | [limits]⏎idle_timeout = -1⏎
+2:23 | is not a time from 0s to a year | [limits]⏎keep_alive_interval = 1e99⏎
+2:23 | is not a time from 0s to a year | [limits]⏎keep_alive_interval = nan⏎
+2:18 | invalid value | [limits]⏎max_body_bytes = -1⏎
+2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = 1.5⏎
+2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = -1⏎
+2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = nan⏎
+2:1 | unknown field `risk` | [limits]⏎risk = 0.5⏎
+1:1 | missing field `model` | [[capability]]⏎prefill = "turn"⏎
+3:11 | `yes` is not a prefill form: there are `none` | [[capability]]⏎model = "a"⏎prefill = "yes"⏎
+4:1 | unknown field `modell` | [[capability]]⏎model = "a"⏎[[capability]]⏎modell = "b"⏎
+3:17 | the value is not a JSON object with one member | [[capability]]⏎model = "a"⏎reasoning_off = '{"b": '⏎
+2:1 | unknown field `modell` | [[route]]⏎modell = "a"⏎
+2:9 | `` is no pattern of models | [[route]]⏎model = ""⏎
+2:8 | `v1` is no pattern of paths | [[route]]⏎path = "v1"⏎
+2:8 | `/v1?x` is no pattern of paths | [[route]]⏎path = "/v1?x"⏎
+2:16 | `maybe` is not `auto` or `off`, nor a list of rungs | [[route]]⏎continuation = "maybe"⏎
+2:22 | `0` is not a time from 1ms | [[route]]⏎first_byte_timeout = 0⏎
+2:13 | missing field `upstream` | [[route]]⏎fallback = [{ model = "a" }]⏎
+2:31 | unknown field `keys` | [[route]]⏎fallback = [{ upstream = "a", keys = "a" }]⏎
+2:38 | `b` is not one of `openai-chat` | [[route]]⏎fallback = [{ upstream = "a", wire = "b" }]⏎
+2:18 | `-1` is not a time from 0s | [[route]]⏎max_total_time = -1⏎
+2:12 | `a b` is no name of a header | [[route]]⏎header = { "a b" = "c" }⏎
+2:12 | `X-Api-Key` may hold a secret | [[route]]⏎header = { X-Api-Key = "c" }⏎
+2:16 | ` c` is no pattern of a header's value | [[route]]⏎header = { a = " c" }⏎
+3:8 | `a b` is no name of a route | [[route]]⏎model = "a"⏎name = "a b"⏎
+3:8 | `default` is the name of what no route matches | [[route]]⏎model = "a"⏎name = "default"⏎
+5:8 | the route of line 1 has the name `x`, too | [[route]]⏎model = "a"⏎name = "x"⏎[[route]]⏎name = "x"⏎model = "b"⏎
+4:1 | this route is never reached: route `route-1` of line 1 takes its requests | [[route]]⏎model = "a*"⏎⏎[[route]]⏎model = "ab*c"⏎path = "/v1"⏎
+2:1 | never reached | [[route]]⏎[[route]]⏎model = "a"⏎
+1:8 |  | [limits⏎
+3:1 | duplicate key | [limits]⏎idle_timeout = 1⏎idle_timeout = 2⏎
+3:1 | unknown field `none` | [limits]␍⏎idle_timeout = 1␍⏎none = 2␍⏎
+"##;
+
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nupstream_key = \"env:U\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nunused_timeout = 0.25\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
-    allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\nadmin_hosts = [\"ops\"]\n\
-    [[access.token]]\nname = \"t\"\nfile = \"/t 1\"\n[[access.token]]\nname = \"t\"\nvariable = \"V\"\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
-    [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
-    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\nprefill_path = \"\"\ndrops_json_mode = false\n\
-    [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\nresponse_format = \"json\"\ntoken = [\"t\", \"default\"]\nupstream = \"http://b\"\nkey_file = \"/k\"\nmax_risk = 0.5\n\
-    repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_extra_share = 0.25\nmax_total_time = 9\nkeep = 90\n\
+    allow_paths = [\"/v1/*\"]\nadmin_hosts = [\"ops\"]\n\
+    [[access.token]]\nname = \"t\"\nsecret = \"file:/t 1\"\n[[access.token]]\nname = \"t\"\nsecret = \"env:V\"\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
+    [prompt]\nmark = \"never\"\nprogress = true\ninstruction = \"How \\\"far\\\"?\\n\\n''' {{overlap_context}}\"\n\
+    [[capability]]\nmodel = \"a*\"\nprefill = \"partial\"\nreturns_prefill = true\ndrops_json_mode = false\nreasoning_off = '{\"a\": false}'\n\
+    [[route]]\npath = \"/v1/*\"\nmodel = \"b*\"\ntoken = [\"t\", \"default\"]\nupstream = \"http://b\"\nkey = \"file:/k\"\n\
+    repair = \"guess\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 3\nmax_total_time = 9\n\
     first_byte_timeout = 2.5\nheader = { X-A = \"1 2\", b = \"*\" }\n\
-    fallback = [{ upstream = \"http://c\", model = \"d\", key_variable = \"E\", wire = \"gemini\" }, { upstream = \"http://f\", key_file = \"/l\" }]\n[[route]]\nname = \"c\"\ncontinuation = [\"words\"]\n";
+    fallback = [{ upstream = \"http://c\", model = \"d\", key = \"env:E\", wire = \"gemini\" }, { upstream = \"http://f\", key = \"file:/l\" }]\n[[route]]\nname = \"c\"\ncontinuation = [\"words\"]\n";
 
 /// Only a route that takes no request of its own is refused.
 #[test]
@@ -953,8 +487,7 @@ fn routes_that_are_reached_are_right() {
     for text in [
         "[[route]]\nmodel = \"a\"\n[[route]]\nmodel = \"a*\"\n[[route]]\nmodel = \"*\"\n[[route]]\n",
         "[[route]]\nmodel = \"a*\"\nheader = { x = \"1\" }\n[[route]]\nmodel = \"ab\"\n",
-        "[[route]]\nresponse_format = \"json_object\"\n[[route]]\nresponse_format = \"json\"\n",
-        "[[access.token]]\nname = \"a\"\nfile = \"f\"\n[[route]]\ntoken = [\"a\"]\n[[route]]\ntoken = [\"a\", \"default\"]\n[[route]]\nmodel = \"a\"\n",
+        "[[access.token]]\nname = \"a\"\nsecret = \"file:f\"\n[[route]]\ntoken = [\"a\"]\n[[route]]\ntoken = [\"a\", \"default\"]\n[[route]]\nmodel = \"a\"\n",
         "[[route]]\npath = \"/a*\"\n[[route]]\npath = \"/A\"\n[[route]]\npath = \"*\"\n",
     ] {
         assert!(
@@ -1010,27 +543,13 @@ fn upstreams_are_checked_with_their_lines() {
 #[test]
 fn what_is_shown_says_the_same() {
     for config in [Config::default(), parse(OWN)] {
-        for shown in [config.show(), config.show_all()] {
-            let again = parse(&shown);
-            assert_eq!(again.limits, config.limits, "{shown}");
-            assert_eq!(again.engine, config.engine, "{shown}");
-            assert_eq!(again.routes, config.routes, "{shown}");
-            assert_eq!(again.prompt, config.prompt, "{shown}");
-            assert_eq!(again.proxy, config.proxy, "{shown}");
-            assert_eq!(
-                (again.access, again.tls),
-                (config.access.clone(), config.tls.clone()),
-                "{shown}"
-            );
-        }
-        assert_eq!(parse(&config.show()).show(), config.show());
-        let all = parse(&config.show_all());
-        assert_eq!(all.capabilities, config.table().rows());
-        assert_eq!(all.show_all(), config.show_all());
+        let shown = config.show();
+        assert_eq!(parse(&shown), config, "{shown}");
+        assert_eq!(parse(&shown).show(), shown);
     }
 }
 
-/// Uncommenting any setting must leave a right file.
+/// The file is the guide: uncommenting everything must leave a right file with every key.
 #[test]
 fn the_file_to_begin_with_has_all_settings() {
     let file = Config::init("http://127.0.0.1:8788");
@@ -1038,7 +557,6 @@ fn the_file_to_begin_with_has_all_settings() {
     config.proxy.upstream = Some("http://127.0.0.1:8788".to_owned());
     config.proxy.admin = Some(([127, 0, 0, 1], 7379).into());
     assert_eq!(parse(&file), config, "{file}");
-    assert_eq!(violations(&file_schema(), &file), [""; 0]);
     let live = file
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -1047,28 +565,28 @@ fn the_file_to_begin_with_has_all_settings() {
         let is_setting = line.starts_with('#') && !line.starts_with("# ");
         whole + if is_setting { &line[1..] } else { line } + "\n"
     });
-    let mut whole: toml::Table = whole.parse().unwrap();
-    let schema = Config::schema();
-    for (name, table) in ["proxy", "access", "tls", "limits"].iter().zip([
-        "ProxyConfig",
-        "AccessConfig",
-        "TlsConfig",
-        "LimitsConfig",
-    ]) {
-        let known = schema["$defs"][table]["properties"].as_object().unwrap();
-        let written = whole[*name].as_table().unwrap();
-        assert_eq!(
-            written.keys().collect::<Vec<_>>(),
-            known.keys().collect::<Vec<_>>()
-        );
+    assert_eq!(violations(&file_schema(), &whole), [""; 0], "{whole}");
+    let all = parse(&whole);
+    let names: Vec<_> = all.routes.iter().map(|route| route.name.as_str()).collect();
+    assert_eq!(names, ["batch", "team-a", "answers", "route-4"]);
+    assert_eq!(all.routes[2].fallback.len(), 2);
+    assert_eq!((all.access.token.len(), all.capabilities.len()), (2, 1));
+    assert!(
+        all.prompt
+            .instruction()
+            .unwrap()
+            .starts_with("Die Verbindung")
+    );
+    let table: toml::Table = whole.parse().unwrap();
+    for key in Key::all() {
+        if let Some(own) = table.get(&key.table).and_then(toml::Value::as_table) {
+            assert!(own.contains_key(&key.name), "{}.{}", key.table, key.name);
+        }
     }
-    // There is one key, in a file or in a variable.
-    whole["proxy"]
-        .as_table_mut()
-        .unwrap()
-        .remove("upstream_key_variable");
-    assert_eq!(parse(&toml::to_string(&whole).unwrap()).routes.len(), 1);
-    assert!(file.lines().all(|line| line.len() <= 100), "{file}");
+    assert!(
+        file.lines().all(|line| line.chars().count() <= 102),
+        "{file}"
+    );
 }
 
 #[test]
@@ -1077,7 +595,7 @@ fn what_is_changed_says_the_same_as_the_file() {
     let config = parse(OWN);
     let changed = config.show_changed();
     assert_eq!(parse(&changed), config, "{changed}");
-    for unchanged in ["listen", "adapt", "[limits]", "instruction"] {
+    for unchanged in ["listen", "adapt", "max_continuations = 8"] {
         assert!(!changed.contains(unchanged), "{unchanged}: {changed}");
     }
     let shown = parse("[proxy]\nupstream = \"http://a:secret@b\"\nstore = \"redis://:secret@c\"\n")
@@ -1088,31 +606,23 @@ fn what_is_changed_says_the_same_as_the_file() {
     );
 }
 
-/// A file that is made from `config show` must not keep today's table: its rows would win over
-/// newer ones.
 #[test]
-fn built_in_rows_are_shown_as_comments() {
-    let config = parse(OWN);
-    let shown = config.show();
-    assert_eq!(parse(&shown).capabilities, config.capabilities, "{shown}");
-    assert_eq!(parse(&Config::default().show()).capabilities, []);
-    assert!(
-        shown.contains("\n#\n# [[capability]]\n# model = \"*claude-2*\"\n"),
-        "{shown}"
+fn a_row_names_the_abilities_of_a_model() {
+    let config = parse(
+        "[[capability]]\nmodel = \"*\"\nhost = \"10.0.0.*\"\nprefill = \"continue-final-message\"\n\
+         reasoning_off = '{\"enable_thinking\": false}'\n\
+         [[capability]]\nmodel = \"my-finetune*\"\nresponse_format = false\nreasoning_off = '{}'\n",
     );
-    // Without the comment marks the rows are rows.
-    let bare: String =
-        shown
-            .lines()
-            .filter(|line| !line.starts_with("# ("))
-            .fold(String::new(), |bare, line| {
-                bare + line
-                    .strip_prefix("# ")
-                    .filter(|line| !line.starts_with("upstream"))
-                    .unwrap_or(line)
-                    + "\n"
-            });
-    assert_eq!(parse(&bare).capabilities, config.table().rows(), "{bare}");
+    let own = config.table().of("llama", Some("10.0.0.7"));
+    assert_eq!(own.prefill, PrefillForm::Final);
+    let off = Switch {
+        key: "enable_thinking".into(),
+        value: "false".into(),
+    };
+    assert_eq!(own.reasoning_off, Some(off));
+    let tuned = config.table().of("my-finetune:2", None);
+    assert!(!tuned.response_format && tuned.reasoning_off.is_none());
+    assert_eq!(Config::default().table(), Table::default());
 }
 
 #[test]
@@ -1162,17 +672,12 @@ fn the_upstream_is_shown_without_its_password() {
             "{upstream}: {text}"
         );
     }
-    // If there is no upstream, a comment shows how to set one.
-    let text = Config::default().show();
-    assert!(text.contains("\n# upstream = \"https://"), "{text}");
 }
 
 mod commands {
     use std::path::Path;
     use std::process::Command;
 
-    use restitch::repair::RepairLevel;
-    use restitch::session::GiveUp;
     use restitch_proxy::config::Config;
 
     use crate::cli::{Ran, folder, run};
@@ -1291,20 +796,6 @@ mod commands {
         }
     }
 
-    #[test]
-    fn a_key_in_place_of_its_variable_is_not_repeated() {
-        let file = b"[[route]]\nfallback = [{ upstream = \"http://b\", key_variable = \"sk-ant-secret\" }]\n";
-        let folder = folder("config-key", &[("f.toml", file)]);
-        let ran = run(&folder, &["config", "check", "f.toml"], b"");
-        assert!(
-            ran.code == 4
-                && ran.err.contains("is not a variable's name")
-                && !ran.err.contains("secret"),
-            "{}",
-            ran.err
-        );
-    }
-
     /// `config check` opens the files of tokens and keys as the proxy does when it starts.
     #[test]
     fn files_of_tokens_and_keys_are_checked_and_never_shown() {
@@ -1321,7 +812,7 @@ mod commands {
         );
         let token = |file: &str| {
             format!(
-                "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"team-a\"\nfile = \"{file}\"\n"
+                "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"team-a\"\nsecret = \"file:{file}\"\n"
             )
         };
         let write = |text: &str| std::fs::write(folder.join("f.toml"), text).unwrap();
@@ -1333,17 +824,17 @@ mod commands {
             ran.code == 0
                 && ran
                     .out
-                    .contains("[[access.token]]\nname = \"team-a\"\nfile = \"good\"\n"),
+                    .contains("[[access.token]]\nname = \"team-a\"\nsecret = \"file:good\"\n"),
             "{}",
             ran.out
         );
         assert!(!ran.out.contains("t0ken"), "{}", ran.out);
         let key = |file: &str| {
             format!(
-                "[[route]]\nfallback = [{{ upstream = \"http://127.0.0.1:9\", key_file = \"{file}\" }}]\n"
+                "[[route]]\nfallback = [{{ upstream = \"http://127.0.0.1:9\", key = \"file:{file}\" }}]\n"
             )
         };
-        let own_key = |file: &str| format!("[proxy]\nupstream_key_file = \"{file}\"\n");
+        let own_key = |file: &str| format!("[proxy]\nupstream_key = \"file:{file}\"\n");
         for (text, words) in [
             (
                 token("short"),
@@ -1384,7 +875,7 @@ mod commands {
 
     #[test]
     fn the_token_of_a_request_is_explained() {
-        let file = b"[[access.token]]\nname = \"team-a\"\nfile = \"none\"\n[[route]]\nname = \"r\"\ntoken = [\"team-a\"]\n";
+        let file = b"[[access.token]]\nname = \"team-a\"\nsecret = \"file:none\"\n[[route]]\nname = \"r\"\ntoken = [\"team-a\"]\n";
         let folder = folder("config-explain-token", &[("f.toml", file)]);
         for (token, words) in [
             (&["--token", "team-a"][..], "# r: yes\n"),
@@ -1406,8 +897,8 @@ mod commands {
     #[test]
     fn a_route_is_explained() {
         let file = b"[proxy]\nupstream = \"http://u:secret@base\"\n[[route]]\nname = \"a\"\npath = \"/v1/chat/*\"\n\
-            header = { x-team = \"batch\" }\n[[route]]\nmodel = \"claude-*\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
-            [[route]]\nresponse_format = \"json_schema\"\ncontinuation = \"off\"\n";
+            header = { x-team = \"batch\" }\n[[route]]\nmodel = \"claude-*\"\nupstream = \"http://b\"\nmax_total_time = 9\n\
+            [[route]]\nmodel = \"gpt-*\"\ncontinuation = \"off\"\n";
         let folder = folder("config-explain", &[("f.toml", file)]);
         let explain = |args: &[&str]| {
             run(
@@ -1418,8 +909,8 @@ mod commands {
         };
         let ran = explain(&["--model", "claude-sonnet-4-5", "--header", "X-Team: other"]);
         let expected = "# a: no, the header `x-team` is not `batch`\n# route-2: yes\nname = \"route-2\"\nupstream = \"http://b\"\n\
-            continuation = \"auto\"\nmax_risk = 0.5\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
-            max_extra_share = 0.0\nmax_total_time = \"0s\"\nfirst_byte_timeout = \"5m\"\nkeep = \"0s\"\n# A request of openai-chat; the rungs for the rest of a cut \
+            continuation = \"auto\"\nrepair = \"strict\"\non_give_up = \"leave\"\nprose = \"pass\"\nmax_continuations = 8\n\
+            max_total_time = \"9s\"\nfirst_byte_timeout = \"5m\"\n# A request of openai-chat; the rungs for the rest of a cut \
             answer: prefill (turn), words.\n";
         assert_eq!((ran.out.as_str(), ran.code), (expected, 0), "{}", ran.err);
         let ran = explain(&["--header", "x-team:batch"]);
@@ -1429,7 +920,7 @@ mod commands {
             "{}",
             ran.out
         );
-        let ran = explain(&["--model", "gpt-5", "--response-format", "json_schema"]);
+        let ran = explain(&["--model", "gpt-5", "--json"]);
         for words in [
             "# a: no, no header `x-team`, which is to be `batch`\n",
             "# route-2: no, the model is `gpt-5`, not `claude-*`\n# route-3: yes\n",
@@ -1441,7 +932,7 @@ mod commands {
         let ran = explain(&["--path", "/v1/models"]);
         for words in [
             "# a: no, the path is not `/v1/chat/*`\n",
-            "# route-3: no, the body is not read, so its model and form are not known\n# default: what no route matches\n",
+            "# route-3: no, the body is not read, so its model is not known\n# default: what no route matches\n",
             "# The path is of no API that is read: the answer passes, cut or not.\n",
         ] {
             assert!(ran.out.contains(words), "{words}: {}", ran.out);
@@ -1456,12 +947,8 @@ mod commands {
                 "x-restitch-rungs: words, grammar",
                 "continuation = [\n    \"grammar\",\n    \"words\",\n]\n",
             ),
-            ("x-restitch-max-risk: 0.2", "max_risk = 0.2\n"),
-            ("x-restitch-max-risk: 0.9", "max_risk = 0.5\n"),
             ("x-restitch-give-up: close", "on_give_up = \"close\"\n"),
             ("x-restitch-repair: guess", "repair = \"guess\"\n"),
-            // Nothing is kept that the operator does not allow.
-            ("x-restitch-keep: 60", "keep = \"0s\"\n"),
         ] {
             let ran = explain(&["--model", "claude-x", "--header", header]);
             assert!(
@@ -1506,65 +993,54 @@ mod commands {
     fn an_empty_variable_is_not_set() {
         let folder = folder("config-empty", &[]);
         let plain = with_variables(&folder, &["config", "show"], &[]);
-        let names = [
-            "ON_GIVE_UP",
-            "MAX_CONTINUATIONS",
-            "IDLE_TIMEOUT",
-            "MAX_BODY_BYTES",
-            "LISTEN",
-            "UPSTREAM",
-            "ADAPT",
-            "LOG",
-            "CONFIG",
-        ];
-        for name in names {
-            let ran = with_variables(
-                &folder,
-                &["config", "show"],
-                &[(&format!("RESTITCH_{name}"), "")],
-            );
-            assert_eq!(
-                (ran.code, &ran.out, ran.err.as_str()),
-                (0, &plain.out, ""),
-                "{name}"
-            );
+        for name in ["ON_GIVE_UP", "MAX_CONTINUATIONS", "LISTEN", "LOG", "CONFIG"] {
+            let name = format!("RESTITCH_{name}");
+            let ran = with_variables(&folder, &["config", "show"], &[(&name, "")]);
+            assert_eq!(ran, plain, "{name}");
         }
-        let flag = with_variables(
-            &folder,
-            &["config", "show", "--idle-timeout", "7"],
-            &[("RESTITCH_IDLE_TIMEOUT", "")],
-        );
-        assert!(flag.out.contains("idle_timeout = \"7s\"\n"), "{}", flag.out);
+        assert_eq!((plain.code, plain.err.as_str()), (0, ""));
     }
 
+    /// An error names the flag, the variable or the key that gave the value, and no secret.
     #[test]
-    fn an_error_names_its_variable() {
+    fn an_error_names_who_gave_the_value() {
         let folder = folder("config-variable", &[]);
-        for (name, value) in [
-            ("MAX_CONTINUATIONS", "many"),
-            ("IDLE_TIMEOUT", "0"),
-            ("LISTEN", "here"),
-            ("ADAPT", "perhaps"),
-            ("LOG", "loud"),
+        for (args, variables, told) in [
+            (
+                &[][..],
+                &[("RESTITCH_MAX_CONTINUATIONS", "many")][..],
+                "RESTITCH_MAX_CONTINUATIONS: invalid type: string \"many\"",
+            ),
+            (
+                &["--max-continuations", "few"],
+                &[("RESTITCH_MAX_CONTINUATIONS", "many")],
+                "--max-continuations: invalid type: string \"few\"",
+            ),
+            (
+                &["--set", "limits.max_risk=2"],
+                &[],
+                "--set limits.max_risk: `2` is not a number from 0 to 1",
+            ),
+            (
+                &["--set", "limits.max_rsk=2"],
+                &[],
+                "--set limits.max_rsk: unknown key `limits.max_rsk`: did you mean `limits.max_risk`?",
+            ),
+            (
+                &["--set", "proxy.upstream_key=sk-secret"],
+                &[],
+                "--set proxy.upstream_key: a secret is `env:VARIABLE` or `file:PATH`",
+            ),
         ] {
-            let ran = with_variables(
-                &folder,
-                &["config", "show"],
-                &[(&format!("RESTITCH_{name}"), value)],
+            let args = [&["config", "show"], args].concat();
+            let ran = with_variables(&folder, &args, variables);
+            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+            assert!(
+                ran.err.contains(told) && !ran.err.contains("sk-"),
+                "{}",
+                ran.err
             );
-            assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{name}");
-            let named = format!("invalid value '{value}' for 'RESTITCH_{name}'");
-            assert!(ran.err.contains(&named), "{}", ran.err);
         }
-        // The flag is named if the value came from the flag.
-        let args = ["config", "show", "--max-continuations", "few"];
-        let ran = with_variables(&folder, &args, &[("RESTITCH_MAX_CONTINUATIONS", "many")]);
-        assert!(
-            ran.err
-                .contains("invalid value 'few' for '--max-continuations <N>'"),
-            "{}",
-            ran.err
-        );
     }
 
     /// A misspelt variable would otherwise be ignored without a word.
@@ -1575,48 +1051,24 @@ mod commands {
         let variables = [
             ("RESTITCH_CONTINUATION", "secret"),
             ("RESTITCH", "1"),
-            ("RESTITCH_IDEL_TIMEOUT", ""),
+            ("RESTITCH_ADMN", ""),
         ];
         let ran = with_variables(&folder, &["config", "show"], &variables);
         assert_eq!((ran.code, &ran.out), (0, &plain.out));
         assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
-        assert!(
-            ran.err
-                .contains("restitch: RESTITCH_CONTINUATION: no such variable; did you mean RESTITCH_MAX_CONTINUATIONS?"),
-            "{}",
-            ran.err
-        );
-        assert!(
-            ran.err.contains("did you mean RESTITCH_IDLE_TIMEOUT?") && !ran.err.contains("secret"),
-            "{}",
-            ran.err
-        );
+        for told in [
+            "restitch: RESTITCH_CONTINUATION: no such variable; did you mean RESTITCH_MAX_CONTINUATIONS?",
+            "did you mean RESTITCH_ADMIN?",
+        ] {
+            assert!(
+                ran.err.contains(told) && !ran.err.contains("secret"),
+                "{}",
+                ran.err
+            );
+        }
         // A command that reads no variables reports none.
         let ran = with_variables(&folder, &["config", "check", "missing.toml"], &variables);
         assert!(!ran.err.contains("RESTITCH_"), "{}", ran.err);
-    }
-
-    /// A file usually starts as `config show > file`.
-    #[test]
-    fn what_is_shown_freezes_no_built_in_row() {
-        let folder = folder("config-freeze", &[("restitch.toml", FILE)]);
-        let shown = run(
-            &folder,
-            &["config", "show", "--config", "restitch.toml"],
-            b"",
-        )
-        .out;
-        assert_eq!(Config::parse(&shown).unwrap().capabilities, []);
-        assert!(
-            shown.contains("# [[capability]]\n")
-                && shown.contains("upstream = \"http://file.example\"\n"),
-            "{shown}"
-        );
-        let all = run(&folder, &["config", "show", "--all"], b"").out;
-        assert_eq!(
-            Config::parse(&all).unwrap().capabilities,
-            Config::default().table().rows()
-        );
     }
 
     /// 140 clients that send nothing take a proxy with 128 files no more than its connections.
@@ -1626,10 +1078,10 @@ mod commands {
         use std::io::{BufRead, BufReader, Read, Write};
         use std::net::TcpStream;
 
-        let limits = b"[limits]\nhead_timeout = 0.3\n";
+        let limits = b"[proxy]\n";
         let folder = folder("config-files", &[("restitch.toml", limits)]);
         let program = env!("CARGO_BIN_EXE_restitch");
-        let args = "proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --config restitch.toml --threads 1";
+        let args = "proxy --upstream http://127.0.0.1:9 --listen 127.0.0.1:0 --config restitch.toml --set proxy.threads=1";
         let script = format!("ulimit -n 128 && exec '{program}' {args}");
         let mut command = Command::new("sh");
         command
@@ -1717,7 +1169,7 @@ mod commands {
                 "the configuration stays as it was\" error=\"f.toml: line 4, column 1: duplicate key",
             ),
             (
-                "log_format = \"json\"\n[[route]]\nmax_risk = 0.5\n",
+                "log_format = \"json\"\n[[route]]\nmax_total_time = 5\n",
                 "fixed=log_format",
             ),
             // The first line silences the warning about the second.
@@ -1822,146 +1274,52 @@ mod commands {
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
 
-    /// Flags win over the environment, that over the file, and that over the defaults.
+    /// Flags win over the environment, that over the file, and that over the defaults; of several
+    /// `--set` the last one wins.
     #[test]
     fn flags_win_over_the_environment_and_that_over_the_file() {
         let folder = folder("config-show", &[("restitch.toml", FILE)]);
         let show = |args: &[&str], variables: &[(&str, &str)]| {
             let ran = with_variables(&folder, &[&["config", "show"], args].concat(), variables);
             assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-            Config::parse(&ran.out).unwrap()
-        };
-        let numbers = |config: &Config| {
-            let limits = &config.limits;
+            let config = Config::parse(&ran.out).unwrap();
+            let (limits, upstream) = (&config.limits, config.proxy.upstream);
             (
                 limits.max_continuations,
                 limits.idle_timeout.0.as_secs(),
                 limits.max_body_bytes,
-                limits.max_consecutive_failures,
+                upstream.unwrap_or_default(),
             )
         };
-        assert_eq!(numbers(&show(&[], &[])), (8, 60, 33_554_432, 3));
-        let file = show(&["--config", "restitch.toml"], &[]);
-        assert_eq!(numbers(&file), (2, 20, 200, 3));
-        assert_eq!(file.proxy.upstream.as_deref(), Some("http://file.example"));
+        let numbers =
+            |calls, idle, bytes, upstream: &str| (calls, idle, bytes, upstream.to_owned());
+        assert_eq!(show(&[], &[]), numbers(8, 60, 33_554_432, ""));
+        let of_file = numbers(2, 20, 200, "http://file.example");
+        assert_eq!(show(&["--config", "restitch.toml"], &[]), of_file);
         let variables = [
             ("RESTITCH_CONFIG", "restitch.toml"),
             ("RESTITCH_MAX_CONTINUATIONS", "5"),
-            ("RESTITCH_IDLE_TIMEOUT", "50"),
             ("RESTITCH_UPSTREAM", "http://variable.example"),
-            ("RESTITCH_ADAPT", "true"),
-            ("RESTITCH_LOG", "debug"),
-            ("RESTITCH_LISTEN", "127.0.0.1:5"),
-            ("RESTITCH_ADMIN", "127.0.0.1:6"),
-            ("RESTITCH_PAGE_ANSWERS", "20"),
-            ("RESTITCH_ON_GIVE_UP", "close"),
-            ("RESTITCH_REPAIR", "syntax"),
         ];
-        let variable = show(&[], &variables);
-        assert_eq!(numbers(&variable), (5, 50, 200, 3));
-        assert_eq!(
-            variable.proxy.upstream.as_deref(),
-            Some("http://variable.example")
-        );
-        assert_eq!(
-            (variable.proxy.adapt, variable.proxy.log.as_str()),
-            (true, "debug")
-        );
-        assert_eq!(variable.proxy.on_give_up, GiveUp::Close);
-        assert_eq!(
-            show(&["--on-give-up", "error"], &variables)
-                .proxy
-                .on_give_up,
-            GiveUp::Error
-        );
-        assert_eq!(
-            (file.proxy.repair, variable.proxy.repair),
-            (RepairLevel::Strict, RepairLevel::Syntax)
-        );
-        assert_eq!(
-            show(&["--repair", "guess"], &variables).proxy.repair,
-            RepairLevel::Guess
-        );
+        let of_variables = numbers(5, 20, 200, "http://variable.example");
+        assert_eq!(show(&[], &variables), of_variables);
         let args = [
             "--max-continuations",
             "6",
-            "--upstream",
-            "http://flag.example",
-            "--adapt=false",
-            "--log",
-            "off",
+            "--set",
+            "limits.idle_timeout=1m",
+            "--set",
+            "limits.idle_timeout=50",
         ];
-        let flag = show(&args, &variables);
-        assert_eq!(numbers(&flag), (6, 50, 200, 3));
-        assert_eq!(flag.proxy.upstream.as_deref(), Some("http://flag.example"));
-        assert_eq!((flag.proxy.adapt, flag.proxy.log.as_str()), (false, "off"));
-        assert_eq!(flag.proxy.listen, "127.0.0.1:5".parse().unwrap());
-        assert_eq!(
-            (file.proxy.admin, flag.proxy.admin),
-            (None, Some("127.0.0.1:6".parse().unwrap()))
-        );
-        assert_eq!(
-            show(&["--admin", "[::1]:7"], &variables).proxy.admin,
-            Some("[::1]:7".parse().unwrap())
-        );
-        assert_eq!((file.proxy.page_answers, flag.proxy.page_answers), (0, 20));
-        assert_eq!(
-            show(&["--page-answers", "0"], &variables)
-                .proxy
-                .page_answers,
-            0
-        );
-        assert!(show(&["--adapt"], &[]).proxy.adapt);
-        let trust = [
-            ("RESTITCH_TOKEN_VARIABLE", "A"),
-            ("RESTITCH_CA_FILE", "ca.pem"),
-            ("RESTITCH_CLIENT_CERT", "c.pem"),
-        ];
-        let config = show(&["--token-variable", "B", "--client-key", "k.pem"], &trust);
-        assert_eq!(config.access.token_variable.as_deref(), Some("B"));
-        let tls = &config.tls;
-        let names = [&tls.ca_file, &tls.client_cert, &tls.client_key]
-            .map(|file| file.as_deref().and_then(Path::to_str));
-        assert_eq!(names, [Some("ca.pem"), Some("c.pem"), Some("k.pem")]);
+        let of_flags = numbers(6, 50, 200, "http://variable.example");
+        assert_eq!(show(&args, &variables), of_flags);
     }
 
     #[test]
-    fn the_risk_is_a_probability() {
-        let show = |args: &[&str], variables: &[(&str, &str)]| {
-            with_variables(
-                Path::new("."),
-                &[&["config", "show"], args].concat(),
-                variables,
-            )
-        };
-        let risk = |ran: &Ran| {
-            Config::parse(&ran.out)
-                .unwrap()
-                .limits
-                .max_risk
-                .0
-                .to_string()
-        };
-        assert_eq!(risk(&show(&[], &[])), "0.001");
-        assert_eq!(risk(&show(&[], &[("RESTITCH_MAX_RISK", "0.25")])), "0.25");
-        assert_eq!(
-            risk(&show(
-                &["--max-risk", "0"],
-                &[("RESTITCH_MAX_RISK", "0.25")]
-            )),
-            "0"
-        );
-        for wrong in ["1.5", "-0.1", "nan", "much"] {
-            let ran = show(&[&format!("--max-risk={wrong}")], &[]);
-            assert_eq!(ran.code, 2, "{wrong}");
-            assert!(
-                ran.err.contains("--max-risk") && ran.err.contains("from 0 to 1"),
-                "{}",
-                ran.err
-            );
-        }
+    fn the_risk_of_a_command_is_a_probability() {
         let stitch = run(Path::new("."), &["stitch", "--max-risk", "2"], b"");
         assert_eq!(stitch.code, 2, "{}", stitch.err);
+        assert!(stitch.err.contains("from 0 to 1"), "{}", stitch.err);
     }
 
     #[test]
@@ -2018,7 +1376,7 @@ mod commands {
         );
         // Nor without the key of a fallback.
         let text = "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[route]]\nname = \"r\"\n\
-            fallback = [{ upstream = \"http://127.0.0.1:9\", key_variable = \"THE_KEY\" }]\n";
+            fallback = [{ upstream = \"http://127.0.0.1:9\", key = \"env:THE_KEY\" }]\n";
         std::fs::write(folder.join("key.toml"), text).unwrap();
         let ran = run(&folder, &["proxy", "--config", "key.toml"], b"");
         assert!(
@@ -2031,36 +1389,35 @@ mod commands {
         );
     }
 
+    /// A first try needs one screen, which says where the rest is.
     #[test]
-    fn the_help_has_the_defaults() {
-        let help = run(Path::new("."), &["proxy", "--help"], b"")
-            .out
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
-        let limits = restitch::Limits::default();
-        for default in [
-            limits.continuation.max_continuations as usize,
-            limits.transport.max_body_bytes,
+    fn the_short_help_fits_a_screen() {
+        let help = run(Path::new("."), &["proxy", "-h"], b"").out;
+        assert!(help.lines().count() <= 40, "{help}");
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 100),
+            "{help}"
+        );
+        for word in [
+            "--upstream <URL>",
+            "--set <KEY=VALUE>",
+            "--listen <ADDRESS>",
+            "--max-continuations <N>",
+            "[default: 8]",
+            "[default: 127.0.0.1:7378]",
+            "[default: leave]",
+            "restitch config init",
+            "restitch config show --docs",
         ] {
-            assert!(
-                help.contains(&format!("[default: {default}]")),
-                "{default}: {help}"
-            );
+            assert!(help.contains(word), "{word}: {help}");
         }
-        for default in [
-            "127.0.0.1:7378",
-            "false",
-            "leave",
-            "info",
-            "1m",
-            "one for each core",
-        ] {
-            assert!(
-                help.contains(&format!("[default: {default}]")),
-                "{default}: {help}"
-            );
-        }
+    }
+
+    #[test]
+    fn the_tables_are_printed() {
+        let ran = run(Path::new("."), &["config", "show", "--docs"], b"");
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        assert_eq!(ran.out, restitch_proxy::config::Key::docs());
     }
 
     #[test]
@@ -2068,7 +1425,7 @@ mod commands {
         let ran = run(Path::new("."), &["config", "schema"], b"");
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
         let schema: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!(schema["properties"].as_object().unwrap().len(), 8);
+        assert!(schema["properties"]["limits"].is_object());
     }
 
     #[test]

@@ -179,8 +179,8 @@ impl Running {
                 "proxy",
                 "--upstream",
                 "http://127.0.0.1:9",
-                "--threads",
-                "1",
+                "--set",
+                "proxy.threads=1",
             ],
             args,
         ]
@@ -516,7 +516,7 @@ fn what_is_wrong_with_a_listener_is_said_at_the_start() {
             "unix:/missing/llm.sock: ",
         ),
         (
-            vec!["--listen", ":0", "--socket-mode", "8"],
+            vec!["--listen", ":0", "--set", "proxy.socket_mode=8"],
             2,
             "`8` is no mode of a socket",
         ),

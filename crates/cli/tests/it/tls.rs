@@ -458,10 +458,10 @@ mod commands {
             "127.0.0.1:0",
             "--upstream",
             "http://127.0.0.1:9",
-            "--keep",
-            "60",
-            "--store",
-            &address,
+            "--set",
+            "proxy.keep=60",
+            "--set",
+            &format!("proxy.store={address}"),
         ];
         for (roots, is_trusted) in [("client.pem", false), ("ca.pem", true)] {
             let mut proxy = Command::new(env!("CARGO_BIN_EXE_restitch"));

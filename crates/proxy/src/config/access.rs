@@ -1,7 +1,5 @@
 //! Reads and writes `[access]`: the restrictions on the proxy's clients.
 
-use std::path::PathBuf;
-
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,72 +9,54 @@ use crate::secret::SecretSource;
 
 /// The restrictions on the proxy's clients and on their requests. An empty list is the default that
 /// its key describes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AccessConfig {
     /// The environment variable with a token, named `default`. Where there is a token, a request
     /// without one is refused.
-    #[arg(long, value_name = "VARIABLE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
-    /// The accepted hosts of requests, with or without a port; none: all. With commas between.
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
+    /// The accepted hosts of requests, with or without a port; none: all.
     #[serde(deserialize_with = "hosts")]
     pub allow_hosts: Vec<String>,
-    /// The accepted origins of pages in browsers, `*` for all; none: no page. With commas between.
-    #[arg(long, value_name = "ORIGINS", value_delimiter = ',', value_parser = origin, hide_short_help = true)]
+    /// The accepted origins of pages in browsers, `*` for all; none: no page.
     #[serde(deserialize_with = "origins")]
     pub allow_origins: Vec<String>,
-    /// The accepted paths, where a `*` at the end matches any rest; none: all. With commas between.
-    #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = path, hide_short_help = true)]
+    /// The accepted paths, where a `*` at the end matches any rest; none: all.
     #[serde(deserialize_with = "paths")]
     pub allow_paths: Vec<String>,
-    /// The accepted methods; none: all but `TRACE`. With commas between.
-    #[arg(long, value_name = "METHODS", value_delimiter = ',', value_parser = method, hide_short_help = true)]
-    #[serde(deserialize_with = "methods")]
-    pub allow_methods: Vec<String>,
     /// Further accepted hosts of the admin listener. Its own address, loopback addresses and
-    /// `localhost` always are. With commas between.
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host, hide_short_help = true)]
+    /// `localhost` always are.
     #[serde(deserialize_with = "hosts")]
     pub admin_hosts: Vec<String>,
     /// Tokens of clients, with names.
-    #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_TOKENS))]
     pub token: Vec<TokenConfig>,
 }
 
-/// A token of clients, in a file or in a variable of the environment. Two tokens may have one name,
-/// the old and the new one of a rotation.
+/// A token of clients. Two tokens may have one name, the old and the new one of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TokenConfig {
     /// The name in routes, the log and the page.
     pub name: String,
-    /// The file that has the token. The proxy reads it again every 10 seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
-    /// The environment variable that has it, in place of a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub variable: Option<String>,
+    /// Where the token is: `env:VARIABLE`, or `file:PATH`, which the proxy reads again every 10
+    /// seconds.
+    #[schemars(with = "String")]
+    pub secret: SecretSource,
 }
 
 impl AccessConfig {
     /// Returns the first mistake in the tokens, with the number of its token.
     pub(super) fn mistake_of_tokens(&self) -> Option<(usize, String)> {
         let mistake = |(number, token): (usize, &TokenConfig)| {
-            let source = SecretSource::of(token.variable.as_deref(), token.file.as_deref());
-            let mistake = match source {
+            let mistake = match is_name(&token.name) {
                 _ if number >= MAX_TOKENS => format!("there can be {MAX_TOKENS} tokens"),
-                _ if !is_name(&token.name) => {
-                    format!("`{}` is not a token's name: {NAME}", token.name)
-                }
-                Err(mistake) => format!("the token {mistake}"),
-                Ok(None) => "the token needs a `file` or a `variable`".to_owned(),
-                Ok(Some(_)) => return None,
+                true => return None,
+                false => format!("`{}` is not a token's name: {NAME}", token.name),
             };
             Some((number, mistake))
         };
@@ -112,10 +92,6 @@ entries! {
         let path = path.strip_suffix('*').unwrap_or(path);
         path.starts_with('/') && !path.contains(['*', '?', '#', ' '])
     }, "a path like `/v1/models` or `/v1/*`";
-    methods of method: |method| {
-        let is_plain = |byte: u8| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_');
-        !method.is_empty() && method.bytes().all(is_plain)
-    }, "a method like `POST`, in capitals";
 }
 
 fn is_host(host: &str) -> bool {

@@ -1,70 +1,53 @@
-//! The file that an operator begins with, and the settings that differ from their defaults.
+//! The file that an operator begins with, which is also the guide to the settings.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{AccessConfig, Config, LimitsConfig, ProxyConfig, TlsConfig, prompt, schema, written};
+use super::{AccessConfig, Config, Key, LimitsConfig, ProxyConfig, TlsConfig, prompt, written};
 
 impl Config {
     /// Returns a file to begin with: the settings that most operators decide on, with their
-    /// defaults, and the others as comments, each with its description. `[engine]` is not in it,
-    /// since it is best left alone.
+    /// defaults, and the others as comments, each with its description.
     pub fn init(upstream: &str) -> String {
         let proxy = ProxyConfig {
             upstream: Some(upstream.to_owned()),
             ..ProxyConfig::default()
         };
-        let tables = [
-            annotated("proxy", &proxy),
-            annotated("access", &AccessConfig::default()) + TOKEN,
-            annotated("tls", &TlsConfig::default()),
-            annotated("limits", &LimitsConfig::default()),
-        ];
-        [HEAD, &tables.concat(), ROUTE].concat()
-    }
-
-    /// Returns the settings that differ from their defaults, as a file has them. Parsing that text
-    /// gives the same configuration, except for passwords: `***` replaces them.
-    pub fn show_changed(&self) -> String {
-        let tables = |config: &Self| {
-            let prompt = super::table(&prompt::Prompt::from(&config.prompt));
-            config.tables().into_iter().chain([("prompt", prompt)])
-        };
-        let own = tables(&self.without_passwords());
-        let defaults = tables(&Self::default());
-        let mut text = String::new();
-        for ((name, mut own), (_, defaults)) in own.zip(defaults) {
-            own.retain(|key, value| defaults.get(key) != Some(value));
-            if !own.is_empty() {
-                let table = toml::Table::from_iter([(name.to_owned(), own.into())]);
-                text += &format!("{}\n", written(&table));
-            }
-        }
-        text + self.show_lists().trim_start()
+        [
+            HEAD,
+            &annotated("proxy", &proxy),
+            &annotated("access", &AccessConfig::default()),
+            TOKENS,
+            &annotated("tls", &TlsConfig::default()),
+            &annotated("limits", &LimitsConfig::default()),
+            &annotated("prompt", &prompt::Prompt::default()),
+            INSTRUCTION,
+            ROUTES,
+            CAPABILITIES,
+        ]
+        .concat()
     }
 }
 
 /// Returns a table of the file: first the settings that most operators decide on, then the others
 /// as comments.
 fn annotated<T: Serialize + JsonSchema>(name: &str, table: &T) -> String {
-    let schema = schema::of::<T>();
     let examples = EXAMPLES.iter().filter(|(of, ..)| *of == name);
     let examples = examples.map(|(_, key, value)| format!("{key} = \"{value}\"\n"));
     let lines = written(table) + &examples.collect::<String>();
     let (live, others): (Vec<_>, Vec<_>) =
         lines.lines().partition(|line| LIVE.contains(&key(line)));
-    let live = live.iter().map(|line| described(&schema, line, ""));
-    let others = others.iter().map(|line| described(&schema, line, "#"));
+    let live = live.iter().map(|line| described(name, line, ""));
+    let others = others.iter().map(|line| described(name, line, "#"));
     format!("\n[{name}]\n{}", live.chain(others).collect::<String>())
 }
 
 /// Returns the line of a setting below its description.
-fn described(schema: &Value, line: &str, mark: &str) -> String {
-    let description = &schema["properties"][key(line)]["description"];
+fn described(table: &str, line: &str, mark: &str) -> String {
+    let declared = Key::of(&format!("{table}.{}", key(line)));
     let mut text = String::new();
     let mut width = WIDTH;
-    for word in description.as_str().unwrap_or_default().split(' ') {
+    for word in declared.map_or("", |key| &key.meaning).split(' ') {
         if width + word.len() >= WIDTH {
             text.push_str(if text.is_empty() { "#" } else { "\n#" });
             width = 1;
@@ -99,12 +82,11 @@ const LIVE: [&str; 13] = [
 ];
 
 /// Values of settings without a default.
-const EXAMPLES: [(&str, &str, &str); 9] = [
+const EXAMPLES: [(&str, &str, &str); 8] = [
     ("proxy", "admin", "127.0.0.1:7379"),
     ("proxy", "tls_cert", "/etc/restitch/llm.pem"),
     ("proxy", "tls_key", "/etc/restitch/llm.key"),
-    ("proxy", "upstream_key_file", "/run/secrets/upstream-key"),
-    ("proxy", "upstream_key_variable", "PROVIDER_API_KEY"),
+    ("proxy", "upstream_key", "env:PROVIDER_API_KEY"),
     ("access", "token_variable", "LLM_PROXY_TOKEN"),
     ("tls", "ca_file", "/etc/restitch/roots.pem"),
     ("tls", "client_cert", "/etc/restitch/client.pem"),
@@ -120,20 +102,93 @@ const HEAD: &str = "\
 # defaults of newer versions.
 #
 #   restitch config check FILE       restitch config show --changed --config FILE
-#   restitch proxy --config FILE
+#   restitch proxy --config FILE     restitch config explain --config FILE --model NAME
+#
+# Sizes are in bytes. Times are \"90s\", \"1m 30s\", or a number of seconds. A secret is never in this
+# file: `env:NAME` is a variable of the environment, `file:PATH` a file that has it alone.
 ";
 
-const TOKEN: &str = r#"
-# Tokens with names, one for each team. Two may have one name: the old and the new of a rotation.
+const TOKENS: &str = r#"
+# Tokens with names, one for each team; routes, the log and the page have the names. Two may have
+# one name: the old and the new of a rotation. A client sends its token in `x-restitch-token`, or as
+# its API key.
 #[[access.token]]
 #name = "team-a"
-#file = "/run/secrets/team-a"
+#secret = "file:/run/secrets/team-a"
+#[[access.token]]
+#name = "team-b"
+#secret = "env:TEAM_B_TOKEN"
 "#;
 
-const ROUTE: &str = r#"
-# Requests that a route matches have settings of their own, another upstream, or fallbacks.
+const INSTRUCTION: &str = r#"# A text of your own in place of the message that asks for the rest, wherever the model repeats the
+# end of its text and goes on. `{{overlap_context}}` must be there: the text to repeat, in its tag.
+# `{{context}}` is what is known of the cut, in tags; `{{continue_mark}}` a mark in its tag, where
+# the question has one. Write in the first person: models take an operator's notice for an attack.
+#instruction = """
+#Die Verbindung ist abgerissen. Das habe ich bisher:
+#
+#{{context}}
+#
+#Bitte wiederhole genau den Text zwischen den ersten beiden Tags, und schreibe dann ohne Pause weiter,
+#bis zum Ende des Dokuments. Steht danach noch ein Zeichen in Tags, so schreibe es dazwischen.
+#
+#{{overlap_context}}
+#
+#{{continue_mark}}"""
+"#;
+
+const ROUTES: &str = r#"
+# Routes give requests another upstream or other settings. The first one whose conditions all hold
+# counts. Conditions: `path`, `model` and the values of `header` are patterns, in which `*` matches
+# any text; `token` has names. Settings that are missing have the values from above.
 #[[route]]
-#name = "claude"
+#name = "batch"
+#header = { x-team = "batch-*" }
+#max_continuations = 20
+#max_total_time = "30m"
+#on_give_up = "close"
+#
+#[[route]]
+#name = "team-a"
+#token = ["team-a"]
 #model = "claude-*"
 #upstream = "https://api.anthropic.com"
+#key = "env:ANTHROPIC_API_KEY"
+#
+# Fallbacks answer where the upstream does not: it can't be reached, is silent for
+# `first_byte_timeout`, or answers 429 or 5xx. A fallback of another API only continues answers. None
+# gets the client's own key.
+#[[route]]
+#name = "answers"
+#path = "/v1/chat/completions"
+#prose = "anchor"
+#retries = 1
+#first_byte_timeout = "10s"
+#
+#[[route.fallback]]
+#upstream = "https://openrouter.ai/api"
+#model = "openai/gpt-5-mini"
+#key = "env:OPENROUTER_API_KEY"
+#
+#[[route.fallback]]
+#upstream = "https://api.anthropic.com"
+#model = "claude-sonnet-4-5"
+#key = "env:ANTHROPIC_API_KEY"
+#wire = "anthropic"
+#
+# A server whose answers pass unread.
+#[[route]]
+#path = "/v1/embeddings"
+#upstream = "http://127.0.0.1:8080"
+#continuation = "off"
+"#;
+
+const CAPABILITIES: &str = r#"
+# What models can do, where the built-in table has no row or a wrong one. The first row that has a
+# key counts. `restitch doctor` finds out how a server continues an answer.
+#[[capability]]
+#model = "*"
+#host = "10.0.0.*"
+#prefill = "continue-final-message"
+#reasoning_off = '{"enable_thinking": false}'
 "#;

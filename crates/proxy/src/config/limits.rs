@@ -1,77 +1,123 @@
-//! `[limits]`: the bytes, counts, times and risks that an operator limits; `[engine]`: those that
-//! are best left alone. The engine declares both.
+//! `[limits]`: the bytes, counts, times and risks that an operator limits.
+
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::value::{AutoCount, Count, Positive, PositiveTime, Risk, SeamBytes, Share, Time};
+use super::value::{AutoCount, Positive, PositiveTime, Risk, Time};
 use restitch::Limits;
-use restitch::internal::limits::each_limit;
 
-/// Declares the two tables: their keys are the members of [`Limits`], with their defaults.
-macro_rules! tables {
-    ($(
-        $(#[doc = $group_doc:tt])*
-        $(#[derive($derived:ident)])?
-        $group:ident: $ty:ident {
-            limits { $(
-                $(#[doc = $doc:tt])*
-                #[arg($($arg:tt)*)]
-                $key:ident $(/ $setter:ident)?: $limit:ty as $type:ty = $default:expr;
-            )* }
-            engine { $(
-                $(#[doc = $engine_doc:tt])*
-                $engine_key:ident $(/ $engine_setter:ident)?: $engine_limit:ty as $engine_type:ty = $engine_default:expr;
-            )* }
-        }
-    )+) => {
-        /// The bytes, counts, times and risks that an operator limits.
-        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema, clap::Args)]
-        #[serde(deny_unknown_fields, default)]
-        #[non_exhaustive]
-        pub struct LimitsConfig {
-            $($($(#[doc = $doc])* #[arg($($arg)*)] pub $key: $type,)*)+
-        }
-
-        /// Bounds on the work for unusual answers. Leave these alone.
-        #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
-        #[serde(deny_unknown_fields, default)]
-        #[non_exhaustive]
-        pub struct EngineConfig {
-            $($($(#[doc = $engine_doc])* pub $engine_key: $engine_type,)*)+
-        }
-
-        /// Returns the limits of both tables.
-        pub(super) fn joined(of_operator: &LimitsConfig, of_engine: &EngineConfig) -> Limits {
-            // The tables have a key for each member.
-            let mut limits = Limits::default();
-            $(
-                $(limits.$group.$key = of_operator.$key.into();)*
-                $(limits.$group.$engine_key = of_engine.$engine_key.into();)*
-            )+
-            limits
-        }
-
-        /// Returns the tables with these limits.
-        pub(super) fn split(limits: Limits) -> (LimitsConfig, EngineConfig) {
-            (
-                LimitsConfig { $($($key: limits.$group.$key.into(),)*)+ },
-                EngineConfig { $($($engine_key: limits.$group.$engine_key.into(),)*)+ },
-            )
-        }
-    };
+/// The bytes, counts, times and risks that an operator limits.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct LimitsConfig {
+    /// Calls after the first one, for one answer.
+    pub max_continuations: u32,
+    /// Tokens of all continuations, as a multiple of the request's own limit; then no call is made.
+    /// It also bounds `raise_max_tokens`.
+    pub max_extra_tokens: u32,
+    /// Time since an answer's first byte, after which its calls end; 0: no limit.
+    pub max_total_time: Time,
+    /// The largest accepted probability of a wrong join, from 0 to 1; 0 joins only at the requested
+    /// position.
+    pub max_risk: Risk,
+    /// How long an answer waits for an upstream that refuses connections, loses them or is
+    /// overloaded; 0: such calls are failures.
+    pub patience: Time,
+    /// Silence before the first text of an answer, after which a call counts as lost.
+    pub first_byte_timeout: PositiveTime,
+    /// Silence after which a provider counts as gone while a document is incomplete.
+    pub idle_timeout: PositiveTime,
+    /// Silence to the client, after which the proxy sends a comment; 0: it sends none.
+    pub keep_alive_interval: Time,
+    /// The largest request body, in bytes, whose answer can be continued.
+    pub max_body_bytes: usize,
+    /// Bytes of all incomplete request bodies; one more request gets 503.
+    pub max_unfinished_bytes: Positive,
+    /// Connections of all clients; one more gets 503, or is closed if clients use TLS.
+    pub max_connections: Positive,
+    /// Connections of one address or Unix socket; `auto`: 256, or unlimited with tokens.
+    pub max_connections_per_client: AutoCount,
+    /// Time without a request, after which a connection is closed. Behind a load balancer: longer
+    /// than its own.
+    pub unused_timeout: PositiveTime,
+    /// Time for which a proxy that is told to stop still takes requests, while `/readyz` is 503; 0:
+    /// none.
+    pub shutdown_delay: Time,
+    /// Time that open answers get when the proxy stops.
+    pub drain_timeout: PositiveTime,
+    /// The longest time for which a request may keep its answer; 0: none may.
+    pub max_keep_time: Time,
+    /// Answers that are kept at a time.
+    pub max_kept_answers: usize,
+    /// Bytes of all kept answers.
+    pub max_kept_bytes: Positive,
 }
-
-each_limit!(tables);
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        split(Limits::default()).0
+        Self::of(&Limits::default())
     }
 }
 
-impl Default for EngineConfig {
-    fn default() -> Self {
-        split(Limits::default()).1
+impl LimitsConfig {
+    /// Returns the keys with these limits.
+    pub(super) fn of(limits: &Limits) -> Self {
+        let (answer, transport) = (&limits.continuation, &limits.transport);
+        let (server, keep) = (&limits.server, &limits.keep);
+        Self {
+            max_continuations: answer.max_continuations,
+            max_extra_tokens: answer.max_extra_tokens,
+            max_total_time: answer.max_total_time.into(),
+            max_risk: Risk(answer.max_risk),
+            patience: answer.patience.into(),
+            first_byte_timeout: transport.first_byte_timeout.into(),
+            idle_timeout: transport.idle_timeout.into(),
+            keep_alive_interval: transport.keep_alive_interval.into(),
+            max_body_bytes: transport.max_body_bytes,
+            max_unfinished_bytes: server.max_unfinished_bytes.into(),
+            max_connections: server.max_connections.into(),
+            max_connections_per_client: AutoCount(server.max_connections_per_client),
+            unused_timeout: server.unused_timeout.into(),
+            shutdown_delay: server.shutdown_delay.into(),
+            drain_timeout: server.drain_timeout.into(),
+            max_keep_time: keep.max_keep_time.into(),
+            max_kept_answers: keep.max_kept_answers,
+            max_kept_bytes: keep.max_kept_bytes.into(),
+        }
+    }
+
+    /// Returns these limits; `others` has those without a key.
+    pub(super) fn over(&self, others: &Limits) -> Limits {
+        let mut limits = others.clone();
+        let answer = &mut limits.continuation;
+        answer.max_continuations = self.max_continuations;
+        answer.max_extra_tokens = self.max_extra_tokens;
+        answer.max_total_time = self.max_total_time.into();
+        answer.max_risk = self.max_risk.0;
+        answer.patience = self.patience.into();
+        let transport = &mut limits.transport;
+        transport.first_byte_timeout = self.first_byte_timeout.into();
+        transport.idle_timeout = self.idle_timeout.into();
+        transport.keep_alive_interval = self.keep_alive_interval.into();
+        transport.max_body_bytes = self.max_body_bytes;
+        // An operator who allows a longer silence allows it whatever other events arrive.
+        if self.idle_timeout.0 > Limits::default().transport.text_timeout {
+            transport.text_timeout = Duration::max(transport.text_timeout, self.idle_timeout.0);
+        }
+        let server = &mut limits.server;
+        server.max_unfinished_bytes = self.max_unfinished_bytes.into();
+        server.max_connections = self.max_connections.into();
+        server.max_connections_per_client = self.max_connections_per_client.0;
+        server.unused_timeout = self.unused_timeout.into();
+        server.shutdown_delay = self.shutdown_delay.into();
+        server.drain_timeout = self.drain_timeout.into();
+        let keep = &mut limits.keep;
+        keep.max_keep_time = self.max_keep_time.into();
+        keep.max_kept_answers = self.max_kept_answers;
+        keep.max_kept_bytes = self.max_kept_bytes.into();
+        limits
     }
 }

@@ -3,8 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::ArgAction;
-use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,119 +11,92 @@ use super::schema;
 use super::value::Time;
 use crate::address::{ListenAddress, SocketMode, TrustedProxy, one_socket};
 use crate::route_config::written;
+use crate::secret::SecretSource;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
 
 /// How the proxy runs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(transform = schema::without_threads)]
 #[non_exhaustive]
 pub struct ProxyConfig {
-    /// The address to listen on: `127.0.0.1:7378`, `[::1]:7378`, `localhost:7378` (IPv4 and IPv6),
-    /// `:7378` (all addresses) or `unix:/path/to.sock`. Port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS")]
+    /// The address to listen on; `:7378` is all addresses. `127.0.0.1:7378`, `[::1]:7378`,
+    /// `localhost:7378` (IPv4 and IPv6) or `unix:/path/to.sock`. Port 0 takes a free one.
     #[serde(with = "written::text")]
     #[schemars(with = "String")]
     pub listen: ListenAddress,
     /// The permissions of a Unix socket, in octal.
-    #[arg(long, value_name = "MODE")]
     #[serde(with = "written::text")]
     #[schemars(with = "String")]
     pub socket_mode: SocketMode,
     /// The proxy's certificate for its clients, with its chain, in PEM. Clients then use https.
-    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_cert: Option<PathBuf>,
     /// The private key of that certificate, in PEM.
-    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// Networks of proxies whose `x-forwarded-for` names the client in the log, or `unix`. With
-    /// commas between. `unix`: all clients of a Unix socket.
-    #[arg(
-        long,
-        value_name = "NETWORKS",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
+    /// Networks of proxies whose `x-forwarded-for` names the client in the log, or `unix`. `unix`: all clients of a Unix socket.
     #[serde(with = "written::texts")]
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and
-    /// readiness (`/readyz`). `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
+    /// The address of a listener with a page, metrics and `/readyz`. `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
     /// machine). None: there is no such listener.
-    #[arg(long, value_name = "ADDRESS", value_parser = one_socket)]
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     #[schemars(with = "Option<String>")]
     pub admin: Option<SocketAddr>,
     /// Keep the text of the last N answers in memory and show it on that page. 0: the page shows no
     /// text.
-    #[arg(long, value_name = "N")]
     pub page_answers: usize,
-    /// The provider's address: `https://host[:port][/prefix]`; one `/v1` at its end and one at the
+    /// The provider's address: `https://host[:port][/prefix]`. One `/v1` at its end and one at the
     /// start of a request's path become one.
-    #[arg(long, value_name = "URL", hide_env_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The environment variable with a key for that upstream. It replaces the clients' own.
-    #[arg(long, value_name = "VARIABLE", hide_short_help = true)]
+    /// Where a key for that upstream is, in place of the clients' own: `env:VARIABLE`, or
+    /// `file:PATH`, which the proxy reads again every 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream_key_variable: Option<String>,
-    /// The file with that key. The proxy reads it again every 10 seconds.
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream_key_file: Option<PathBuf>,
-    /// Threads that serve connections, each with upstream connections of its own.
-    #[arg(long, value_name = "N", value_parser = thread_number())]
+    #[schemars(with = "Option<String>")]
+    pub upstream_key: Option<SecretSource>,
+    /// Threads that serve connections, each with upstream connections of its own. Default: one for
+    /// each core.
     #[serde(deserialize_with = "threads")]
     #[schemars(range(min = 1, max = Self::MOST_THREADS))]
     pub threads: usize,
     /// Adapt first requests to their model. Remove a `response_format` that the model rejects, and
     /// ask the Messages API for tool arguments as they are written.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub adapt: bool,
     /// The factor by which each further call may be longer than the one before, where the request
     /// limits its tokens.
-    #[arg(long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(1..))]
     #[serde(deserialize_with = "factor")]
     #[schemars(range(min = 1))]
     pub raise_max_tokens: u32,
     /// What to do with an answer that can't be completed. leave: add nothing, and end it as its
     /// last call ended. close: close its JSON, so that it parses. error: end it with an error.
-    #[arg(long, value_name = "HOW", value_parser = one_of(&GiveUp::ALL, GiveUp::as_str))]
     #[serde(with = "written::text")]
     #[schemars(schema_with = "schema::give_up")]
     pub on_give_up: GiveUp,
     /// What to do with an answer in prose whose connection is lost. pass: nothing. anchor: ask for
     /// its rest, and join it where it repeats the end of the answer.
-    #[arg(long, value_name = "HOW", value_parser = one_of(&[Prose::Pass, Prose::Anchor], prose_name))]
     #[schemars(schema_with = "schema::prose")]
     pub prose: Prose,
     /// How much of the JSON in an answer may be changed. strict: nothing. syntax: what leaves every
     /// whole token as it is. guess: also what is a guess; up to 4 KiB of a stream are held back.
-    #[arg(long, value_name = "LEVEL", value_parser = one_of(&RepairLevel::ALL, RepairLevel::as_str))]
     #[serde(deserialize_with = "written::repair")]
     #[schemars(schema_with = "schema::repair")]
     pub repair: RepairLevel,
     /// Time for which each streamed answer is kept for a client that loses its connection. The
     /// answer continues meanwhile. The request header `x-restitch-keep` overrides it.
-    #[arg(long, value_name = "TIME")]
     pub keep: Time,
     /// Where kept answers are: memory, a folder (`file:/path`), or the address of a Redis or Valkey
     /// server. Files outlive the process, and several proxies can share a server.
-    #[arg(long, value_name = "ADDRESS", value_parser = store_address, hide_env_values = true)]
     #[serde(deserialize_with = "store")]
     pub store: String,
-    /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by
+    /// The log on standard error: off, error, warn, info, debug or trace. Or a list of them by
     /// module, such as `warn,restitch::access=info`. It has neither keys nor texts. -v and -q win
     /// over it.
-    #[arg(long, value_name = "FILTER", value_parser = log_filter)]
     #[serde(deserialize_with = "log")]
     pub log: String,
     /// The format of its lines: text, or one JSON object per line.
-    #[arg(long, value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
 
@@ -140,8 +111,7 @@ impl Default for ProxyConfig {
             admin: None,
             page_answers: 0,
             upstream: None,
-            upstream_key_variable: None,
-            upstream_key_file: None,
+            upstream_key: None,
             // One for each core.
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             adapt: false,
@@ -159,9 +129,7 @@ impl Default for ProxyConfig {
 }
 
 /// The format of the log's lines.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum LogFormat {
@@ -282,36 +250,9 @@ fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error
         .ok_or_else(|| D::Error::custom(format!("there can be 1 to {most} threads")))
 }
 
-/// Parses a number of threads.
-fn thread_number() -> impl TypedValueParser<Value = usize> {
-    let most = i64::try_from(ProxyConfig::MOST_THREADS).unwrap_or(i64::MAX);
-    clap::value_parser!(u32)
-        .range(1..=most)
-        .map(|threads| threads as usize)
-}
-
 fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     match u32::deserialize(deserializer)? {
         0 => Err(D::Error::custom("a factor of 0 leaves no tokens")),
         factor => Ok(factor),
     }
-}
-
-pub(super) fn prose_name(prose: Prose) -> &'static str {
-    match prose {
-        Prose::Anchor => "anchor",
-        _ => "pass",
-    }
-}
-
-/// Parses a value by its name. Help and completions list the names.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    let find = move |given: String| {
-        let found = all.iter().copied().find(|value| name(*value) == given);
-        found.ok_or("no such name")
-    };
-    PossibleValuesParser::new(all.iter().map(|value| name(*value))).try_map(find)
 }

@@ -1,7 +1,6 @@
 //! Checks `[[route]]`: the errors that one route alone does not show.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,9 +8,8 @@ use toml::Spanned;
 
 use super::Config;
 use super::ConfigError;
-use super::proxy::{ProxyConfig, without_password};
+use super::proxy::without_password;
 use crate::route_config::{DEFAULT, FallbackConfig, RouteConfig};
-use crate::secret::SecretSource;
 
 /// Returns the routes, each with a name. `tokens`: the names of the file's tokens.
 pub(super) fn checked(
@@ -53,8 +51,8 @@ pub(super) fn checked(
             let name_start = Places::of(text).name_start(number).unwrap_or(*start);
             return Err(ConfigError::at(text, name_start, &mistake));
         }
-        if let Some(mistake) = mistake_of_keys(&route) {
-            return Err(at(mistake));
+        if route.key.is_some() && route.upstream.is_none() {
+            return Err(at(NO_UPSTREAM.to_owned()));
         }
         let is_unknown = |name: &&String| *name != DEFAULT && !tokens.contains(&name.as_str());
         if let Some(unknown) = route.token.iter().find(is_unknown) {
@@ -80,12 +78,10 @@ pub(super) fn effective(config: &Config, route: Option<&RouteConfig>) -> RouteCo
     if route.name.is_empty() {
         route.name = DEFAULT.to_owned();
     }
-    (route.path, route.model, route.response_format, route.header) =
-        (None, None, None, BTreeMap::new());
+    (route.path, route.model, route.header) = (None, None, BTreeMap::new());
     route.token = Vec::new();
     if route.upstream.is_none() {
-        route.key_variable.clone_from(&proxy.upstream_key_variable);
-        route.key_file.clone_from(&proxy.upstream_key_file);
+        route.key.clone_from(&proxy.upstream_key);
     }
     route.upstream = route
         .upstream
@@ -95,14 +91,11 @@ pub(super) fn effective(config: &Config, route: Option<&RouteConfig>) -> RouteCo
     route.fallback = without_passwords(&route.fallback);
     let first_byte = config.all_limits().transport.first_byte().time;
     route.first_byte_timeout = route.first_byte_timeout.or(Some(first_byte.into()));
-    route.max_risk = route.max_risk.or(Some(limits.max_risk));
     route.repair = route.repair.or(Some(proxy.repair));
     route.on_give_up = route.on_give_up.or(Some(proxy.on_give_up));
     route.prose = route.prose.or(Some(proxy.prose));
     route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
-    route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share));
     route.max_total_time = route.max_total_time.or(Some(limits.max_total_time));
-    route.keep = route.keep.or(Some(proxy.keep));
     route
 }
 
@@ -113,25 +106,6 @@ pub(super) fn without_passwords(fallbacks: &[FallbackConfig]) -> Vec<FallbackCon
         ..fallback.clone()
     };
     fallbacks.iter().map(without).collect()
-}
-
-/// Returns the first mistake in the keys of a route's upstreams.
-fn mistake_of_keys(route: &RouteConfig) -> Option<String> {
-    let source = |variable: &Option<String>, file: &Option<PathBuf>| {
-        SecretSource::of(variable.as_deref(), file.as_deref())
-    };
-    match source(&route.key_variable, &route.key_file) {
-        Err(mistake) => return Some(format!("the key of a route {mistake}")),
-        Ok(Some(_)) if route.upstream.is_none() => {
-            return Some("the key of a route needs the `upstream` that it is for".to_owned());
-        }
-        Ok(_) => {}
-    }
-    let mut fallbacks = route.fallback.iter();
-    fallbacks.find_map(|fallback| {
-        let mistake = source(&fallback.key_variable, &fallback.key_file).err()?;
-        Some(format!("the key of a fallback {mistake}"))
-    })
 }
 
 /// Returns whether a text is a name of a route or a token, which is a label in metrics.
@@ -151,17 +125,6 @@ fn mistake_of_name(name: &str) -> Option<String> {
 pub(super) fn token_start(text: &str, number: usize) -> usize {
     let tokens = Places::of(text).access.token;
     tokens.get(number).map_or(0, |token| token.span().start)
-}
-
-/// Returns the error for a wrong key of `[proxy]`, if it is wrong.
-pub(super) fn check_key(text: &str, proxy: &ProxyConfig) -> Result<(), ConfigError> {
-    let (variable, file) = (&proxy.upstream_key_variable, &proxy.upstream_key_file);
-    let source = SecretSource::of(variable.as_deref(), file.as_deref());
-    source.map(drop).map_err(|mistake| {
-        let key = Places::of(text).proxy.upstream_key_variable;
-        let start = key.map_or(0, |key| key.span().start);
-        ConfigError::at(text, start, &format!("the key of the upstream {mistake}"))
-    })
 }
 
 /// Checks the upstreams of a file whose text is right otherwise. The addresses are not repeated,
@@ -200,7 +163,6 @@ struct AccessPlace {
 struct Place {
     name: Option<Spanned<IgnoredAny>>,
     upstream: Option<Spanned<String>>,
-    upstream_key_variable: Option<Spanned<IgnoredAny>>,
     fallback: Vec<Place>,
 }
 
@@ -225,6 +187,8 @@ pub(super) const MAX_ROUTES: usize = 100;
 
 /// Bytes of the longest name.
 const LONGEST_NAME: usize = 64;
+
+const NO_UPSTREAM: &str = "the key of a route needs the `upstream` that it is for";
 
 /// What a name may have.
 pub(super) const NAME: &str = "it has letters, digits, `-`, `_` and `.`, 64 at most";

@@ -5,11 +5,10 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-use crate::route_config::ResponseFormat;
 use restitch::provider::Dialect;
 use restitch::provider::capability::{GrammarForm, PrefillForm};
 use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, MarkUse, Prose, Rung};
+use restitch::session::{GiveUp, Rung};
 
 /// Returns the schema of a file with these tables.
 pub(super) fn of<File: JsonSchema>() -> Value {
@@ -57,11 +56,10 @@ macro_rules! names {
 
 names! {
     give_up: GiveUp::ALL, GiveUp::as_str;
-    prose: [Prose::Pass, Prose::Anchor], super::proxy::prose_name;
+    prose: ["pass", "anchor"], |name| name;
     repair: RepairLevel::ALL, RepairLevel::as_str;
-    response_format: ResponseFormat::ALL, ResponseFormat::as_str;
     wire: Dialect::ALL, Dialect::as_str;
-    mark: MarkUse::ALL, MarkUse::as_str;
+    mark: ["always", "on-retries", "never"], |name| name;
     prefill: PrefillForm::NAMES, |(name, _)| name;
     grammar: GrammarForm::NAMES, |(name, _)| name;
 }

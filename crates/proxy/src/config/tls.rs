@@ -7,21 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Files in PEM for connections to an `https` upstream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TlsConfig {
     /// Certificates in PEM that are trusted in addition to the system's. For an upstream of your
     /// own.
-    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The proxy's own certificate, with its chain, in PEM. For an upstream that asks for one.
-    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<PathBuf>,
     /// The private key of that certificate, in PEM.
-    #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_key: Option<PathBuf>,
 }

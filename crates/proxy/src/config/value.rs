@@ -1,5 +1,4 @@
-//! The types of the values in a configuration: numbers and times with the range that a file, a flag
-//! and a variable may give them.
+//! The types of the values in a configuration: numbers and times with their ranges.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,38 +9,43 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use restitch::internal::limits::{MAX_SEAM_BYTES, is_probability};
+use restitch::internal::limits::is_probability;
 
-/// Declares a number with a range, read from TOML and from the text of a flag.
+/// Declares a number with a range.
 macro_rules! numbers {
-    ($($(#[$docs:meta])* $name:ident$(<const $least:ident: usize>)?($number:ty), $is_right:expr, $expected:expr, $schema:tt;)+) => { $(
+    ($($(#[$docs:meta])* $name:ident($number:ty), $is_right:expr, $expected:literal, $schema:tt;)+) => { $(
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
         #[serde(transparent)]
-        pub struct $name$(<const $least: usize>)?(pub $number);
+        pub struct $name(pub $number);
 
-        impl$(<const $least: usize>)? $name$(<$least>)? {
+        impl $name {
             fn checked(number: $number) -> Result<Self, String> {
                 let is_right: fn($number) -> bool = $is_right;
-                is_right(number).then_some(Self(number)).ok_or_else(|| format!("`{number}` is not {}", $expected))
+                let right = is_right(number).then_some(Self(number));
+                right.ok_or_else(|| format!("`{number}` is not {}", $expected))
             }
         }
 
-        impl<'de $(, const $least: usize)?> Deserialize<'de> for $name$(<$least>)? {
+        impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 Self::checked(<$number>::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
 
-        impl$(<const $least: usize>)? FromStr for $name$(<$least>)? {
-            type Err = String;
-
-            fn from_str(written: &str) -> Result<Self, String> {
-                written.parse().map_err(|_| format!("`{written}` is not {}", $expected)).and_then(Self::checked)
+        impl From<$name> for $number {
+            fn from(number: $name) -> Self {
+                number.0
             }
         }
 
-        impl$(<const $least: usize>)? JsonSchema for $name$(<$least>)? {
+        impl From<$number> for $name {
+            fn from(number: $number) -> Self {
+                Self(number)
+            }
+        }
+
+        impl JsonSchema for $name {
             fn inline_schema() -> bool {
                 true
             }
@@ -60,78 +64,19 @@ macro_rules! numbers {
 numbers! {
     /// A number above 0.
     Positive(usize), |number| number > 0, "a number above 0", { "type": "integer", "minimum": 1 };
-    /// The number of bytes that are compared at a seam, from `LEAST` to 262144.
-    SeamBytes<const LEAST: usize>(usize),
-        |number| (LEAST..=MAX_SEAM_BYTES).contains(&number),
-        format_args!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds"),
-        { "type": "integer", "minimum": LEAST, "maximum": MAX_SEAM_BYTES };
     /// A probability, from 0 to 1.
     Risk(f64), is_probability, "a number from 0 to 1", { "type": "number", "minimum": 0, "maximum": 1 };
-    /// A share of something, from 0 to 1000; 0 means no limit.
-    Share(f64), |share| (0.0..=1000.0).contains(&share), "a number from 0 to 1000; 0.5 is one half",
-        { "type": "number", "minimum": 0, "maximum": 1000 };
-    /// A number for which 0 means no limit, up to the largest that TOML can write.
-    Count(u64), |number| i64::try_from(number).is_ok(), "a number up to 9223372036854775807",
-        { "type": "integer", "minimum": 0, "maximum": i64::MAX };
 }
 
-impl From<Positive> for usize {
-    fn from(number: Positive) -> Self {
-        number.0
-    }
-}
+/// Reads a probability from a flag.
+impl FromStr for Risk {
+    type Err = String;
 
-impl From<usize> for Positive {
-    fn from(number: usize) -> Self {
-        Self(number)
-    }
-}
-
-impl<const LEAST: usize> From<SeamBytes<LEAST>> for usize {
-    fn from(number: SeamBytes<LEAST>) -> Self {
-        number.0
-    }
-}
-
-impl<const LEAST: usize> From<usize> for SeamBytes<LEAST> {
-    fn from(number: usize) -> Self {
-        Self(number.min(MAX_SEAM_BYTES))
-    }
-}
-
-impl From<Risk> for f64 {
-    fn from(risk: Risk) -> Self {
-        risk.0
-    }
-}
-
-impl From<f64> for Risk {
-    fn from(risk: f64) -> Self {
-        Self(risk)
-    }
-}
-
-impl From<Count> for Option<u64> {
-    fn from(count: Count) -> Self {
-        Some(count.0).filter(|count| *count > 0)
-    }
-}
-
-impl From<Option<u64>> for Count {
-    fn from(count: Option<u64>) -> Self {
-        Self(count.unwrap_or(0).min(i64::MAX.unsigned_abs()))
-    }
-}
-
-impl From<Share> for Option<f64> {
-    fn from(share: Share) -> Self {
-        Some(share.0).filter(|share| *share > 0.0)
-    }
-}
-
-impl From<Option<f64>> for Share {
-    fn from(share: Option<f64>) -> Self {
-        Self(share.unwrap_or_default())
+    fn from_str(written: &str) -> Result<Self, String> {
+        let number = written.parse();
+        number
+            .map_err(|_| format!("`{written}` is not a number from 0 to 1"))
+            .and_then(Self::checked)
     }
 }
 
@@ -147,25 +92,17 @@ impl<'de> Deserialize<'de> for AutoCount {
             Number(u64),
             Text(String),
         }
-        let written = match Written::deserialize(deserializer)? {
-            Written::Number(number) => number.to_string(),
-            Written::Text(text) => text,
+        let wrong = |written: &dyn fmt::Display| {
+            D::Error::custom(format!("`{written}` is not a number above 0, nor `{AUTO}`"))
         };
-        written.parse().map_err(D::Error::custom)
-    }
-}
-
-impl FromStr for AutoCount {
-    type Err = String;
-
-    fn from_str(written: &str) -> Result<Self, String> {
-        if written == AUTO {
-            return Ok(Self(None));
+        match Written::deserialize(deserializer)? {
+            Written::Text(text) if text == AUTO => Ok(Self(None)),
+            Written::Text(text) => Err(wrong(&text)),
+            Written::Number(number) => match usize::try_from(number) {
+                Ok(count) if count > 0 => Ok(Self(Some(count))),
+                _ => Err(wrong(&number)),
+            },
         }
-        let number = written.parse().ok().filter(|number| *number > 0);
-        number
-            .map(|number| Self(Some(number)))
-            .ok_or_else(|| format!("`{written}` is not a number above 0, nor `{AUTO}`"))
     }
 }
 
@@ -189,18 +126,6 @@ impl JsonSchema for AutoCount {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": AUTO }] })
-    }
-}
-
-impl From<AutoCount> for Option<usize> {
-    fn from(count: AutoCount) -> Self {
-        count.0
-    }
-}
-
-impl From<Option<usize>> for AutoCount {
-    fn from(count: Option<usize>) -> Self {
-        Self(count)
     }
 }
 
@@ -297,14 +222,6 @@ macro_rules! times {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_any(TimeVisitor { least: $least }).map(Self)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(written: &str) -> Result<Self, String> {
-                TimeVisitor { least: $least }.text(written).map(Self)
             }
         }
 

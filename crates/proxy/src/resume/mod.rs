@@ -84,15 +84,14 @@ struct ActiveWriter {
 
 impl KeptAnswers {
     /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default
-    /// time; `longest`: the longest time in the operator's settings. `store`: the address; empty:
-    /// the process's memory.
+    /// time. `store`: the address; empty: the process's memory.
     pub(super) async fn open(
         limits: &Limits,
-        (keep, longest, store): (Duration, Duration, &str),
+        (keep, store): (Duration, &str),
         metrics: Option<Arc<Metrics>>,
     ) -> io::Result<Option<Arc<Self>>> {
-        // The operator's own times are always allowed.
-        let max_keep_time = limits.keep.max_keep_time.max(longest);
+        // The operator's own time is always allowed.
+        let max_keep_time = limits.keep.max_keep_time.max(keep);
         if max_keep_time.is_zero() {
             if !store.is_empty() && store != MEMORY {
                 tracing::warn!("no answer is kept in the store: set max_keep_time above 0");
@@ -164,12 +163,8 @@ impl KeptAnswers {
         head: &Head,
         body: &Bytes,
     ) -> Option<Retention> {
-        let of_route = route.keep.map(Duration::from);
-        // The request wins over its route, the route over `[proxy]`, and the limit over all of them.
-        let time = asked
-            .or(of_route)
-            .unwrap_or(self.keep)
-            .min(self.max_keep_time);
+        // The request wins over `[proxy]`, and the limit over both.
+        let time = asked.unwrap_or(self.keep).min(self.max_keep_time);
         let credential = head.credential();
         (!time.is_zero()).then(|| Retention {
             request: request_name(&credential, head, body),

@@ -6,7 +6,6 @@ pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 
 pub(crate) use pattern::holds_secret;
 pub use pattern::{HeaderName, ModelPattern, PathPattern, ValuePattern};
@@ -14,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::schema;
-use crate::config::value::{PositiveTime, Risk, Share, Time};
+use crate::config::value::{PositiveTime, Time};
+use crate::secret::SecretSource;
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose, Rungs};
@@ -34,29 +34,20 @@ pub struct RouteConfig {
     /// Condition: the model that the request names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelPattern>,
-    /// Condition: the format of the answer that the request asks for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::response_format")]
-    pub response_format: Option<ResponseFormat>,
     /// Condition: the name of the client's token is one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub token: Vec<String>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// The environment variable that has the key of that upstream, which takes the place of the
-    /// client's own.
+    /// Where a key for that upstream is, in place of the client's own: `env:VARIABLE` or
+    /// `file:PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_variable: Option<String>,
-    /// The file that has that key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<PathBuf>,
+    #[schemars(with = "Option<String>")]
+    pub key: Option<SecretSource>,
     /// Whether and how restitch obtains the rest of cut answers.
     #[schemars(schema_with = "schema::continuation")]
     pub continuation: ContinueBy,
-    /// The largest probability of a wrong join that is accepted, as in `[limits]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_risk: Option<Risk>,
     /// How much of the JSON in an answer may be changed.
     #[serde(
         skip_serializing_if = "Option::is_none",
@@ -82,9 +73,6 @@ pub struct RouteConfig {
     /// The lowest limit on an answer's tokens: a request with a lower one gets this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_output_tokens: Option<u32>,
-    /// Tokens of all continuations, as a share of the first call's, as in `[limits]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_extra_share: Option<Share>,
     /// Time after which no call is made, as in `[limits]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_time: Option<Time>,
@@ -94,10 +82,6 @@ pub struct RouteConfig {
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// The time for which answers are kept for clients that lose their connection, if the request
-    /// does not set it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<Time>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -120,12 +104,10 @@ pub struct FallbackConfig {
     /// The model's name there. `None`: the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The environment variable that has its key. `None`: it needs none.
+    /// Where its key is: `env:VARIABLE` or `file:PATH`. `None`: it needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_variable: Option<String>,
-    /// The file that has its key, in place of a variable.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<PathBuf>,
+    #[schemars(with = "Option<String>")]
+    pub key: Option<SecretSource>,
     /// The API that it is asked by. `None`: that of the request.
     #[serde(
         default,
@@ -141,10 +123,6 @@ pub struct FallbackConfig {
 pub struct Asked<'a> {
     /// The model's name.
     pub model: &'a str,
-    /// The request asks for JSON.
-    pub is_json: bool,
-    /// The request asks for JSON, and has its schema.
-    pub has_schema: bool,
 }
 
 /// Returns all values of a header, by its name in lower case.
@@ -190,26 +168,17 @@ impl RouteConfig {
         let Some(asked) = asked else {
             return Some(Mismatch::Unread);
         };
-        let model = self
-            .model
-            .as_ref()
-            .filter(|wanted| !wanted.matches(asked.model));
-        let model = model.map(|wanted| Mismatch::Model {
+        let wanted = self.model.as_ref();
+        let wanted = wanted.filter(|wanted| !wanted.matches(asked.model));
+        wanted.map(|wanted| Mismatch::Model {
             found: asked.model.to_owned(),
             wanted: wanted.clone(),
-        });
-        model.or_else(|| {
-            let wanted = self.response_format.filter(|wanted| !wanted.takes(asked))?;
-            Some(Mismatch::ResponseFormat {
-                found: ResponseFormat::of(asked),
-                wanted,
-            })
         })
     }
 
     /// Returns whether a condition is about the body.
     pub fn needs_body(&self) -> bool {
-        self.model.is_some() || self.response_format.is_some()
+        self.model.is_some()
     }
 
     /// Returns whether this route takes every request that another one takes, so that the other is
@@ -221,11 +190,6 @@ impl RouteConfig {
             (Some(own), Some(other)) => own.covers(other),
         };
         let model = match (&self.model, &other.model) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(own), Some(other)) => own.covers(other),
-        };
-        let form = match (self.response_format, other.response_format) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(own), Some(other)) => own.covers(other),
@@ -242,7 +206,7 @@ impl RouteConfig {
             (_, []) => false,
             (_, other) => other.iter().all(is_own),
         };
-        path && token && model && form && self.header.iter().all(covers)
+        path && token && model && self.header.iter().all(covers)
     }
 }
 
@@ -282,76 +246,6 @@ impl ContinueBy {
     }
 }
 
-/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs
-/// have the same formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-#[non_exhaustive]
-pub enum ResponseFormat {
-    /// The request asks for no format.
-    Text,
-    /// JSON, with a schema or without one.
-    Json,
-    /// JSON without a schema.
-    JsonObject,
-    /// JSON of a schema.
-    JsonSchema,
-}
-
-impl ResponseFormat {
-    pub(crate) const ALL: [Self; 4] = [Self::Text, Self::Json, Self::JsonObject, Self::JsonSchema];
-
-    /// Returns the name in a configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "json",
-            Self::JsonObject => "json_object",
-            Self::JsonSchema => "json_schema",
-        }
-    }
-
-    fn of(asked: &Asked<'_>) -> Self {
-        match asked {
-            Asked {
-                has_schema: true, ..
-            } => Self::JsonSchema,
-            Asked { is_json: true, .. } => Self::JsonObject,
-            _ => Self::Text,
-        }
-    }
-
-    fn takes(self, asked: &Asked<'_>) -> bool {
-        self.covers(Self::of(asked))
-    }
-
-    fn covers(self, other: Self) -> bool {
-        self == other || self == Self::Json && other != Self::Text
-    }
-}
-
-impl TryFrom<String> for ResponseFormat {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        written::named(&Self::ALL, Self::as_str, &name)
-    }
-}
-
-impl From<ResponseFormat> for String {
-    fn from(form: ResponseFormat) -> Self {
-        form.as_str().to_owned()
-    }
-}
-
-impl std::str::FromStr for ResponseFormat {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::try_from(name.to_owned())
-    }
-}
-
 /// Why a route does not match a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -383,13 +277,6 @@ pub enum Mismatch {
         /// The route's.
         wanted: ModelPattern,
     },
-    /// The route needs another format of the answer.
-    ResponseFormat {
-        /// The request's.
-        found: ResponseFormat,
-        /// The route's.
-        wanted: ResponseFormat,
-    },
 }
 
 impl fmt::Display for Mismatch {
@@ -411,21 +298,11 @@ impl fmt::Display for Mismatch {
                     None => write!(f, "the request has no token; the route needs `{wanted}`"),
                 }
             }
-            Self::Unread => {
-                f.write_str("the body is not read, so its model and form are not known")
-            }
+            Self::Unread => f.write_str("the body is not read, so its model is not known"),
             Self::Model { found, wanted } if found.is_empty() => {
                 write!(f, "no model is named; it is to be `{wanted}`")
             }
             Self::Model { found, wanted } => write!(f, "the model is `{found}`, not `{wanted}`"),
-            Self::ResponseFormat { found, wanted } => {
-                write!(
-                    f,
-                    "the response format is `{}`, not `{}`",
-                    found.as_str(),
-                    wanted.as_str()
-                )
-            }
         }
     }
 }
@@ -483,7 +360,7 @@ mod tests {
                 "/v1/messages",
                 &["batch-"],
                 None,
-                "the body is not read, so its model and form are not known",
+                "the body is not read, so its model is not known",
             ),
             (
                 "/v1/messages",

@@ -7,7 +7,7 @@ use super::index::Site;
 use super::random::Random;
 use super::restart::{Start, WHITE_SPACE};
 use super::wrap;
-use restitch::session::Part;
+use restitch::internal::prompt::{QuestionForm, task};
 
 /// Writes the rest of the cut token, or the scalar that is due, and closes everything.
 pub(super) fn token_closed(site: &Site<'_>) -> Option<String> {
@@ -102,7 +102,7 @@ fn cut_element<'a>(site: &Site<'a>) -> Option<&'a str> {
 /// Writes tags and sentences of the request, around delivered text or instead of new text.
 pub(super) fn own_words(site: &Site<'_>, random: &mut Random) -> String {
     let (anchor, tag) = (site.anchor(), anchor_tag(site.delivered()));
-    let template = Part::Instruction.template();
+    let template = task(QuestionForm::Anchor, false);
     let sentences = template.get(..template.find(" Please").unwrap_or_default());
     let sentences = sentences.unwrap_or_default();
     let tagged = format!("<{tag}>\n{anchor}\n</{tag}>");

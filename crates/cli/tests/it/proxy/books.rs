@@ -36,8 +36,8 @@ impl Operated {
         let file = folder("books", &[("c.toml", config.as_bytes())]).join("c.toml");
         let mut child = Command::new(env!("CARGO_BIN_EXE_restitch"))
             .args(["proxy", "--upstream", upstream, "--listen", "127.0.0.1:0"])
-            .args(["--admin", "127.0.0.1:0", "--threads", "2"])
-            .args(["--log", "restitch=debug", "--log-format", "json"])
+            .args(["--admin", "127.0.0.1:0", "--set", "proxy.threads=2"])
+            .args(["--log", "restitch=debug", "--set", "proxy.log_format=json"])
             .args(["--config", file.to_str().unwrap()])
             .env_remove("RESTITCH_CORPUS")
             .env("BOOKS_A", TOKENS[0])
@@ -120,8 +120,8 @@ async fn the_log_the_metrics_and_the_page_agree_about_650_requests() {
     let url = sim.url();
     let config = format!(
         "[limits]\npatience = 1\nidle_timeout = 20\nmax_keep_time = 60\n[engine]\nmax_backoff = 0.01\n\
-         [[access.token]]\nname = \"team-a\"\nvariable = \"BOOKS_A\"\n\
-         [[access.token]]\nname = \"team-b\"\nvariable = \"BOOKS_B\"\n\
+         [[access.token]]\nname = \"team-a\"\nsecret = \"env:BOOKS_A\"\n\
+         [[access.token]]\nname = \"team-b\"\nsecret = \"env:BOOKS_B\"\n\
          [[route]]\nname = \"second\"\nmodel = \"second\"\nfallback = [{{ upstream = \"{url}\" }}]\n"
     );
     let books = Operated::start(&url, &config);

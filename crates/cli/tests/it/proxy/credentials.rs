@@ -365,7 +365,7 @@ impl Setup {
 }
 
 const ROUTES: &str =
-    "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
+    "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key = \"env:K\" }]\n";
 
 /// Limits with which each upstream is asked once.
 fn limits() -> Limits {

@@ -73,7 +73,7 @@ fn whole_with(text: &str, finish: &str) -> Vec<Piece> {
 }
 
 const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.05\n\
-    fallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
+    fallback = [{ upstream = \"{0}\", model = \"other\", key = \"env:K\" }]\n";
 
 #[tokio::test]
 async fn a_fallback_answers_what_its_upstream_can_not() {
@@ -276,7 +276,7 @@ pub(super) fn messages(text: &str, stop: &str) -> Vec<Piece> {
 
 fn claude(model: &str) -> String {
     format!(
-        "[[route]]\nfallback = [{{ upstream = \"{{0}}\", model = \"{model}\", key_variable = \"K\", wire = \"anthropic\" }}]\n"
+        "[[route]]\nfallback = [{{ upstream = \"{{0}}\", model = \"{model}\", key = \"env:K\", wire = \"anthropic\" }}]\n"
     )
 }
 
@@ -634,7 +634,7 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     let _guard = listen(log.clone());
     let routes = |more: &str| {
         format!(
-            "[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key_variable = \"LONGER\" }}]\n"
+            "[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key = \"env:LONGER\" }}]\n"
         )
     };
     let error = "data: {\"error\":{\"message\":\"no such key: \\u006bey-of-LONGER, or key-of-LONGER\"}}\n\n";
@@ -710,7 +710,7 @@ async fn text_of_a_fallback_stays_as_it_is() {
     let text = chunk("[\"key-of-LONGER\"]") + ": key-of-LONGER\n\n" + &finish("stop");
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
     let other = Raw::new(vec![stream(&text)]).await;
-    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key_variable = \"LONGER\" }]\n";
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", key = \"env:LONGER\" }]\n";
     let proxy = proxy_of(&base, &[&other], routes).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert_eq!(body_of(&answer).0, text);

@@ -29,7 +29,6 @@ pub(crate) struct Access {
     pub(crate) admin_hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) paths: Vec<String>,
-    pub(crate) methods: Vec<String>,
 }
 
 impl TestProxy {
@@ -59,7 +58,6 @@ impl TestProxy {
             config.access.admin_hosts = access.admin_hosts;
             config.access.allow_origins = access.origins;
             config.access.allow_paths = access.paths;
-            config.access.allow_methods = access.methods;
         })
     }
 
@@ -128,7 +126,7 @@ impl TestProxy {
     /// Adds `[[access.token]]` in a variable.
     pub(crate) fn token(mut self, name: &str, token: &str) -> Self {
         let variable = format!("TOKEN_{}", self.variables.len());
-        let row = format!("[[access.token]]\nname = {name:?}\nvariable = {variable:?}\n");
+        let row = format!("[[access.token]]\nname = {name:?}\nsecret = \"env:{variable}\"\n");
         self.variables.insert(variable, token.to_owned());
         let read = Config::parse(&row).unwrap().access.token;
         self.with(|config| config.access.token.extend(read))

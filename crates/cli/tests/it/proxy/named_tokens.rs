@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use restitch::Limits;
-use restitch_proxy::config::Config;
+use restitch_proxy::config::{Config, SecretSource};
 use restitch_proxy::{Loaded, Loader, Server};
 use serde_json::Value;
 use tokio::sync::RwLock;
@@ -28,14 +28,18 @@ fn with_file(proxy: TestProxy, text: &str) -> TestProxy {
     proxy.with(|own| {
         own.access = config.access;
         own.routes = config.routes;
-        own.proxy.upstream_key_file = config.proxy.upstream_key_file;
-        own.proxy.upstream_key_variable = config.proxy.upstream_key_variable;
+        own.proxy.upstream_key = config.proxy.upstream_key;
     })
+}
+
+/// Returns the key in a variable.
+fn variable(name: &str) -> Option<SecretSource> {
+    format!("env:{name}").try_into().ok()
 }
 
 fn token_of_file(name: &str, file: &Path) -> String {
     let file = file.display().to_string();
-    format!("[[access.token]]\nname = {name:?}\nfile = {file:?}\n")
+    format!("[[access.token]]\nname = {name:?}\nsecret = \"file:{file}\"\n")
 }
 
 /// Returns the answer to a request that carries a token.
@@ -123,7 +127,7 @@ async fn a_token_chooses_the_route() {
     let (base, other) = (named("base").await, named("other").await);
     let proxy = base.unbound(Limits::default());
     let proxy = proxy.token("team-a", TEAM_A).token("team-b", TEAM_B);
-    let routes = "[[access.token]]\nname = \"team-a\"\nfile = \"none\"\n[[route]]\ntoken = [\"team-a\"]\nupstream = \"{0}\"\n";
+    let routes = "[[access.token]]\nname = \"team-a\"\nsecret = \"file:none\"\n[[route]]\ntoken = [\"team-a\"]\nupstream = \"{0}\"\n";
     let proxy = with_routes(proxy, &[&other], routes);
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
     for (token, upstream) in [(TEAM_A, "other"), (TEAM_B, "base"), (TEAM_A, "other")] {
@@ -281,10 +285,10 @@ async fn keys_of_upstreams_are_read_again() {
     let raw = Raw::new(vec![vec![send(failed)]; 2]).await;
     let other = named("other").await;
     let text = format!(
-        "[proxy]\nupstream_key_file = {:?}\n[[route]]\nfallback = [{{ upstream = \"http://{}\", key_file = {:?} }}]\n",
-        own.display().to_string(),
+        "[proxy]\nupstream_key = \"file:{}\"\n[[route]]\nfallback = [{{ upstream = \"http://{}\", key = \"file:{}\" }}]\n",
+        own.display(),
         other.addr,
-        of_fallback.display().to_string()
+        of_fallback.display()
     );
     let proxy = with_file(raw.unbound(Limits::default()), &text);
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
@@ -308,7 +312,7 @@ async fn keys_of_upstreams_are_read_again() {
 async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
     let raw = named("base").await;
     let proxy = raw.unbound(Limits::default()).token("team-a", TEAM_A);
-    let proxy = proxy.with(|config| config.proxy.upstream_key_variable = Some("K".to_owned()));
+    let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
     let rows = [
         (
@@ -378,7 +382,7 @@ async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
 fn two_names_need_two_tokens() {
     let made = |names: [&str; 2]| {
         let tokens =
-            names.map(|name| format!("[[access.token]]\nname = {name:?}\nvariable = \"T\"\n"));
+            names.map(|name| format!("[[access.token]]\nname = {name:?}\nsecret = \"env:T\"\n"));
         let text = format!("[proxy]\nupstream = \"http://a\"\n{}", tokens.concat());
         let config = Config::parse(&text).unwrap();
         restitch_proxy::Proxy::new(config, &|_| Some(TEAM_A.to_owned())).map(|_| ())
@@ -393,8 +397,8 @@ fn two_names_need_two_tokens() {
 async fn a_key_goes_to_its_own_upstream_alone() {
     let (base, other) = (named("base").await, named("other").await);
     let proxy = base.unbound(Limits::default());
-    let proxy = proxy.with(|config| config.proxy.upstream_key_variable = Some("K".to_owned()));
-    let routes = "[[route]]\npath = \"/v1/x\"\nupstream = \"{0}\"\n[[route]]\npath = \"/v1/y\"\nupstream = \"{0}\"\nkey_variable = \"Y\"\n";
+    let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
+    let routes = "[[route]]\npath = \"/v1/x\"\nupstream = \"{0}\"\n[[route]]\npath = \"/v1/y\"\nupstream = \"{0}\"\nkey = \"env:Y\"\n";
     let proxy = with_routes(proxy, &[&other], routes);
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
     for (number, (path, key)) in [("/v1/x", "sk-1"), ("/v1/y", "key-of-Y")]
@@ -433,7 +437,7 @@ async fn a_refusal_of_the_upstream_does_not_give_the_operators_key_away() {
     ])
     .await;
     let proxy = raw.unbound(Limits::default()).adapt(true);
-    let proxy = proxy.with(|config| config.proxy.upstream_key_variable = Some("K".to_owned()));
+    let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
     let off = "x-restitch: off";
     for (path, header) in [
@@ -495,7 +499,7 @@ async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
         let raw = Raw::new(answers.into()).await;
         let proxy = raw.unbound(Limits::default()).adapt(true);
         let proxy = proxy.with(|config| {
-            config.proxy.upstream_key_variable = key.map(str::to_owned);
+            config.proxy.upstream_key = key.and_then(variable);
         });
         let proxy = proxy.bind(LOOPBACK).await.unwrap();
         for (path, header, status, of, body) in cases {

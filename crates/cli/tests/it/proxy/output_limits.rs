@@ -12,27 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::*;
 use super::routes::{request, with_routes};
-use super::ways::rest;
 use crate::proxy::made::TestProxy;
 
 async fn with_least(base: &Raw, least: &str) -> Server {
     let routes = format!("[[route]]\nmin_output_tokens = {least}\n");
     let proxy = with_routes(base.unbound(Limits::default()), &[], &routes);
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
-}
-
-/// The operator's limit on the tokens of an answer is not exceeded.
-#[tokio::test]
-async fn a_limit_is_raised_to_the_most_tokens_of_an_answer() {
-    let raw = Raw::new(vec![rest("[1]")]).await;
-    let limits = Limits::default().with_max_total_tokens(Some(5000));
-    let routes = "[[route]]\nmin_output_tokens = 32768\n";
-    let proxy = with_routes(raw.unbound(limits), &[], routes);
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let ask = r#"{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"x"}]}"#;
-    exchange(proxy.addr(), &post(ask)).await;
-    let sent = raw.requests.lock().unwrap()[0].clone();
-    assert!(sent.contains(r#""max_tokens":5000"#), "{sent}");
 }
 
 /// A client's limit is raised in each API, and a higher one stays, like a request without a limit.

@@ -70,9 +70,6 @@ async fn the_first_route_that_matches_answers() {
         model = "gpt-*"
         upstream = "{1}"
         [[route]]
-        response_format = "json_schema"
-        upstream = "{0}"
-        [[route]]
         header = { x-restitch-tier = "b" }
         upstream = "{1}"
         [[route]]
@@ -82,55 +79,34 @@ async fn the_first_route_that_matches_answers() {
     )
     .await;
     let chat = "/v1/chat/completions";
-    let model = |model: &str, more: &str| format!(r#"{{"model":"{model}","messages":[]{more}}}"#);
-    let schema = r#","response_format":{"type":"json_schema","json_schema":{}}"#;
-    let gemini = r#"{"contents":[],"generationConfig":{"responseSchema":{}}}"#;
+    let model = |model: &str| format!(r#"{{"model":"{model}","messages":[]}}"#);
     for (path, line, body, expected) in [
-        (chat, "", model("other", ""), "base"),
-        (chat, "", model("claude-3", ""), "a"),
-        (chat, "", model("Claude.3", ""), "a"),
-        (chat, "x-team: batch-1", model("gpt-5", ""), "b"),
-        (chat, "x-team: Batch-1", model("gpt-5", ""), "base"),
-        (chat, "x-team: batch-1", model("claude-3", ""), "a"),
-        (
-            chat,
-            "x-team: none\r\nx-team: batch-2",
-            model("gpt-5", ""),
-            "b",
-        ),
-        (chat, "", model("gpt-5", schema), "a"),
-        (chat, "x-team: batch-1", model("gpt-5", schema), "b"),
-        (
-            chat,
-            "",
-            model("gpt-5", r#","response_format":{"type":"json_object"}"#),
-            "base",
-        ),
-        (chat, "x-restitch-tier: b", model("claude-3", ""), "b"),
+        (chat, "", model("other"), "base"),
+        (chat, "", model("claude-3"), "a"),
+        (chat, "", model("Claude.3"), "a"),
+        (chat, "x-team: batch-1", model("gpt-5"), "b"),
+        (chat, "x-team: Batch-1", model("gpt-5"), "base"),
+        (chat, "x-team: batch-1", model("claude-3"), "a"),
+        (chat, "x-team: none\r\nx-team: batch-2", model("gpt-5"), "b"),
+        (chat, "x-restitch-tier: b", model("claude-3"), "b"),
         // An answer that passes by the client's wish goes the same way.
-        (chat, "x-restitch: off", model("claude-3", ""), "a"),
-        (chat, "x-restitch: off", model("other", ""), "base"),
-        ("/v1/messages", "", model("claude-3", ""), "a"),
+        (chat, "x-restitch: off", model("claude-3"), "a"),
+        (chat, "x-restitch: off", model("other"), "base"),
+        ("/v1/messages", "", model("claude-3"), "a"),
         (
             "/v1beta/models/claude-x:generateContent",
             "",
             r#"{"contents":[]}"#.to_owned(),
             "a",
         ),
-        (
-            "/v1beta/models/gemini:generateContent",
-            "",
-            gemini.to_owned(),
-            "a",
-        ),
         // No API's: the body is not read.
         ("/v1/files", "", "not json".to_owned(), "a"),
         ("/v1/files/1?x", "x-restitch-tier: b", String::new(), "a"),
-        ("/v1/embeddings", "", model("claude-3", ""), "base"),
+        ("/v1/embeddings", "", model("claude-3"), "base"),
         (
             "/v1/embeddings",
             "x-restitch-tier: b",
-            model("claude-3", ""),
+            model("claude-3"),
             "b",
         ),
         // The body is not a request of the API, so its model is unknown.
@@ -223,10 +199,6 @@ async fn a_route_has_limits_of_its_own() {
             2,
             Some("continuations"),
         ),
-        // 8 of 20 tokens are less than a half, 16 are not.
-        ("max_extra_share = 0.5", "", 3, Some("extra_share")),
-        ("max_extra_share = 0.4", "", 2, Some("extra_share")),
-        ("max_extra_share = 0", "", 4, None),
     ] {
         let base = Raw::new(answers()).await;
         let proxy = routed(
@@ -276,12 +248,6 @@ async fn a_route_says_what_is_joined_repaired_and_waited_for() {
             whole.as_str(),
             "\"status\":\"complete\"",
         ),
-        (
-            "max_risk = 0",
-            vec![cut(begun, 20), again(), again(), again(), again()],
-            begun,
-            "\"stop\":\"failures\"",
-        ),
         ("repair = \"strict\"", repaired(), "[1, 2,]", "[DONE]"),
         (
             "repair = \"syntax\"",
@@ -318,181 +284,6 @@ async fn a_route_says_what_is_joined_repaired_and_waited_for() {
             .collect();
         assert_eq!(seen, text, "{setting}: {answer}");
         assert!(answer.contains(told), "{setting}: {answer}");
-    }
-}
-
-#[tokio::test]
-async fn tokens_that_nobody_tells_are_estimated() {
-    // Both bring 8 bytes of text, which count as two tokens.
-    let answers = vec![
-        stream(&chunk("[1, 2, 3")),
-        stream(&chunk("3, 4, 50")),
-        stream(&chunk("50]")),
-    ];
-    let base = Raw::new(answers).await;
-    let routes = "[[route]]\nmax_extra_share = 1\n";
-    let proxy = prefilling(&base, Limits::default(), routes).await;
-    let answer = exchange(proxy.addr(), &post(&ASK.replace("\"m\"", "\"p\""))).await;
-    assert!(answer.contains("\"stop\":\"extra_share\""), "{answer}");
-    assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
-}
-
-/// A call for the rest may use its share of the bytes, and the proxy ends it where its text is
-/// longer.
-#[tokio::test]
-async fn a_share_bounds_the_call_for_the_rest() {
-    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":40,");
-    let routes = "[[route]]\nmax_extra_share = 1\n";
-    let base = Raw::new(vec![
-        cut("[1, 2", 40),
-        cut("[1, 2, 3", 30),
-        cut("[1, 2, 3, 4", 8),
-        cut("[1, 2, 3, 4, 5]", 1),
-    ]);
-    let base = base.await;
-    let proxy = routed(&base, &[], routes).await;
-    let answer = exchange(proxy.addr(), &post(&limited)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    // 40, then 10, then 2 tokens are left.
-    for (number, most) in [40, 40, 10, 2].into_iter().enumerate() {
-        let request = base.request(number);
-        assert!(
-            request.contains(&format!("\"max_tokens\":{most},")),
-            "{number}: {request}"
-        );
-    }
-    // A request without a limit gets none.
-    let base = Raw::new(vec![cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
-    exchange(routed(&base, &[], routes).await.addr(), &post(ASK)).await;
-    assert!(
-        !base.request(1).contains("max_tokens"),
-        "{}",
-        base.request(1)
-    );
-
-    // 25 tokens are 100 bytes: after that nothing more is read.
-    let more = format!("[1, 2, \"{}", "x".repeat(150));
-    let base = Raw::new(vec![
-        cut("[1, 2", 25),
-        vec![send(format!("{STREAM}{}", chunk(&more))), Piece::Hold],
-    ])
-    .await;
-    let proxy = routed(&base, &[], routes).await;
-    let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"),
-        "{answer}"
-    );
-    base.wait(|state| state.left == 1).await;
-}
-
-/// Usage that a provider reports early is not the answer's cost: for a call that breaks off, its
-/// text counts.
-#[tokio::test]
-async fn a_call_that_breaks_off_counts_by_its_text() {
-    let routes = "[[route]]\nmax_extra_share = 1\n";
-    let limited = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
-    let has_limits = |base: &Raw, limits: [u64; 3]| {
-        for (number, most) in limits.into_iter().enumerate() {
-            let request = base.request(number);
-            assert!(
-                request.contains(&format!("\"max_tokens\":{most},")),
-                "{number}, {most}: {request}"
-            );
-        }
-    };
-    let told = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"completion_tokens\":1}}\n\n";
-    let broken = |text: &str| stream(&format!("{told}{}", chunk(text)));
-
-    // 160 bytes of the first call are 40 tokens, 80 of the second one are 20.
-    let (first, second) = (
-        format!("[1, \"{}", "x".repeat(155)),
-        format!("[1, \"{}", "x".repeat(75)),
-    );
-    let whole = format!("{first}\"]");
-    let base = Raw::new(vec![broken(&first), broken(&second), cut(&whole, 20)]).await;
-    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
-    assert!(answer.contains("\"continuations\":2"), "{answer}");
-    has_limits(&base, [60, 40, 20]);
-
-    // A call that brought nothing is no measure, and the whole request again is not for the rest.
-    let base = Raw::new(vec![stream(told), cut("[1, 2", 40), cut("[1, 2, 3]", 3)]).await;
-    let answer = exchange(routed(&base, &[], routes).await.addr(), &post(&limited)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    has_limits(&base, [60, 60, 40]);
-}
-
-/// On the Messages wire, `message_start` reports one token.
-#[tokio::test]
-async fn the_first_event_of_messages_is_no_measure() {
-    let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"a\",\"type\":\"message\",\
-                 \"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\
-                 \"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n\
-                 event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\
-                 \"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
-    let text = format!("[1, \\\"{}", "x".repeat(155));
-    let delta = format!(
-        "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
-         \"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
-    );
-    let broken = || stream(&format!("{start}{delta}"));
-    let base = Raw::new(vec![broken(), broken()]).await;
-    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
-    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
-    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
-    assert!(
-        answer.contains("\"stop\":\"extra_share\"") && answer.contains("\"continuations\":1"),
-        "{answer}"
-    );
-    let further = base.request(1);
-    assert!(further.contains("\"max_tokens\":40,"), "{further}");
-}
-
-/// The same before any text: the cost of the reasoning is unknown.
-#[tokio::test]
-async fn a_call_that_breaks_off_in_its_reasoning_is_no_measure() {
-    let event = |data: serde_json::Value| {
-        format!(
-            "event: {}\ndata: {data}\n\n",
-            data["type"].as_str().unwrap()
-        )
-    };
-    let start = || {
-        let message = serde_json::json!({"id": "a", "type": "message", "role": "assistant", "model": "m",
-            "content": [], "stop_reason": null, "usage": {"input_tokens": 9, "output_tokens": 1}});
-        event(serde_json::json!({"type": "message_start", "message": message}))
-    };
-    let block = |block: serde_json::Value, delta: serde_json::Value| {
-        event(
-            serde_json::json!({"type": "content_block_start", "index": 0, "content_block": block}),
-        ) + &event(serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta}))
-    };
-    let reasoning = block(
-        serde_json::json!({"type": "thinking", "thinking": ""}),
-        serde_json::json!({"type": "thinking_delta", "thinking": "Let me see."}),
-    );
-    let text = |text: &str, tokens: u32| {
-        let stop = serde_json::json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"},
-            "usage": {"output_tokens": tokens}});
-        let text = serde_json::json!({"type": "text_delta", "text": text});
-        let block = block(serde_json::json!({"type": "text", "text": ""}), text);
-        let ends = event(serde_json::json!({"type": "content_block_stop", "index": 0}))
-            + &event(stop)
-            + &event(serde_json::json!({"type": "message_stop"}));
-        stream(&(start() + &block + &ends))
-    };
-    let broken = stream(&(start() + &reasoning));
-    let base = Raw::new(vec![broken, text("[1, 2", 40), text("[1, 2, 3]", 3)]).await;
-    let proxy = routed(&base, &[], "[[route]]\nmax_extra_share = 1\n").await;
-    let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":60,");
-    let answer = exchange(proxy.addr(), &request("/v1/messages", "", &ask)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    for (number, most) in [60, 60, 40].into_iter().enumerate() {
-        let request = base.request(number);
-        assert!(
-            request.contains(&format!("\"max_tokens\":{most},")),
-            "{number}, {most}: {request}"
-        );
     }
 }
 

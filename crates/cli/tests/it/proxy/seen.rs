@@ -268,8 +268,8 @@ mod command {
             upstream,
             "--listen",
             "127.0.0.1:0",
-            "--threads",
-            "1",
+            "--set",
+            "proxy.threads=1",
         ]);
         command
             .args(args)
@@ -285,7 +285,7 @@ mod command {
             .unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&listening).is_ok(),
-            args.contains(&"json"),
+            args.contains(&"proxy.log_format=json"),
             "{listening}"
         );
         let address = listening
@@ -339,8 +339,8 @@ mod command {
         );
         let file = folder.join("c.toml");
         let settings = [
-            "--log-format",
-            "json",
+            "--set",
+            "proxy.log_format=json",
             "--log",
             "restitch=debug",
             "--config",
@@ -469,7 +469,7 @@ mod command {
             );
         }
 
-        let json = lines(&["--log-format", "json"]);
+        let json = lines(&["--set", "proxy.log_format=json"]);
         let json: Vec<Value> = json
             .iter()
             .map(|line| serde_json::from_str(line).unwrap())

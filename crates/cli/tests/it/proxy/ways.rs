@@ -5,7 +5,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::repair::RepairLevel;
-use restitch::session::{Part, Prompt};
+use restitch::session::Prompt;
 use restitch_http::Upstream;
 use restitch_sim::{self, ProviderProfile, Sim};
 use restitch_testing::rows::Rows;
@@ -522,10 +522,7 @@ async fn continuations_are_asked_for_again_with_the_first_answer() {
 async fn the_words_are_the_operator_s() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let prompt = Prompt::default()
-        .with(
-            Part::Instruction,
-            Some("Weiter ab <{{anchor_tag}}>, bitte."),
-        )
+        .with_instruction("{{context}}\n\nWeiter ab hier, bitte:\n{{overlap_context}}")
         .unwrap();
     let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.prompt(prompt)).await;
     assert_eq!(
@@ -533,10 +530,11 @@ async fn the_words_are_the_operator_s() {
         "[1, 2, 3]"
     );
     let content = last_message(&seen(&raw, 1).1)["content"].clone();
-    let own = "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>";
-    let known = "The last element that I have whole:\n\n<element_before_cutoff>\n1\n</element_before_cutoff>\n\n\
-                 It stops inside this element. I have this much of it, and nothing after it:\n\n<cut_off_element>\n2\n</cut_off_element>\n\n";
-    assert_eq!(content, format!("{known}{own}"));
+    assert_eq!(
+        content,
+        "<element_before_cutoff>\n1\n</element_before_cutoff>\n\n<cut_off_element>\n2\n</cut_off_element>\n\n\
+         Weiter ab hier, bitte:\n<overlap_context>\n[1, 2\n</overlap_context>"
+    );
 }
 
 #[tokio::test]

@@ -32,8 +32,8 @@ impl Process {
             "proxy",
             "--listen",
             "127.0.0.1:0",
-            "--threads",
-            "1",
+            "--set",
+            "proxy.threads=1",
             "--max-keep-time",
             "60",
             "--upstream",
@@ -42,7 +42,7 @@ impl Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
         command
             .args(args)
-            .args(["--store", store])
+            .args(["--set", &format!("proxy.store={store}")])
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         let mut child = command.spawn().unwrap();
