@@ -26,7 +26,7 @@ pub struct ProxyArgs {
 }
 
 const MORE: &str = "\
-  restitch proxy --upstream https://api.openai.com
+First: restitch proxy --upstream https://api.openai.com
 Then point a client at http://127.0.0.1:7378/v1, with its own key. --help: more examples;
 `restitch config init`: a file with all settings; `restitch config show --docs`: their tables.";
 

@@ -55,9 +55,13 @@ impl clap::Args for Settings {
         let file = Arg::new(FILE)
             .long(FILE)
             .env("RESTITCH_CONFIG")
+            .hide_env(true)
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help("The configuration file; flags and variables win over it");
+            .help("The configuration file; flags and variables win over it")
+            .long_help(
+                "The configuration file; flags and variables win over it [env: RESTITCH_CONFIG]",
+            );
         let set = Arg::new(SET)
             .long(SET)
             .value_name("KEY=VALUE")
@@ -75,6 +79,7 @@ impl clap::Args for Settings {
 /// Returns the flag of a key, with its variable.
 fn flag(key: &'static str, value_name: &'static str) -> Arg {
     let (_, name) = key.split_once('.').unwrap_or(("", key));
+    let variable = format!("RESTITCH_{}", name.to_ascii_uppercase());
     let (mut help, mut more) = (String::new(), String::new());
     if let Some(declared) = Key::of(key) {
         let meaning = declared.meaning.as_str();
@@ -82,13 +87,16 @@ fn flag(key: &'static str, value_name: &'static str) -> Arg {
         let default = declared.default.as_deref();
         let default = default.map_or(String::new(), |default| format!(" [default: {default}]"));
         help = format!("{}{default}", first.trim_end_matches('.'));
-        more = format!("{first}. {rest}{default}");
+        more = format!(
+            "{}. {rest}{default} [env: {variable}]",
+            first.trim_end_matches('.')
+        );
     }
     Arg::new(key)
         .long(name.replace('_', "-"))
-        .env(format!("RESTITCH_{}", name.to_ascii_uppercase()))
-        .hide_env_values(true)
-        .hide_env(false)
+        .env(variable)
+        // A screen has no place for the names of all variables.
+        .hide_env(true)
         .value_name(value_name)
         .help(help)
         .long_help(more)

@@ -18,8 +18,7 @@ pub struct LimitsConfig {
     /// Tokens of all continuations, as a multiple of the request's own limit; then no call is made.
     /// It also bounds `raise_max_tokens`.
     pub max_extra_tokens: u32,
-    /// Time since the first byte of an answer, after which no call is made and an open continuation
-    /// ends; 0: no limit.
+    /// Time since an answer's first byte, after which its calls end; 0: no limit.
     pub max_total_time: Time,
     /// The largest accepted probability of a wrong join, from 0 to 1; 0 joins only at the requested
     /// position.

@@ -266,8 +266,11 @@ fn set<T: DeserializeOwned + Serialize>(
     let literal = literal.ok().filter(|table| table.len() == 1);
     let plain = || with(toml::Value::String(text.to_owned()));
     *own = match literal.and_then(|mut table| table.remove("value")) {
-        // A text may look like a number.
-        Some(value) => with(value).or_else(|error| plain().map_err(|_| error))?,
+        // A text may look like a number. Then its own error is the better one.
+        Some(value) => with(value).or_else(|error| {
+            let is_text = error.message().starts_with("invalid type");
+            plain().map_err(|plain| if is_text { plain } else { error })
+        })?,
         None => plain()?,
     };
     Ok(())

@@ -21,8 +21,8 @@ use restitch::session::{GiveUp, Prose};
 #[schemars(transform = schema::without_threads)]
 #[non_exhaustive]
 pub struct ProxyConfig {
-    /// The address to listen on: `127.0.0.1:7378`, `[::1]:7378`, `localhost:7378` (IPv4 and IPv6),
-    /// `:7378` (all addresses) or `unix:/path/to.sock`. Port 0 takes a free one.
+    /// The address to listen on; `:7378` is all addresses. `127.0.0.1:7378`, `[::1]:7378`,
+    /// `localhost:7378` (IPv4 and IPv6) or `unix:/path/to.sock`. Port 0 takes a free one.
     #[serde(with = "written::text")]
     #[schemars(with = "String")]
     pub listen: ListenAddress,
@@ -40,8 +40,7 @@ pub struct ProxyConfig {
     #[serde(with = "written::texts")]
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<TrustedProxy>,
-    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and
-    /// readiness (`/readyz`). `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
+    /// The address of a listener with a page, metrics and `/readyz`. `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
     /// machine). None: there is no such listener.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     #[schemars(with = "Option<String>")]
@@ -49,7 +48,7 @@ pub struct ProxyConfig {
     /// Keep the text of the last N answers in memory and show it on that page. 0: the page shows no
     /// text.
     pub page_answers: usize,
-    /// The provider's address: `https://host[:port][/prefix]`; one `/v1` at its end and one at the
+    /// The provider's address: `https://host[:port][/prefix]`. One `/v1` at its end and one at the
     /// start of a request's path become one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -92,7 +91,7 @@ pub struct ProxyConfig {
     /// server. Files outlive the process, and several proxies can share a server.
     #[serde(deserialize_with = "store")]
     pub store: String,
-    /// The log on standard error: off, error, warn, info, debug or trace, or a list of them by
+    /// The log on standard error: off, error, warn, info, debug or trace. Or a list of them by
     /// module, such as `warn,restitch::access=info`. It has neither keys nor texts. -v and -q win
     /// over it.
     #[serde(deserialize_with = "log")]

@@ -439,7 +439,7 @@ async fn a_refusal_is_logged_with_its_reason() {
             "host: h\r\nx-restitch-token: secret",
             "no_token",
         ),
-        ("POST /refused?secret", "host: h", "method_refused"),
+        ("TRACE /refused?secret", "host: h", "method_refused"),
         ("GET /refused?secret", "host: h", "path_refused"),
         (
             "GET /x",

@@ -222,11 +222,10 @@ async fn what_needs_a_restart_is_told() {
     let (base, other) = two_upstreams().await;
     let file = File::default();
     let proxy = started(&base, &other, &file).await;
-    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_continuations = 3\n[engine]\nmax_hint_age = 7\n");
+    file.write("[proxy]\nlisten = \":1\"\nthreads = 3\n[limits]\nmax_continuations = 3\nmax_kept_answers = 7\n");
     for _ in 0..2 {
         let answer = admin(&proxy, "POST", "/reload", "").await;
-        let told =
-            "reloaded; these differ and hold only after a restart: listen, threads, max_hint_age\n";
+        let told = "reloaded; these differ and hold only after a restart: listen, threads, max_kept_answers\n";
         assert!(
             answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(told),
             "{answer}"
