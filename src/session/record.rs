@@ -25,9 +25,8 @@ pub struct AnswerRecord {
     pub request: Option<RequestInfo>,
     /// The calls, in the order in which they were requested.
     pub calls: Vec<CallRecord>,
-    /// Why calls were cut, in the order of the cuts: of each slot its first cut, and those of calls
-    /// that brought text. `None`: the end of the call has no cause with a name.
-    pub causes: Vec<Option<CutCause>>,
+    /// The cuts, in their order: of each slot its first cut, and those of calls that brought text.
+    pub cuts: Vec<CountedCut>,
     /// The number of failures; see [`SessionEvent::Failed`].
     pub failures: u32,
     /// The bytes of the document at the newest cut.
@@ -99,6 +98,15 @@ pub enum CallKind {
     Rest(Rung),
 }
 
+/// A cut that does not repeat an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedCut {
+    /// The index of the call in [`AnswerRecord::calls`].
+    pub call: usize,
+    /// Why the call was cut. `None`: its end has no cause with a name.
+    pub cause: Option<CutCause>,
+}
+
 /// The cut at the end of a call.
 #[derive(Clone, Debug)]
 pub struct CutRecord {
@@ -149,7 +157,7 @@ pub enum Change {
     Cut {
         /// The call.
         call: usize,
-        /// Whether [`AnswerRecord::causes`] has the cut.
+        /// Whether [`AnswerRecord::cuts`] has the cut.
         is_new: bool,
     },
     /// The text of a call was joined.
@@ -335,7 +343,6 @@ impl AnswerRecord {
             } => {
                 // A call for the rest that brings nothing is cut where the text was cut before.
                 let is_new = *added > 0 || *number == 0;
-                self.causes.extend(is_new.then(|| end.cause()));
                 self.offset = *offset;
                 let call = self.change(self.call_of(*number), |call| {
                     call.end_with(error_of(end));
@@ -347,6 +354,9 @@ impl AnswerRecord {
                         path: path.clone(),
                     });
                 });
+                let cause = end.cause();
+                self.cuts
+                    .extend(is_new.then_some(CountedCut { call, cause }));
                 Change::Cut { call, is_new }
             }
             SessionEvent::Joined {
@@ -587,7 +597,7 @@ mod tests {
             record.note(&cut(1, 0)),
             Some(Change::Cut { call: 1, is_new })
         );
-        assert_eq!(record.causes.len(), 2);
+        assert_eq!(record.cuts.len(), 2);
     }
 
     #[test]

@@ -19,11 +19,12 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Proxy;
-use super::exchange::{REQUEST_ID, request_id};
+use super::exchange::request_id;
 use super::gate::Gate;
 use super::listen::ACCEPT_RETRY;
-use super::metrics::ProcessState;
+use super::metrics::Moment;
 use super::page::{Guard, Page};
+use super::record::REQUEST_ID;
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
 use restitch_http::{Body, Client};
@@ -256,18 +257,20 @@ impl AdminState {
     }
 
     /// Returns the state of the process for the metrics.
-    fn process(&self, proxy: &Proxy) -> ProcessState {
+    fn process(&self, proxy: &Proxy) -> Moment {
         let upstreams: BTreeSet<_> = proxy
             .routes
             .clients()
             .map(|client| client.upstream().authority())
             .collect();
         let breakers = upstreams.into_iter();
-        ProcessState {
+        let answers = &proxy.shared.answers;
+        Moment {
+            running: answers.as_ref().map_or(0, |answers| answers.running()),
             connections: self.gate.open(),
             max_connections: proxy.limits.server.max_connections,
             is_draining: self.is_draining(),
-            breakers: breakers
+            upstreams: breakers
                 .map(|upstream| (upstream.to_owned(), proxy.shared.is_failing(upstream)))
                 .collect(),
         }
@@ -296,7 +299,7 @@ fn is_verbose(query: Option<&str>) -> bool {
     })
 }
 
-fn metrics(proxy: &Proxy, state: &ProcessState, headers: &HeaderMap) -> Response<Body> {
+fn metrics(proxy: &Proxy, state: &Moment, headers: &HeaderMap) -> Response<Body> {
     let accept = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
@@ -374,11 +377,9 @@ async fn reach(proxy: &Proxy) -> String {
             };
             let reached = timeout_at(due, tried).await;
             let authority = client.upstream().authority();
-            metrics.iter().for_each(|metrics| {
-                metrics
-                    .requests
-                    .note_upstream(authority, matches!(reached, Ok(Ok(()))));
-            });
+            if let Some(metrics) = metrics {
+                metrics.reached(authority, matches!(reached, Ok(Ok(()))));
+            }
             let found = match reached {
                 Ok(Ok(())) => "reached".to_owned(),
                 Ok(Err(error)) => format!("not reached: {error}"),

@@ -49,7 +49,7 @@ impl<B: Body> FlushThenCloseBody<B> {
         answering: BusyGuard,
     ) -> Self {
         if let Some(line) = line.as_mut().filter(|_| body.is_end_stream()) {
-            line.note_end();
+            line.end();
         }
         Self {
             body: Some(body),
@@ -100,7 +100,7 @@ where
         match ready!(Pin::new(&mut *body).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if let Some(line) = line {
-                    line.note_frame(body, &frame);
+                    line.add_frame(body, &frame);
                 }
                 let frame = match frame.into_data() {
                     Ok(data) => {
@@ -112,7 +112,7 @@ where
                 Poll::Ready(Some(Ok(frame)))
             }
             None => {
-                line.iter_mut().for_each(AccessLine::note_end);
+                line.iter_mut().for_each(AccessLine::end);
                 Poll::Ready(None)
             }
             Some(Err(error)) => {
@@ -120,7 +120,7 @@ where
                 if let Some(line) = line {
                     line.span()
                         .in_scope(|| tracing::debug!(%error, "the upstream broke off"));
-                    line.note_break();
+                    line.break_off();
                 }
                 *open = None;
                 cut.ask();

@@ -1,5 +1,4 @@
-//! The calls to upstreams for one answer: what is sent, to which upstream, and what is noted about
-//! each call.
+//! The calls to upstreams for one answer: what is sent, and to which upstream.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +17,7 @@ use super::error_redactor::{ErrorRedactor, redact_head, redacted};
 use super::exchange::Exchange;
 use super::fallback::Part;
 use super::kept::KeptStream;
+use super::record::Event;
 use super::route::Route;
 use super::secret::Secret;
 use super::upstream::{self, Head};
@@ -54,12 +54,12 @@ impl Caller {
         mut request: ClientRequest,
         exchange: Arc<Exchange>,
     ) -> Self {
-        exchange.note_request(
-            &route,
-            request.dialect,
-            &request.parsed.model,
-            request.parsed.stream,
-        );
+        exchange.apply(Event::Route(&route));
+        exchange.apply(Event::Request {
+            dialect: request.dialect,
+            model: &request.parsed.model,
+            is_stream: request.parsed.stream,
+        });
         // The raised limit counts below, so it is set first.
         let mut limits = route.limits.clone();
         if let Some(least) = route.config.min_output_tokens {
@@ -214,7 +214,7 @@ impl Caller {
             .unlisted_query()
             .for_each(|name| left_out.add(&format!("?{name}")));
         tracing::warn!(upstream, part = part.as_str(), why, %left_out, "the next calls go to a fallback");
-        self.exchange.note_fallback(upstream, part.as_str());
+        self.exchange.apply(Event::Fallback { upstream, part });
         true
     }
 
@@ -248,10 +248,13 @@ impl Caller {
         body: Body,
     ) -> Result<Response<Received>, Error> {
         let client = self.upstreams.client();
-        let traced = self
-            .exchange
-            .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
-            .map(|trace| head.with(trace));
+        self.exchange.apply(Event::Call {
+            kind,
+            upstream: client.upstream(),
+            dialect: self.asked_by(),
+            model: self.model(),
+        });
+        let traced = self.exchange.trace().map(|trace| head.with(trace));
         let early = self
             .early
             .lock()
@@ -267,10 +270,10 @@ impl Caller {
         if let (Ok(response), Some(key)) = (&mut response, self.operator_key()) {
             redact_head(response, key);
         }
+        let parts = |response| (Response::status(response), Response::headers(response));
         self.exchange
-            .note_head(response.as_ref().map(Response::status));
+            .apply(Event::Head(response.as_ref().map(parts)));
         if let Ok(response) = &response {
-            self.exchange.note_upstream_request(response.headers());
             let capabilities = &self.proxy.policy.capabilities;
             let server = response.headers().get(SERVER);
             let server = server
@@ -285,9 +288,7 @@ impl Caller {
                 .as_ref()
                 .err()
                 .is_none_or(|error| !error.is_of_connection());
-            metrics
-                .requests
-                .note_upstream(client.upstream().authority(), is_up);
+            metrics.reached(client.upstream().authority(), is_up);
         }
         response
     }
@@ -305,7 +306,7 @@ impl Caller {
                 Ok(false) => Error::Failed(ConnectionError::Closed),
                 Err(_) => limit.into(),
             };
-        self.exchange.note_head(Err(&error));
+        self.exchange.apply(Event::Head(Err(&error)));
         self.count(None);
         Err(error)
     }
@@ -328,10 +329,11 @@ impl Caller {
         }
     }
 
-    /// Notes that the upstream has answered a call.
-    pub(super) fn note_answer(&self) {
+    /// The upstream has answered a call.
+    pub(super) fn answered(&self) {
         self.count(Some(StatusCode::OK));
-        self.exchange.note_answer(self.upstreams.address());
+        self.exchange
+            .apply(Event::Answered(self.upstreams.address()));
     }
 
     /// Passes a request to the tap.

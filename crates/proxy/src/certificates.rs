@@ -35,5 +35,5 @@ pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
         .shared
         .metrics
         .iter()
-        .for_each(|metrics| metrics.note_certificates(&expiries));
+        .for_each(|metrics| metrics.certificates(&expiries));
 }

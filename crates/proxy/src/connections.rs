@@ -18,13 +18,14 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::body::FlushThenCloseBody;
-use super::exchange::{AccessLine, Exchange};
+use super::exchange::{AccessLine, Exchange, client_address};
 use super::gate::Peer;
 use super::listener::{Accepted, Transport};
+use super::record::Event;
 use super::reload::Current;
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
-use super::tls::{ServerTls, note_failure};
+use super::tls::{ServerTls, report_failure};
 use super::wake_gated_body::WakeGatedBody;
 use restitch_http::Body;
 use restitch_http::server_socket::{Cut, Socket};
@@ -76,7 +77,7 @@ impl Connections {
             };
             match encrypted {
                 Ok(transport) => serve(current, (transport, client), watcher).await,
-                Err(error) => note_failure(&error, current.get().shared.metrics.as_deref()),
+                Err(error) => report_failure(&error, current.get().shared.metrics.as_deref()),
             }
         });
     }
@@ -144,15 +145,15 @@ async fn serve(current: Current, (transport, client): (Transport, Peer), watcher
         // The configuration of this moment: a reload may have replaced the one of the last request.
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let trusted = &proxy.config.proxy.trusted_proxies;
-        let exchange = Exchange::begin(&request, &proxy.shared);
-        let exchange = Arc::new(exchange.of_client(client, request.headers(), trusted));
+        let address = client_address(client, request.headers(), trusted);
+        let exchange = Arc::new(Exchange::begin(&request, &proxy.shared, address));
         let stopping = Arc::clone(&proxy.shared.stopping);
         // Probes come every few seconds, and would fill the log.
         let mut line =
             (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         if request.method() == Method::HEAD {
             // The answer to `HEAD` is complete with its head: hyper reads no body.
-            line.iter_mut().for_each(AccessLine::note_end);
+            line.iter_mut().for_each(AccessLine::end);
         }
         async move {
             // hyper reserves memory for this future as long as the connection lives: 5.6 KiB, or a
@@ -160,7 +161,7 @@ async fn serve(current: Current, (transport, client): (Transport, Peer), watcher
             let responded =
                 Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
-            exchange.note_status(response.status());
+            exchange.apply(Event::Status(response.status()));
             let mut response = exchange.name_response(response);
             // A client with a pool must not send its next request when this connection is closed.
             if stopping.load(Ordering::Relaxed) {

@@ -20,7 +20,7 @@ pub(super) use response::is_unavailable;
 use response::{EVENT_STREAM, JSON, media_type, media_type_in_log};
 pub use response::{is_transient, retry_after};
 
-use super::answers::{ListedAnswer, ObservedStream, Stopped};
+use super::answers::{ObservedStream, Stopped};
 use super::body::IdleTimeoutBody;
 use super::caller::Caller;
 use super::encoding::{self, DecodedBody};
@@ -28,6 +28,7 @@ use super::error_redactor::{ErrorRedactor, RedactedBody};
 use super::fallback::without_foreign_headers;
 use super::frames::{Frames, Source};
 use super::kept::StopOnDrop;
+use super::record::Event;
 use super::refusal::{RetryAdvice, unreachable};
 use super::rest_call::{RestCall, lost, raised_limit, rejected};
 use super::resume::Retention;
@@ -104,7 +105,7 @@ impl Conversation {
             return;
         };
         let record = self.caller.exchange.record();
-        let Some(call) = record.calls.get(at) else {
+        let Some(call) = record.answer.calls.get(at) else {
             return;
         };
         match (change, &call.failure, &call.cut) {
@@ -114,7 +115,7 @@ impl Conversation {
                     // A call that finished with reasoning alone is not a failure of the upstream,
                     // so the session calls it again.
                     FailureReason::Nothing(end) => {
-                        upstreams.note_failure(!matches!(end, CallEnd::Finished(_)));
+                        upstreams.set_failed(!matches!(end, CallEnd::Finished(_)));
                     }
                     FailureReason::NewDocument { keeps_format } => {
                         let hint = match keeps_format {
@@ -130,7 +131,7 @@ impl Conversation {
                 }
             }
             (Some(Change::Cut { .. }), _, Some(cut)) if self.was_silent(&cut.end, cut.quiet) => {
-                self.caller.upstreams.note_failure(true);
+                self.caller.upstreams.set_failed(true);
             }
             _ => {}
         }
@@ -150,16 +151,11 @@ impl Conversation {
     }
 
     fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
-        let waiting = self
-            .caller
-            .exchange
-            .is_measured()
-            .then(|| Arc::clone(&self.caller.exchange));
         let body = RedactedBody::new(body, self.caller.error_redactor(Some(framing)));
         Frames {
             source: Source::Body(body),
             tap: self.caller.proxy.shared.tap.clone(),
-            waiting,
+            waiting: Some(Arc::clone(&self.caller.exchange)),
         }
     }
 
@@ -192,9 +188,8 @@ impl Conversation {
                 true if is_read => self.caller.error_redactor(framing),
                 true => None,
             };
-            let (answer, limits) = (self.caller.exchange.answer(), &self.caller.limits.transport);
             let Some(redactor) = redactor else {
-                return stoppable(response, answer, limits);
+                return self.stoppable(response);
             };
             // Compression would hide the key from the redactor.
             return match encoding::decoded(response) {
@@ -221,11 +216,7 @@ impl Conversation {
                 encoding = unknown.name,
                 "an answer passes as it came, cut or not: its encoding is not known"
             );
-            Box::new(stoppable(
-                unknown.response,
-                self.caller.exchange.answer(),
-                &self.caller.limits.transport,
-            ))
+            Box::new(self.stoppable(unknown.response))
         })
     }
 
@@ -239,11 +230,20 @@ impl Conversation {
             // `[key]` is shorter than the key that it replaces.
             response.headers_mut().remove(CONTENT_LENGTH);
         }
-        stoppable(
-            response.map(|body| RedactedBody::new(body, redactor)),
-            self.caller.exchange.answer(),
+        self.stoppable(response.map(|body| RedactedBody::new(body, redactor)))
+    }
+
+    /// Passes a response on unchanged, until the operator ends it.
+    fn stoppable<B>(&self, response: Response<B>) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BodyError>,
+    {
+        let (stopped, limits) = (
+            self.caller.exchange.stopped(),
             &self.caller.limits.transport,
-        )
+        );
+        response.map(|body| Body::wrap(punctual(body, limits).until(stopped)))
     }
 
     /// Returns whether the request asks for an event stream and the content type names another
@@ -274,7 +274,7 @@ impl Conversation {
         };
         match (opening, framing) {
             (Err(cause), _) => {
-                self.caller.exchange.note_head(Err(&cause));
+                self.caller.exchange.apply(Event::Head(Err(&cause)));
                 self.caller.count(None);
                 unreachable(
                     Some(self.caller.request.dialect),
@@ -381,7 +381,8 @@ impl Conversation {
     ) -> ObservedStream {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
-        let (dialect, answer) = (self.caller.request.dialect, self.caller.exchange.answer());
+        let dialect = self.caller.request.dialect;
+        let answer = self.caller.exchange.answer().cloned();
         let limits = self.caller.proxy.limits.clone();
         let kept = self.caller.kept_stream().map(StopOnDrop);
         let conversation: Arc<Self> = Arc::from(self);
@@ -536,20 +537,6 @@ impl Conversation {
             relay
         }
     }
-}
-
-/// Passes a response on unchanged, until the operator ends it.
-fn stoppable<B>(
-    response: Response<B>,
-    answer: Option<Arc<ListedAnswer>>,
-    limits: &TransportLimits,
-) -> Response<Body>
-where
-    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<BodyError>,
-{
-    let stopped = answer.map_or_else(Stopped::never, |answer| answer.stopped());
-    response.map(|body| Body::wrap(punctual(body, limits).until(stopped)))
 }
 
 /// Passes a response on unchanged, but fails if its body is silent for too long.

@@ -14,6 +14,7 @@ use super::client_request::{RESPONSE_FORMAT, UpstreamRequest};
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
 use super::error_redactor::refusal_without_key;
 use super::fallback::{Part, has_failed, why};
+use super::record::Event;
 use super::refusal::{Refusal, RetryAdvice, SHOULD_RETRY, unreachable};
 use super::upstreams::Backoff;
 use restitch::internal::capability::{self, CapabilityHint};
@@ -108,7 +109,7 @@ async fn send(caller: &Caller) -> Result<Response<Received>, Response<Body>> {
 
 /// Refuses a request whose call is still open.
 fn ended(caller: &Caller, refusal: Refusal) -> Response<Body> {
-    caller.exchange.note_stop();
+    caller.exchange.apply(Event::Stopped);
     refusal.answer(Some(caller.request.dialect))
 }
 
@@ -188,9 +189,8 @@ async fn ask_each_upstream(caller: &Caller) -> Result<Response<Received>, Error>
     }
     // The client gets the first upstream's response, so the log has to name that one.
     caller.upstreams.move_back(place);
-    caller
-        .exchange
-        .note_upstream(answer.as_ref().ok().map(Response::status));
+    let status = answer.as_ref().ok().map(Response::status);
+    caller.exchange.apply(Event::First(status));
     answer
 }
 
@@ -269,7 +269,7 @@ async fn send_to_answer(caller: &Caller) -> Result<Response<Received>, Error> {
         if !caller.route.fallbacks.is_empty() {
             caller.first_byte(&mut response).await?;
         }
-        caller.note_answer();
+        caller.answered();
     }
     Ok(response)
 }
@@ -286,7 +286,7 @@ async fn send_once(caller: &Caller) -> Result<Response<Received>, Error> {
     let status = sent.as_ref().ok().map(Response::status);
     // A lost repeat does not erase the status that the upstream gave before it.
     if status.is_some() {
-        caller.exchange.note_upstream(status);
+        caller.exchange.apply(Event::First(status));
     }
     caller.count_failure(&sent);
     sent

@@ -13,6 +13,7 @@ use super::conversation::CallError;
 use super::encoding::DecodedBody;
 use super::error_redactor::RedactedBody;
 use super::exchange::Exchange;
+use super::record::Event;
 use restitch::session::CallEnd;
 
 /// The source of a call's bytes.
@@ -31,7 +32,7 @@ pub(super) enum Source {
 pub(super) struct Frames {
     pub(super) source: Source,
     pub(super) tap: Option<Arc<dyn Tap>>,
-    /// Records the time of the first bytes, if the proxy measures it.
+    /// Records the time of the first bytes.
     pub(super) waiting: Option<Arc<Exchange>>,
 }
 
@@ -51,7 +52,7 @@ impl Stream for Frames {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
                         if let Some(exchange) = self.waiting.take() {
-                            exchange.note_first_chunk();
+                            exchange.apply(Event::FirstChunk);
                         }
                         if let Some(tap) = &self.tap {
                             tap.response(&data);

@@ -32,12 +32,11 @@ mod gate;
 mod kept;
 mod listen;
 mod listener;
-mod measured;
 mod metrics;
 #[cfg_attr(not(feature = "otlp"), path = "otlp_off.rs")]
 mod otlp;
 mod page;
-mod recorded;
+mod record;
 mod redactor;
 mod refusal;
 mod refused;
@@ -69,6 +68,7 @@ use std::time::Duration;
 
 pub use conversation::{is_stream, is_transient, retry_after};
 pub use listen::{Listen, Listening, Server};
+pub use metrics::{MetricRow, metric_rows};
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;
 pub use redactor::Redactor;
@@ -81,6 +81,7 @@ pub use upstream::RequestDirectives;
 
 use access::Access;
 use caller::Caller;
+use record::Event;
 use route::{Route, Routes};
 use secret::Secret;
 use setup::Setup;
@@ -196,7 +197,7 @@ impl Proxy {
         self
     }
 
-    /// Sets the collector that gets spans and metrics. Default: none.
+    /// Sets the collector that gets spans. Default: none.
     #[cfg(feature = "otlp")]
     #[must_use]
     pub fn otlp(mut self, otlp: Option<Otlp>) -> Self {
@@ -289,7 +290,7 @@ impl Proxy {
             // The proxy has ended the answer, so the end must not be reported as the upstream's.
             if steps::leads_to_call(output) {
                 // The session announces a call that the proxy never makes.
-                exchange.note_stop();
+                exchange.apply(Event::Stopped);
                 return None;
             }
             if let Output::Done {
@@ -297,13 +298,13 @@ impl Proxy {
                 ..
             } = output
             {
-                exchange.note_stop();
+                exchange.apply(Event::Stopped);
             }
         }
-        let change = exchange.note_output(output);
+        let change = exchange.apply(Event::Output(output));
         steps::log(output, caller);
         if let Some(observer) = &self.shared.observer {
-            observer(&exchange.record());
+            observer(&exchange.record().answer);
         }
         change
     }

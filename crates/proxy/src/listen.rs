@@ -158,11 +158,8 @@ async fn start(
         .collect();
     let (stop, stopped) = watch::channel(false);
     let (mut background, mut admin_addr) = (JoinSet::new(), None);
-    if proxy.config.proxy.admin.is_some() || proxy.shared.otlp.is_some() {
-        let metrics = Metrics::new(
-            proxy.limits.server.max_metric_models,
-            proxy.shared.otlp.as_ref(),
-        );
+    if proxy.config.proxy.admin.is_some() {
+        let metrics = Metrics::new(proxy.limits.server.max_metric_models);
         metrics.begin_routes(proxy.routes.all());
         metrics.begin_refused(&LIMITS);
         if tls.is_some() {

@@ -2,117 +2,28 @@
 
 use std::convert::Infallible;
 
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 
-use super::metrics::Operation;
-use super::recorded::Labels;
-use restitch::internal::record::{AnswerRecord, CutRecord, SeamRecord};
-use restitch_http::Upstream;
+use super::record::Record;
 
-/// Declares types without values.
-macro_rules! absent {
-    ($($name:ident),+) => {$(
-        #[derive(Clone, Debug)]
-        pub(super) struct $name(Infallible);
-    )+};
-}
+/// No collector: the type has no values.
+#[derive(Clone, Debug)]
+pub(super) struct Otlp(Infallible);
 
-absent!(
-    Otlp,
-    Parent,
-    AnswerSpan,
-    CallSpan,
-    Histogram,
-    Counter,
-    UpDownCounter
-);
+/// No spans: the type has no values.
+#[derive(Debug)]
+pub(super) struct Spans(Infallible);
 
-impl Parent {
-    pub(super) fn of(otlp: &Otlp, _: &HeaderMap) -> Option<Self> {
+impl Spans {
+    pub(super) fn of(otlp: &Otlp, _: &HeaderMap) -> Self {
         match otlp.0 {}
     }
 
-    pub(super) fn begin_answer(&self, _: &Operation, _: &'static str) -> AnswerSpan {
-        match self.0 {}
-    }
-}
-
-impl AnswerSpan {
-    pub(super) fn begin_call(&self, _: &Operation, _: &'static str, _: &Upstream) -> CallSpan {
+    pub(super) fn update(&mut self, _: &Record) {
         match self.0 {}
     }
 
-    pub(super) fn end(self, _: &AnswerRecord, _: &'static str, _: Option<StatusCode>, _: &str) {
-        match self.0 {}
-    }
-}
-
-impl CallSpan {
-    pub(super) fn headers(&self) -> HeaderMap {
-        match self.0 {}
-    }
-
-    pub(super) fn note_cut(&mut self, _: &CutRecord) {
-        match self.0 {}
-    }
-
-    pub(super) fn note_seam(&mut self, _: &SeamRecord) {
-        match self.0 {}
-    }
-
-    pub(super) fn note_tokens(&mut self, _: &'static str, _: u64) {
-        match self.0 {}
-    }
-
-    pub(super) fn end(self, _: Option<StatusCode>, _: &str) {
-        match self.0 {}
-    }
-}
-
-impl Histogram {
-    pub(super) fn new(
-        otlp: &Otlp,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-        _: &[f64],
-    ) -> Option<Self> {
-        match otlp.0 {}
-    }
-
-    pub(super) fn record(&self, labels: &impl Labels, _: f64) {
-        labels.each(&mut |_, _| {});
-        match self.0 {}
-    }
-}
-
-impl Counter {
-    pub(super) fn new(
-        otlp: &Otlp,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-    ) -> Option<Self> {
-        match otlp.0 {}
-    }
-
-    pub(super) fn add(&self, labels: &impl Labels, _: u64) {
-        labels.each(&mut |_, _| {});
-        match self.0 {}
-    }
-}
-
-impl UpDownCounter {
-    pub(super) fn new(
-        otlp: &Otlp,
-        _: &'static str,
-        _: &'static str,
-        _: &'static str,
-    ) -> Option<Self> {
-        match otlp.0 {}
-    }
-
-    pub(super) fn add(&self, _: i64) {
+    pub(super) fn headers(&self) -> Option<HeaderMap> {
         match self.0 {}
     }
 }

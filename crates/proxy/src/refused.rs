@@ -41,7 +41,7 @@ impl RefusedConnections {
         metrics: Option<Arc<Metrics>>,
     ) {
         if let Some(metrics) = &metrics {
-            metrics.requests.count_refused(limit);
+            metrics.refused_connection(limit);
         }
         // A TLS client gets no refusal, since a handshake would cost more than the refusal itself.
         let is_answered = self.is_plain && self.answers.len() < MOST_REFUSED;
@@ -138,7 +138,7 @@ async fn answer(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Met
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let refusal = Refusal::new(status, limit, "too many connections: try again later");
     if let Some(metrics) = metrics {
-        metrics.requests.count(None, None, Some(status));
+        metrics.request("", "", Some(status));
     }
     let answer = refusal.bytes(&random_name());
     let say = async {

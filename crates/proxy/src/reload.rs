@@ -108,14 +108,12 @@ impl Reloader {
             Ok(_) => {
                 if let Some(metrics) = metrics {
                     metrics.begin_routes(proxy.routes.all());
-                    metrics.note_reload(true);
+                    metrics.reloaded(true);
                 }
                 certificates::check(proxy, self.tls.as_ref());
             }
             Err(ReloadError::Invalid(_)) => {
-                metrics
-                    .iter()
-                    .for_each(|metrics| metrics.note_reload(false));
+                metrics.iter().for_each(|metrics| metrics.reloaded(false));
             }
             Err(ReloadError::NoFile) => {}
         }

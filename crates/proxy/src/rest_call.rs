@@ -9,6 +9,7 @@ use super::caller::Caller;
 use super::conversation::retry_after;
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
+use super::record::Event;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::limits::TimeLimit;
 use restitch::internal::record::CallKind;
@@ -120,7 +121,7 @@ impl<'c> RestCall<'c> {
                     // answer.
                     caller.first_byte(&mut response).await.map_err(lost)?;
                 }
-                caller.note_answer();
+                caller.answered();
                 let unknown = |name| {
                     rejected(
                         format!("the upstream answered in the encoding `{name}`"),
@@ -255,8 +256,8 @@ impl<'c> RestCall<'c> {
         if status != StatusCode::OK {
             return refused(format!("the upstream answered {status}"));
         }
-        let exchange = &self.caller.exchange;
-        exchange.note_answer(self.caller.upstreams.address());
+        let upstream = self.caller.upstreams.address();
+        self.caller.exchange.apply(Event::Answered(upstream));
         encoding::decoded(response)
             .or_else(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }

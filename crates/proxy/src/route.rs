@@ -1,7 +1,7 @@
 //! The routes of requests.
 
 use std::iter::once;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -43,12 +43,7 @@ pub(super) struct Route {
     pub(super) retries: u32,
     /// The time limit for the head of a response.
     pub(super) head_limit: TimeLimit,
-    /// The APIs and the tokens whose requests have come, for the metrics.
-    seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
-
-/// The API and the name of the token of a request.
-type SeenRequest = (Dialect, Arc<str>);
 
 impl Route {
     /// Creates the route of requests that no other route matches.
@@ -72,7 +67,6 @@ impl Route {
             repair: own.repair,
             fallbacks: Vec::new(),
             retries: 0,
-            seen: Arc::default(),
         }
     }
 
@@ -125,20 +119,7 @@ impl Route {
             repair: config.repair.unwrap_or(self.repair),
             retries: config.retries.unwrap_or(self.retries),
             config: Arc::new(config),
-            seen: Arc::default(),
         }
-    }
-
-    /// Notes a request of an API with a token. Returns whether it is the first one.
-    pub(super) fn is_first(&self, dialect: Dialect, token: &Arc<str>) -> bool {
-        // A panic elsewhere leaves the list valid, since each change to it is one call.
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |(api, name): &SeenRequest| *api == dialect && name == token;
-        let is_first = !seen.iter().any(is_known);
-        if is_first {
-            seen.push((dialect, Arc::clone(token)));
-        }
-        is_first
     }
 
     /// Returns the clients of all its upstreams.

@@ -21,6 +21,7 @@ use super::encoding;
 use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
 use super::exchange::Exchange;
 use super::first_call;
+use super::record::Event;
 use super::refusal::{Refusal, RetryAdvice, unreachable};
 use super::resume::{NotKept, ReadRequest, Repeat};
 use super::route::Route;
@@ -55,7 +56,7 @@ pub(super) async fn respond(
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
         return refusal.answer(dialect);
     }
-    exchange.note_token(ClientToken::of(request.extensions()));
+    exchange.apply(Event::Token(ClientToken::of(request.extensions())));
     if let Some(asked) = proxy
         .shared
         .kept
@@ -194,7 +195,7 @@ async fn dispatch(
         let response = match early {
             // Its answer is not compressed, although the proxy does not read it.
             Some(early) => {
-                exchange.note_route(&route);
+                exchange.apply(Event::Route(&route));
                 pass_answer(&route, early.answer().await, of_path, exchange)
             }
             None => pass(&route, &head, Body::full(body), of_path, exchange).await,
@@ -274,7 +275,7 @@ pub(crate) async fn ask(
     request: Request<Bytes>,
 ) -> Response<Body> {
     let route = Arc::clone(&proxy.routes.base);
-    let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
+    let exchange = Arc::new(Exchange::begin(&request, &proxy.shared, None));
     let (parts, body) = request.into_parts();
     match dialect.wire().parse(parts.uri.path(), &body) {
         Some(request) => {
@@ -295,7 +296,7 @@ async fn pass(
     dialect: Option<Dialect>,
     exchange: &Exchange,
 ) -> Response<Body> {
-    exchange.note_route(route);
+    exchange.apply(Event::Route(route));
     // Compression would hide the operator's key from the redactor.
     let with_key = route
         .key
@@ -320,8 +321,7 @@ fn pass_answer(
             if let Some(key) = key {
                 redact_head(&mut response, key);
             }
-            exchange.note_upstream(Some(response.status()));
-            exchange.note_upstream_request(response.headers());
+            exchange.apply(Event::Unread(response.status(), response.headers()));
             let limits = &route.limits;
             // Nothing is parsed here, so the key is removed wherever it is. A file or a sound has none.
             let key =

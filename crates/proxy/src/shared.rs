@@ -28,11 +28,11 @@ pub(super) struct Shared {
     pub(super) observer: Option<Observer>,
     pub(super) tap: Option<Arc<dyn Tap>>,
     pub(super) unfinished: Unfinished,
-    /// Set if the admin listener shows metrics, or if they are pushed.
+    /// Set if the admin listener shows metrics.
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Set if the admin listener has a page of the answers.
     pub(super) answers: Option<Arc<AnswerList>>,
-    /// The collector of spans and metrics.
+    /// The collector of spans.
     pub(super) otlp: Option<Otlp>,
     /// Set once the proxy begins to stop.
     pub(super) stopping: Arc<AtomicBool>,

@@ -101,11 +101,11 @@ impl fmt::Debug for ServerTls {
 }
 
 /// Logs and counts a handshake that has failed.
-pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
+pub(super) fn report_failure(error: &io::Error, metrics: Option<&Metrics>) {
     let reason = reason_of(error);
     metrics
         .iter()
-        .for_each(|metrics| metrics.note_handshake(reason));
+        .for_each(|metrics| metrics.failed_handshake(reason));
     match reason {
         // Port scanners and health checks of load balancers connect and leave again and again.
         LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),

@@ -96,7 +96,7 @@ impl Upstreams {
     }
 
     /// Notes whether the current upstream has failed.
-    pub(super) fn note_failure(&self, has_failed: bool) {
+    pub(super) fn set_failed(&self, has_failed: bool) {
         self.state().has_failed = has_failed;
     }
 

@@ -274,7 +274,7 @@ mod tests {
     use super::super::AnswerList;
     use super::*;
     use crate::error_redactor::ErrorRedactor;
-    use crate::exchange::SharedRecord;
+    use crate::record::SharedRecord;
 
     fn kept(limits: &Limits) -> ClientEvents {
         let mut events = ClientEvents::new(Framing::Events, limits);
@@ -447,7 +447,7 @@ mod tests {
         let rest = format!("{}data: [DONE]\n\n", text("[\"one\", \"two\"]"));
         for size in [1, 7, 100, 5000] {
             let answers = Arc::new(AnswerList::new(1, &ServerLimits::default()));
-            let page = answers.begin("id", (None, None), SharedRecord::default());
+            let page = answers.begin("id", SharedRecord::default());
             let mut pipeline = Pipeline::new(Arc::clone(&page));
             BYTES_FRAMED.set(0);
             for (call, end) in [(&cut, TransportEnd::Dropped), (&rest, TransportEnd::Closed)] {

@@ -14,8 +14,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use answer::Names;
-pub(super) use answer::{End, ListedAnswer};
+pub(super) use answer::ListedAnswer;
 pub(super) use client_events::ClientChunk;
 use cuts::CutHistory;
 pub(super) use observed_stream::ObservedStream;
@@ -24,10 +23,9 @@ pub(super) use stop::{Stop, Stopped};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::exchange::SharedRecord;
 use super::metrics::cause_name;
+use super::record::SharedRecord;
 use super::upstream::random_name;
-use crate::route_config::RouteConfig;
 use restitch::ServerLimits;
 use restitch::internal::record::AnswerRecord;
 
@@ -93,7 +91,6 @@ impl AnswerList {
     pub(super) fn begin(
         self: &Arc<Self>,
         request_id: &str,
-        (token, route): (Option<Arc<str>>, Option<Arc<RouteConfig>>),
         record: SharedRecord,
     ) -> Arc<ListedAnswer> {
         let mut known = self.known();
@@ -106,13 +103,7 @@ impl AnswerList {
             request_id.to_owned()
         };
         known.names.insert(id.clone());
-        let names = Names {
-            id,
-            request_id: request_id.to_owned(),
-            token,
-            route,
-        };
-        let answer = Arc::new(ListedAnswer::new(number, names, record, self));
+        let answer = Arc::new(ListedAnswer::new(number, id, record, self));
         known.running.insert(number, Arc::clone(&answer));
         if self.keeps > 0 {
             known.with_text.push_back(Arc::downgrade(&answer));
@@ -137,7 +128,7 @@ impl AnswerList {
         let is_full = list.len() > most.max(self.keeps);
         let oldest = if is_full { list.pop_front() } else { None };
         if let Some(oldest) = &oldest {
-            known.names.remove(&oldest.names.id);
+            known.names.remove(&oldest.id);
         }
         // Frees the dropped answer without the lock.
         drop(known);
@@ -147,7 +138,7 @@ impl AnswerList {
     /// Returns an answer by its name.
     pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
         let known = self.known();
-        let has_id = |answer: &&Arc<ListedAnswer>| answer.names.id == id;
+        let has_id = |answer: &&Arc<ListedAnswer>| answer.id == id;
         let ended = known.ended.iter().chain(&known.failed);
         ended.chain(known.running.values()).find(has_id).cloned()
     }
@@ -165,6 +156,11 @@ impl AnswerList {
         (list, count)
     }
 
+    /// Returns the number of running answers.
+    pub(super) fn running(&self) -> usize {
+        self.known().running.len()
+    }
+
     /// Returns the cuts of the last hour.
     pub(super) fn cuts(&self) -> Value {
         self.history().json(self.began.elapsed())
@@ -172,7 +168,7 @@ impl AnswerList {
 
     /// Counts the newest cut of an answer.
     fn count_cut(&self, record: &AnswerRecord) {
-        let cause = cause_name(record.causes.last().copied().flatten());
+        let cause = cause_name(record.cuts.last().and_then(|cut| cut.cause));
         let model = record.request.as_ref().map_or("", |request| &request.model);
         self.history().count(self.began.elapsed(), model, cause);
     }
@@ -237,15 +233,23 @@ const MOST_LISTED: usize = 500;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    fn end(status: u16) -> End {
-        End {
-            status: http::StatusCode::from_u16(status).ok(),
-            how: "whole",
-            bytes: 3,
-            duration: std::time::Duration::ZERO,
-        }
+    use http::StatusCode;
+
+    use super::*;
+    use crate::record::{BodyEnd, Delivery, Event};
+
+    /// Ends an answer with a status.
+    fn end(answer: &ListedAnswer, record: &SharedRecord, status: u16) {
+        let mut record = record.lock();
+        record.apply(Event::Status(StatusCode::from_u16(status).unwrap()));
+        record.apply(Event::Ended(Delivery {
+            end: BodyEnd::Whole,
+            duration: Some(Duration::ZERO),
+            ..Delivery::default()
+        }));
+        answer.follow(&record, None);
     }
 
     /// An operator looks at a failure after many other answers.
@@ -253,15 +257,15 @@ mod tests {
     fn failed_answers_are_kept_apart() {
         let answers = Arc::new(AnswerList::new(0, &ServerLimits::default()));
         let end_one = |id: &str, status| {
-            let answer = answers.begin(id, (None, None), SharedRecord::default());
-            answer.end(end(status));
+            let record = SharedRecord::default();
+            end(&answers.begin(id, record.clone()), &record, status);
         };
         (0..150).for_each(|n| end_one(&format!("failed-{n}"), 502));
         (0..500).for_each(|n| end_one(&format!("whole-{n}"), 200));
         let count = |of: &str| {
             let (list, _) = answers.list();
             list.iter()
-                .filter(|answer| answer.names.id.starts_with(of))
+                .filter(|answer| answer.id.starts_with(of))
                 .count()
         };
         assert_eq!((count("failed"), count("whole")), (MOST_FAILED, MOST_ENDED));
@@ -273,9 +277,10 @@ mod tests {
     fn bytes_are_counted_as_long_as_they_are_kept() {
         let answers = Arc::new(AnswerList::new(2, &ServerLimits::default()));
         let begin = || {
-            let answer = answers.begin("id", (None, None), SharedRecord::default());
+            let record = SharedRecord::default();
+            let answer = answers.begin("id", record.clone());
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
-            answer
+            (answer, record)
         };
         let kept = || answers.kept.load(Ordering::Relaxed);
         let (first, second) = (begin(), begin());
@@ -283,15 +288,15 @@ mod tests {
         // A third answer, for which the list drops the text of the first.
         let third = begin();
         assert_eq!(
-            (kept(), first.text(0), second.text(0)),
+            (kept(), first.0.text(0), second.0.text(0)),
             (
                 6,
                 (None, Some("page_answers")),
                 (Some("[1]".to_owned()), None)
             )
         );
-        for answer in [first, second, third] {
-            answer.end(end(200));
+        for (answer, record) in [first, second, third] {
+            end(&answer, &record, 200);
         }
         assert_eq!((kept(), answers.list().1), (6, 0));
         // Drops the last references, which releases the texts' bytes.

@@ -10,7 +10,7 @@ use crate::gate::Peer;
 /// Returns the address of a request's client: the last hop that is not a trusted proxy. Each
 /// trusted proxy has added the address of its own client at the end of `x-forwarded-for`; anything
 /// before that may be forged. `None`: a client of a Unix socket.
-pub(super) fn address_of(
+pub(crate) fn address_of(
     peer: Peer,
     headers: &HeaderMap,
     trusted: &[TrustedProxy],

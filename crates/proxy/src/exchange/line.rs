@@ -1,347 +1,184 @@
-//! The end of an answer: writes the line in the log when the client has got the answer or has left,
-//! and closes the measurements and the page's entry.
+//! The end of an answer: writes the line in the log when the client has got the answer or has left.
 
-use crate::steps::milliseconds;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use hyper::body::{Body, Frame};
-use tokio::time::Instant;
 use tracing::Span;
 
-use super::{AnswerState, Exchange, RequestLine, shortened};
-use crate::answers::{self, Stopped};
-use crate::measured::{AnswerEnd, LEFT};
-use crate::metrics::{Metrics, cause_name};
+use super::{Exchange, shortened};
+use crate::answers::Stopped;
+use crate::metrics::Metrics;
+use crate::record::{BodyEnd, Delivery, Event, Record};
+use crate::steps::milliseconds;
 use restitch::internal::record::AnswerRecord;
-use restitch::provider::Dialect;
 use restitch::session::{Outcome, StopReason};
 
-/// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
-/// the client has left.
+/// Watches the bytes of an answer, and logs one line when it has ended.
 #[derive(Debug)]
-pub(crate) struct AccessLine(DeliveryProgress);
-
-/// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
-/// answer, even if the client has left.
-#[derive(Debug)]
-pub(crate) struct KeptLine(DeliveryProgress);
-
-/// The progress of an answer.
-#[derive(Debug)]
-struct DeliveryProgress {
+pub(crate) struct AccessLine {
     exchange: Arc<Exchange>,
-    bytes: u64,
-    first_byte: Option<Duration>,
-    longest_silence: Duration,
-    /// The time of the last bytes.
-    last: Instant,
-    end: BodyEnd,
-}
-
-/// How an answer ended.
-#[derive(Clone, Copy, Debug)]
-enum BodyEnd {
-    /// The client has left before the end, or the answer or the proxy was stopped.
-    Left,
-    Whole,
-    /// The answer broke off.
-    Broken,
+    delivery: Delivery,
+    /// The bytes go to the store, from a task that lives on when the client has left.
+    is_kept: bool,
 }
 
 impl AccessLine {
+    /// Watches an answer for its client, until the answer has ended or the client has left.
     pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
-        Self(DeliveryProgress::new(exchange))
+        Self::of(exchange, false)
+    }
+
+    /// Watches a kept answer: from now on it does not end when its client leaves.
+    pub(crate) fn kept(exchange: Arc<Exchange>) -> Self {
+        exchange.apply(Event::Kept);
+        Self::of(exchange, true)
+    }
+
+    fn of(exchange: Arc<Exchange>, is_kept: bool) -> Self {
+        Self {
+            exchange,
+            delivery: Delivery::default(),
+            is_kept,
+        }
     }
 
     /// Returns the span of the request.
     pub(crate) fn span(&self) -> &Span {
-        &self.0.exchange.span
-    }
-
-    /// Notes that a body has ended.
-    pub(crate) fn note_end(&mut self) {
-        self.0.end = BodyEnd::Whole;
-    }
-
-    /// Notes that the answer broke off.
-    pub(crate) fn note_break(&mut self) {
-        self.0.end = BodyEnd::Broken;
-    }
-
-    /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
-    /// not poll a body of known length for its end.
-    pub(crate) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
-        if let Some(data) = frame.data_ref() {
-            self.0.note_bytes(data.len(), false);
-        }
-        if body.is_end_stream() {
-            self.note_end();
-        }
-    }
-}
-
-impl KeptLine {
-    /// Marks the answer as kept: from now on it does not end when its client leaves.
-    pub(crate) fn new(exchange: Arc<Exchange>) -> Self {
-        exchange.state().is_kept = true;
-        Self(DeliveryProgress::new(exchange))
-    }
-
-    /// Returns the span of the request.
-    pub(crate) fn span(&self) -> &Span {
-        &self.0.exchange.span
+        &self.exchange.span
     }
 
     /// Returns a future that is ready when the operator ends the answer.
     pub(crate) fn stopped(&self) -> Stopped {
-        self.0.exchange.stopped()
+        self.exchange.stopped()
     }
 
-    /// Notes bytes of the answer.
-    pub(crate) fn note_bytes(&mut self, bytes: usize) {
-        self.0.note_bytes(bytes, true);
-    }
-
-    /// Notes that the answer has ended.
-    pub(crate) fn note_end(&mut self) {
-        self.0.end = BodyEnd::Whole;
-    }
-
-    /// Notes that the answer broke off.
-    pub(crate) fn note_break(&mut self) {
-        self.0.end = BodyEnd::Broken;
-    }
-}
-
-impl DeliveryProgress {
-    fn new(exchange: Arc<Exchange>) -> Self {
-        let last = exchange.began;
-        Self {
-            exchange,
-            bytes: 0,
-            first_byte: None,
-            longest_silence: Duration::ZERO,
-            last,
-            end: BodyEnd::Left,
-        }
-    }
-
-    /// Notes bytes. `is_kept`: the client of a kept answer may get the bytes later.
-    fn note_bytes(&mut self, bytes: usize, is_kept: bool) {
-        let now = Instant::now();
-        if self.first_byte.is_none() {
-            let first_byte = now.duration_since(self.exchange.began);
-            self.first_byte = Some(first_byte);
-            if self.exchange.answers.is_some() {
-                let state = self.exchange.state();
-                let answer = state.answer.clone().filter(|_| state.is_kept == is_kept);
-                drop(state);
-                answer
-                    .iter()
-                    .for_each(|answer| answer.note_first_byte(first_byte));
-            }
+    /// Counts bytes of the answer.
+    pub(crate) fn add(&mut self, bytes: usize) {
+        let (now, delivery) = (self.exchange.began.elapsed(), &mut self.delivery);
+        if delivery.first_byte.is_none() {
+            delivery.first_byte = Some(now);
+            self.exchange.apply(Event::FirstByte {
+                after: now,
+                is_kept: self.is_kept,
+            });
         } else {
-            let silence = now.duration_since(self.last);
-            self.longest_silence = self.longest_silence.max(silence);
+            let silence = now.saturating_sub(delivery.last_byte);
+            delivery.longest_silence = delivery.longest_silence.max(silence);
         }
-        self.last = now;
-        self.bytes = self.bytes.saturating_add(bytes as u64);
+        delivery.last_byte = now;
+        delivery.bytes = delivery.bytes.saturating_add(bytes as u64);
     }
 
-    /// Closes the record, the measurements and the page's entry of the answer.
-    fn end_answer(&self, state: &mut AnswerState) {
-        let duration = self.exchange.began.elapsed();
-        let break_off = match self.end {
-            BodyEnd::Left => Some(LEFT),
-            BodyEnd::Whole => None,
-            BodyEnd::Broken => Some("broken"),
-        };
-        self.exchange.record().end_call(break_off);
-        if let Some(answer) = state.answer.take() {
-            answer.end(answers::End {
-                status: state.status,
-                how: self.end.as_str(),
-                bytes: self.bytes,
-                duration,
-            });
+    /// Counts a frame of a body, and ends with it if the body is known to be complete: hyper does
+    /// not poll a body of known length for its end.
+    pub(crate) fn add_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
+        if let Some(data) = frame.data_ref() {
+            self.add(data.len());
         }
-        if let Some(measured) = state.measured.take() {
-            measured.end(&AnswerEnd {
-                record: &self.exchange.record(),
-                token: state.token.clone().unwrap_or_default(),
-                status: state.status,
-                break_off,
-                first_byte: self.first_byte,
-                last_byte: self.last.duration_since(self.exchange.began),
-                duration,
-            });
-        }
-        // The page keeps the record of the last answers.
-        self.exchange.record().forget_reasons();
-    }
-
-    /// Writes the line of a request, or of a kept answer.
-    fn log(&self, state: &AnswerState, message: &'static str) {
-        let Exchange {
-            line:
-                RequestLine {
-                    method,
-                    path,
-                    client,
-                    ..
-                },
-            span,
-            began,
-            ..
-        } = &*self.exchange;
-        let line = LineState::of(&self.exchange.record());
-        let outcome = line.outcome.as_ref();
-        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
-        let upstream = answered.as_deref().or(state.upstream.as_deref());
-        let requests = &state.upstream_requests;
-        let upstream_requests = (!requests.is_empty()).then(|| requests.join(","));
-        let _entered = span.enter();
-        tracing::info!(
-            target: "restitch::access",
-            client = client.map(tracing::field::display),
-            %method,
-            path = path.as_str(),
-            token = state.token.as_deref(),
-            route = state.route.as_ref().map(|route| route.name.as_str()),
-            upstream,
-            wire = line.wire.map(tracing::field::display),
-            model = line.model.as_deref(),
-            status = state.status.map(|status| status.as_u16()),
-            upstream_status = state.upstream_status.map(|status| status.as_u16()),
-            upstream_requests = upstream_requests.as_deref(),
-            outcome = outcome.map(|outcome| outcome.status),
-            stop = outcome.and_then(|outcome| outcome.stop),
-            limit = outcome.and_then(|outcome| outcome.limit.as_deref()),
-            cuts = line.cuts,
-            causes = line.causes.as_deref().map(tracing::field::display),
-            continuations = line.continuations,
-            failures = line.failures,
-            tokens_kept = line.tokens_kept,
-            tokens_regenerated = line.tokens_regenerated,
-            bytes = self.bytes,
-            first_byte_ms = self.first_byte.map(milliseconds),
-            longest_silence_ms = milliseconds(self.longest_silence),
-            duration_ms = milliseconds(began.elapsed()),
-            end = self.end.as_str(),
-            "{message}"
-        );
-    }
-}
-
-impl BodyEnd {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Left => LEFT,
-            Self::Whole => "whole",
-            Self::Broken => "broken",
+        if body.is_end_stream() {
+            self.end();
         }
     }
-}
 
-impl Drop for KeptLine {
-    fn drop(&mut self) {
-        let Self(progress) = self;
-        let mut state = progress.exchange.state();
-        progress.end_answer(&mut state);
-        // The line of a request whose client has left lacks the outcome of its kept answer.
-        progress.log(&state, "a kept answer has ended");
+    /// The answer is complete.
+    pub(crate) fn end(&mut self) {
+        self.delivery.end = BodyEnd::Whole;
     }
-}
 
-/// The fields about the request and its calls in the lines of a request and of a kept answer.
-struct LineState {
-    wire: Option<Dialect>,
-    model: Option<String>,
-    outcome: Option<OutcomeState>,
-    cuts: Option<usize>,
-    causes: Option<String>,
-    continuations: Option<u32>,
-    failures: Option<u32>,
-    tokens_kept: Option<u64>,
-    tokens_regenerated: Option<u64>,
-}
-
-/// The end of an answer. The lines of the steps, which also name the limit, are at `debug`.
-struct OutcomeState {
-    status: &'static str,
-    stop: Option<&'static str>,
-    /// The limit that ended a call, with its value.
-    limit: Option<String>,
-}
-
-impl OutcomeState {
-    fn of(outcome: &Outcome) -> Self {
-        Self {
-            status: outcome.status().as_str(),
-            stop: outcome.reason().map(StopReason::as_str),
-            limit: outcome.tally().limit.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-impl LineState {
-    fn of(record: &AnswerRecord) -> Self {
-        let (continuations, failures) = match &record.outcome {
-            // The tally counts a refused call and its adapted repeat as one call.
-            Some(outcome) => (outcome.tally().continuations, outcome.tally().failures),
-            None => {
-                let made = record.calls.iter().filter(|call| call.is_made());
-                let further = made.filter(|call| !call.kind.keeps_tokens()).count();
-                (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
-            }
-        };
-        let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
-        Self {
-            wire: record.request.as_ref().map(|request| request.dialect),
-            model: record
-                .request
-                .as_ref()
-                .map(|request| shortened(&request.model)),
-            outcome: record.outcome.as_ref().map(OutcomeState::of),
-            cuts: (!causes.is_empty()).then_some(causes.len()),
-            causes: (!causes.is_empty()).then(|| causes.join(",")),
-            continuations: (continuations > 0).then_some(continuations),
-            failures: (failures > 0).then_some(failures),
-            tokens_kept: record.tokens(true),
-            tokens_regenerated: record.tokens(false),
-        }
+    /// The answer broke off.
+    pub(crate) fn break_off(&mut self) {
+        self.delivery.end = BodyEnd::Broken;
     }
 }
 
 impl Drop for AccessLine {
     fn drop(&mut self) {
-        let Self(progress) = self;
-        let mut state = progress.exchange.state();
-        if let Some(metrics) = &progress.exchange.metrics {
-            metrics.requests.count(
-                state.route.as_ref().map(|route| &*route.name),
-                state
-                    .answered
-                    .first()
-                    .or(state.upstream.as_ref())
-                    .map(String::as_str),
-                state.status,
-            );
+        let Self {
+            exchange, delivery, ..
+        } = self;
+        let duration = exchange.began.elapsed();
+        delivery.duration = Some(duration);
+        if !self.is_kept {
+            exchange.count_request();
         }
-        if !state.is_kept {
-            progress.end_answer(&mut state);
+        // A client may leave before its kept answer ends.
+        if exchange.record().is_kept == self.is_kept {
+            exchange.apply(Event::Ended(*delivery));
         }
-        progress.log(&state, "answered");
+        let message = match self.is_kept {
+            // The line of a request whose client has left lacks the outcome of its kept answer.
+            true => "a kept answer has ended",
+            false => "answered",
+        };
+        let _entered = exchange.span.enter();
+        log(&exchange.record(), delivery, duration, message);
     }
+}
+
+/// Writes the line of a request, or of a kept answer.
+fn log(record: &Record, delivery: &Delivery, duration: Duration, message: &'static str) {
+    let (request, upstream) = (&record.request, &record.upstream);
+    let outcome = record.answer.outcome.as_ref();
+    let causes = record.causes();
+    let (continuations, failures) = tally(&record.answer);
+    let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
+    let answered = joined(&upstream.answered);
+    let own = record
+        .route
+        .as_ref()
+        .map(|route| route.upstream.authority());
+    let asked = record.answer.request.as_ref();
+    tracing::info!(
+        target: "restitch::access",
+        client = request.client.map(tracing::field::display),
+        method = %request.method,
+        path = request.path.as_str(),
+        token = record.token.as_deref(),
+        route = record.route.as_ref().map(|route| route.config.name.as_str()),
+        upstream = answered.as_deref().or(own),
+        wire = asked.map(|asked| tracing::field::display(asked.dialect)),
+        model = asked.map(|asked| shortened(&asked.model)),
+        status = record.status.map(|status| status.as_u16()),
+        upstream_status = upstream.status.map(|status| status.as_u16()),
+        upstream_requests = joined(&upstream.requests),
+        outcome = outcome.map(|outcome| outcome.status().as_str()),
+        stop = outcome.and_then(Outcome::reason).map(StopReason::as_str),
+        limit = outcome.and_then(|outcome| outcome.tally().limit.as_ref()).map(ToString::to_string),
+        cuts = (!causes.is_empty()).then_some(causes.len()),
+        causes = (!causes.is_empty()).then(|| tracing::field::display(causes.join(","))),
+        continuations = (continuations > 0).then_some(continuations),
+        failures = (failures > 0).then_some(failures),
+        tokens_kept = record.answer.tokens(true),
+        tokens_regenerated = record.answer.tokens(false),
+        bytes = delivery.bytes,
+        first_byte_ms = delivery.first_byte.map(milliseconds),
+        longest_silence_ms = milliseconds(delivery.longest_silence),
+        duration_ms = milliseconds(duration),
+        end = delivery.end.as_str(),
+        "{message}"
+    );
+}
+
+/// Returns the numbers of continuations and of failures.
+fn tally(record: &AnswerRecord) -> (u32, u32) {
+    if let Some(outcome) = &record.outcome {
+        // The tally counts a refused call and its adapted repeat as one call.
+        return (outcome.tally().continuations, outcome.tally().failures);
+    }
+    let made = record.calls.iter().filter(|call| call.is_made());
+    let further = made.filter(|call| !call.kind.keeps_tokens()).count();
+    let further = u32::try_from(further).unwrap_or(u32::MAX);
+    (further, record.failures)
 }
 
 /// Logs and counts a request whose head was not read.
 pub(crate) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
-    metrics
-        .iter()
-        .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
-    tracing::info!(target: "restitch::access", status = status.as_u16(), end = BodyEnd::Whole.as_str(), "answered");
+    if let Some(metrics) = metrics {
+        metrics.request("", "", Some(status));
+    }
+    let end = BodyEnd::Whole.as_str();
+    tracing::info!(target: "restitch::access", status = status.as_u16(), end, "answered");
 }

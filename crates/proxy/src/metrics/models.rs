@@ -1,17 +1,16 @@
 //! Decides which models and providers get labels of their own.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use super::OTHER;
 
 /// The models that have labels of their own. Clients choose the names, so a name is admitted when
 /// the upstream has answered a request with it, up to a limit. Other names share one label.
 #[derive(Debug)]
-pub(in super::super) struct Models {
-    admitted: RwLock<HashSet<Arc<str>>>,
+pub(super) struct Models {
+    admitted: RwLock<HashSet<String>>,
     most: usize,
-    other: Arc<str>,
 }
 
 impl Models {
@@ -19,55 +18,42 @@ impl Models {
         Self {
             admitted: RwLock::default(),
             most,
-            other: Arc::from(OTHER),
-        }
-    }
-
-    /// Returns the name that a request gives, or the shared label if the name is empty, long, or
-    /// has control characters, which break lines in the text format or in a terminal.
-    pub(in super::super) fn named(&self, name: &str) -> Arc<str> {
-        let is_plain =
-            !name.is_empty() && name.len() <= LONGEST_MODEL && !name.chars().any(char::is_control);
-        if is_plain {
-            Arc::from(name)
-        } else {
-            Arc::clone(&self.other)
         }
     }
 
     /// Returns the label of a name.
-    pub(in super::super) fn label(&self, name: &Arc<str>) -> Arc<str> {
-        let is_admitted = self
-            .admitted
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(name);
-        Arc::clone(if is_admitted { name } else { &self.other })
+    pub(super) fn label<'n>(&self, name: &'n str) -> &'n str {
+        let admitted = self.admitted.read();
+        let admitted = admitted.unwrap_or_else(PoisonError::into_inner);
+        if admitted.contains(name) { name } else { OTHER }
     }
 
     /// Admits a name whose request the upstream has answered. Returns its label.
-    pub(super) fn admit(&self, name: &Arc<str>) -> Arc<str> {
+    pub(super) fn admit<'n>(&self, name: &'n str) -> &'n str {
         let label = self.label(name);
-        if label == *name || *name == self.other {
+        if label == name || shown_model(name) == OTHER {
             return label;
         }
-        let mut admitted = self
-            .admitted
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let admitted = self.admitted.write();
+        let mut admitted = admitted.unwrap_or_else(PoisonError::into_inner);
         if admitted.len() < self.most {
-            admitted.insert(Arc::clone(name));
+            admitted.insert(name.to_owned());
         }
-        Arc::clone(if admitted.contains(name) {
-            name
-        } else {
-            &self.other
-        })
+        drop(admitted);
+        self.label(name)
     }
 }
 
+/// Returns the name of a model, or the shared label if the name is empty, long, or has control
+/// characters, which break lines in the text format or in a terminal.
+pub(crate) fn shown_model(name: &str) -> &str {
+    let is_plain =
+        !name.is_empty() && name.len() <= LONGEST_MODEL && !name.chars().any(char::is_control);
+    if is_plain { name } else { OTHER }
+}
+
 /// Returns the provider's name in the conventions: a well-known one, or the host.
-pub(in super::super) fn provider_name(host: &str) -> &str {
+pub(crate) fn provider_name(host: &str) -> &str {
     if host.starts_with("bedrock") && host.ends_with(".amazonaws.com") {
         return "aws.bedrock";
     }
@@ -124,20 +110,16 @@ mod tests {
     #[test]
     fn models_are_admitted_up_to_a_limit() {
         let models = Models::new(2);
-        let admit = |name: &str| models.admit(&models.named(name)).to_string();
-        for name in [
-            "",
-            "a\nb",
-            "\u{1b}[2J",
-            &"x".repeat(LONGEST_MODEL + 1),
-            OTHER,
-        ] {
-            assert_eq!(admit(name), OTHER, "{name:?}");
+        let long = "x".repeat(LONGEST_MODEL + 1);
+        for name in ["", "a\nb", "\u{1b}[2J", &long, OTHER] {
+            assert_eq!(models.admit(name), OTHER, "{name:?}");
         }
-        let a = models.named("a");
-        assert_eq!(&*models.label(&a), OTHER, "the upstream has not answered");
-        assert_eq!(["a", "b\"", "c", "a"].map(admit), ["a", "b\"", OTHER, "a"]);
-        assert_eq!(&*models.label(&a), "a");
-        assert_eq!(Models::new(0).admit(&a).as_ref(), OTHER);
+        assert_eq!(models.label("a"), OTHER, "the upstream has not answered");
+        assert_eq!(
+            ["a", "b\"", "c", "a"].map(|name| models.admit(name)),
+            ["a", "b\"", OTHER, "a"]
+        );
+        assert_eq!(models.label("a"), "a");
+        assert_eq!(Models::new(0).admit("a"), OTHER);
     }
 }

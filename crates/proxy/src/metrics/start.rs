@@ -2,16 +2,11 @@
 //! series that starts at 1, so a query would miss the event.
 //!
 //! The configuration bounds these series. Those with an API begin with its first request on a
-//! route, and those with a model when an upstream has answered for it.
+//! route, and those with a model when a call that an upstream has answered for it has ended.
 
-use std::sync::Arc;
-
-use super::labels::{
-    Cut, EndedAnswer, FailedHandshake, FallbackCall, FurtherCall, Joined, NotKept, OfAnswer,
-    RefusedConnection, Resume, Routed, TokenUse,
-};
 use super::{Metrics, OTHER};
 use crate::fallback::Part;
+use crate::record::{REFUSED, slot_name};
 use crate::route::Route;
 use restitch::internal::record::CallKind;
 use restitch::internal::wire::SlotKind;
@@ -20,22 +15,17 @@ use restitch::splice::Alignment;
 
 impl Metrics {
     /// Shows the connections refused over each of these limits.
-    pub(in super::super) fn begin_refused(&self, limits: &[&'static str]) {
+    pub(crate) fn begin_refused(&self, limits: &[&'static str]) {
         for reason in limits {
-            let series = RefusedConnection { reason };
-            self.requests.connections_refused.begin(&series);
+            self.requests.connections_refused.of([reason]);
         }
     }
 
     /// Shows the series of a configuration's routes, and of requests that are refused before they
     /// have one.
-    pub(in super::super) fn begin_routes<'a>(&self, routes: impl Iterator<Item = &'a Route>) {
+    pub(crate) fn begin_routes<'a>(&self, routes: impl Iterator<Item = &'a Route>) {
         for status in STATUSES_WITHOUT_ROUTE {
-            self.requests.routed.begin(&Routed {
-                route: String::new(),
-                upstream: String::new(),
-                status: status.to_owned(),
-            });
+            self.requests.all.of(["", "", status]);
         }
         for route in routes {
             self.begin_route(route);
@@ -43,120 +33,78 @@ impl Metrics {
     }
 
     fn begin_route(&self, route: &Route) {
-        let name: Arc<str> = Arc::from(route.config.name.as_str());
-        let answer = OfAnswer { route: name };
+        let name = route.config.name.as_str();
         for r#use in ["kept", "regenerated"] {
-            let answer = answer.clone();
-            self.calls.tokens.begin(&TokenUse { answer, r#use });
+            self.calls.tokens.of([name, r#use]);
         }
         for kind in ALIGNMENTS.map(Alignment::as_str) {
-            let answer = answer.clone();
-            self.seams.joined.begin(&Joined { answer, kind });
+            self.seams.joined.of([name, kind]);
         }
-        self.seams.gap.begin(&answer);
-        self.seams.pending.begin(&answer);
+        self.seams.gap.of([name]);
+        self.seams.pending.of([name]);
         for client in route.clients() {
-            let upstream: Arc<str> = Arc::from(client.upstream().authority());
+            let upstream = client.upstream().authority();
             for status in STATUSES {
-                self.requests.routed.begin(&Routed {
-                    route: answer.route.to_string(),
-                    upstream: upstream.to_string(),
-                    status: status.to_owned(),
-                });
+                self.requests.all.of([name, upstream, status]);
             }
             let rungs = Rung::ALL.map(CallKind::Rest).into_iter();
             for rung in rungs.chain([CallKind::Original]).map(CallKind::as_str) {
                 for outcome in OUTCOMES {
-                    self.calls.further.begin(&FurtherCall {
-                        answer: answer.clone(),
-                        upstream: Arc::clone(&upstream),
-                        rung,
-                        outcome,
-                    });
+                    self.calls.further.of([name, upstream, rung, outcome]);
                 }
             }
         }
         for fallback in &route.fallbacks {
+            let upstream = fallback.client.upstream().authority();
             for part in [Part::Whole, Part::Rest].map(Part::as_str) {
-                self.requests.fallbacks.begin(&FallbackCall {
-                    route: answer.route.to_string(),
-                    upstream: fallback.client.upstream().authority().to_owned(),
-                    part,
-                });
+                self.requests.fallbacks.of([name, upstream, part]);
             }
         }
     }
 
     /// Shows the ends of answers of an API on a route, for a token.
-    pub(in super::super) fn begin_wire(
-        &self,
-        answer: &OfAnswer,
-        wire: &'static str,
-        token: &Arc<str>,
-    ) {
-        let series = |slot, status| EndedAnswer {
-            answer: answer.clone(),
-            wire,
-            slot,
-            status,
-            token: Arc::clone(token),
-        };
+    pub(crate) fn begin_wire(&self, route: &str, wire: &'static str, token: &str) {
         let ended = &self.answers.ended;
+        if ended.has([route, wire, "unread", "unread", token]) {
+            return;
+        }
         for status in STATUSES_OF_ANSWERS.map(Status::as_str) {
             for slot in [SlotKind::Text, SlotKind::Arguments].map(slot_name) {
-                ended.begin(&series(slot, status));
+                ended.of([route, wire, slot, status, token]);
             }
         }
-        for status in ["refused", "left", "unread"] {
-            ended.begin(&series("unread", status));
+        for status in [REFUSED, "left", "unread"] {
+            ended.of([route, wire, "unread", status, token]);
         }
     }
 
     /// Shows the cuts of a model at an upstream.
-    pub(super) fn begin_model(&self, answer: &OfAnswer, upstream: &Arc<str>, model: &Arc<str>) {
-        let series = |cause| Cut {
-            answer: answer.clone(),
-            upstream: Arc::clone(upstream),
-            model: Arc::clone(model),
-            cause,
-        };
+    pub(super) fn begin_model(&self, route: &str, upstream: &str, model: &str) {
         let cuts = &self.seams.cuts;
-        if !cuts.has(&series(OTHER)) {
-            let causes = CAUSES.map(CutCause::as_str).into_iter();
-            causes
-                .chain([OTHER])
-                .for_each(|cause| cuts.begin(&series(cause)));
+        if !cuts.has([route, upstream, model, OTHER]) {
+            for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
+                cuts.of([route, upstream, model, cause]);
+            }
         }
     }
 
     /// Shows the series of a proxy that keeps answers. `store`: the type of the store.
-    pub(in super::super) fn begin_kept(&self, store: &'static str) {
-        let kept = &self.kept;
-        for outcome in [
-            "running", "ended", "restored", "unknown", "expired", "refused", "failed",
-        ] {
-            kept.resumes.begin(&Resume { outcome });
+    pub(crate) fn begin_kept(&self, store: &'static str) {
+        for outcome in RESUMED {
+            self.kept.resumes.of([outcome]);
         }
         for reason in NOT_KEPT {
-            kept.not_kept.begin(&NotKept { reason });
+            self.kept.not_kept.of([reason]);
         }
-        kept.note_store(store, true);
-        kept.begin_store_time(store);
+        self.store(store, true);
+        self.kept.duration.of([store]);
     }
 
     /// Shows the failed handshakes of a proxy with a certificate.
-    pub(in super::super) fn begin_handshakes(&self, reasons: &[&'static str]) {
+    pub(crate) fn begin_handshakes(&self, reasons: &[&'static str]) {
         for reason in reasons {
-            self.tls.handshakes.begin(&FailedHandshake { reason });
+            self.requests.handshakes.of([reason]);
         }
-    }
-}
-
-/// Returns the label of a slot's content.
-pub(in super::super) fn slot_name(slot: SlotKind) -> &'static str {
-    match slot {
-        SlotKind::Text => "text",
-        SlotKind::Arguments => "arguments",
     }
 }
 
@@ -200,6 +148,11 @@ const STATUSES: [&str; 7] = ["200", "429", "500", "502", "503", "504", OTHER];
 /// The statuses without a route that operators watch: of clients without access, of large requests,
 /// and of a full proxy.
 const STATUSES_WITHOUT_ROUTE: [&str; 5] = ["401", "403", "413", "431", "503"];
+
+/// The outcomes of requests for the rest of kept answers.
+const RESUMED: [&str; 7] = [
+    "running", "ended", "restored", "unknown", "expired", "refused", "failed",
+];
 
 /// The reasons in `x-restitch-keep`, except `off`: such a proxy keeps no answers.
 const NOT_KEPT: [&str; 6] = [

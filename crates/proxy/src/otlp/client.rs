@@ -1,11 +1,10 @@
 //! Sends requests to the collector through the proxy's HTTP client.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
@@ -13,58 +12,47 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use restitch_http::{Body, Client, Upstream};
+use restitch_http::{Body, Client, Error, Upstream};
 
-/// A client for the requests of one signal. Any thread may use it; the requests run in the runtime
+/// A client for the requests of the exporter. Any thread may use it; the requests run in the runtime
 /// that created it.
 #[derive(Clone)]
 pub(super) struct CollectorClient {
-    /// The name of the signal, `spans` or `metrics`.
-    signal: &'static str,
     runtime: Handle,
-    /// A client for each origin.
-    clients: Arc<Mutex<HashMap<String, Client>>>,
+    client: Client,
     /// The last request has failed. Set so that each outage is logged once.
     is_failing: Arc<AtomicBool>,
 }
 
 impl CollectorClient {
-    pub(super) fn new(signal: &'static str) -> Self {
-        Self {
-            signal,
+    pub(super) fn new(collector: Upstream) -> Result<Self, Error> {
+        Ok(Self {
             runtime: Handle::current(),
-            clients: Arc::default(),
+            client: Client::new(collector)?,
             is_failing: Arc::default(),
-        }
+        })
     }
 
-    /// Logs that the collector stops accepting data, or accepts it again.
-    fn tell(&self, sent: &Result<Response<Bytes>, HttpError>) {
+    /// Returns whether the last request has failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Logs that the collector stops accepting spans, or accepts them again.
+    fn report(&self, sent: &Result<Response<Bytes>, HttpError>) {
         let failure = match sent {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("it answers {}", response.status())),
             Err(error) => Some(error.to_string()),
         };
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
-        let signal = self.signal;
         match failure {
             Some(error) if !was_failing => {
-                tracing::warn!(error, "the collector does not take {signal}");
+                tracing::warn!(error, "the collector does not take spans");
             }
-            None if was_failing => tracing::info!("the collector takes {signal} again"),
+            None if was_failing => tracing::info!("the collector takes spans again"),
             _ => {}
         }
-    }
-
-    /// Returns the client for an origin.
-    fn client(&self, origin: String) -> Result<Client, HttpError> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&origin) {
-            return Ok(client.clone());
-        }
-        let client = Client::new(Upstream::parse(&origin)?)?;
-        clients.insert(origin, client.clone());
-        Ok(client)
     }
 }
 
@@ -78,22 +66,14 @@ impl HttpClient for CollectorClient {
         Self: 'future,
     {
         Box::pin(async move {
-            let uri = request.uri();
-            let origin = format!(
-                "{}://{}",
-                uri.scheme_str().unwrap_or("http"),
-                uri.authority().map_or("", http::uri::Authority::as_str)
-            );
-            let client = self.client(origin)?;
+            let client = self.client.clone();
+            let sending = async move { timeout(LONGEST, send(client, request)).await };
             // The exporter's thread has no runtime.
-            let sent = self
-                .runtime
-                .spawn(async move { timeout(LONGEST, send(client, request)).await })
-                .await;
+            let sent = self.runtime.spawn(sending).await;
             let sent = sent
                 .map_err(HttpError::from)
                 .and_then(|sent| sent.map_err(HttpError::from)?);
-            self.tell(&sent);
+            self.report(&sent);
             sent
         })
     }

@@ -1,180 +1,104 @@
-//! Pushes spans and metrics to a collector by OTLP, configured by the standard environment
-//! variables.
+//! Pushes spans to a collector by OTLP, configured by the standard environment variables.
 //!
-//! The OpenTelemetry SDK queues finished spans and metrics and sends them from its own threads. A
-//! full queue drops them, so a collector that is slow or down delays no answer. Requests to the
-//! collector go through the client of the proxy.
+//! The OpenTelemetry SDK queues finished spans and sends them from a thread of its own. A full queue
+//! drops them, so a collector that is slow or down delays no answer. Requests to the collector go
+//! through the client of the proxy.
 
 mod client;
-mod instruments;
 mod span;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
-use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{
-    MetricExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig,
-};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
 use client::CollectorClient;
-pub(super) use instruments::{Counter, Histogram, UpDownCounter};
 use restitch_http::Upstream;
-pub(super) use span::{AnswerSpan, CallSpan, Parent};
+pub(super) use span::Spans;
 
-/// A handle that pushes spans and metrics to a collector. Clones share it.
+/// A handle that pushes spans to a collector. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Otlp(Arc<Signals>);
-
-/// The signals for which the environment names a collector.
-#[derive(Debug)]
-struct Signals {
-    traces: Option<Traces>,
-    metrics: Option<OtlpMetrics>,
-}
-
-#[derive(Debug)]
-struct Traces {
+pub struct Otlp {
+    client: CollectorClient,
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
-#[derive(Debug)]
-struct OtlpMetrics {
-    provider: SdkMeterProvider,
-    meter: Meter,
-}
-
 impl Otlp {
-    /// Returns a handle for the collector in the environment: `OTEL_EXPORTER_OTLP_ENDPOINT` for
-    /// both traces and metrics, or a variable for each alone. `None`: no variable names a
-    /// collector, or `OTEL_SDK_DISABLED` is `true`. Call it inside a runtime, which then sends the
-    /// requests.
+    /// Returns a handle for the collector in the environment: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`,
+    /// or `OTEL_EXPORTER_OTLP_ENDPOINT`. `None`: neither names a collector, or `OTEL_SDK_DISABLED`
+    /// is `true`. Call it inside a runtime, which then sends the requests.
     ///
     /// # Errors
     /// A variable has a value that is not valid.
     pub fn from_environment() -> Result<Option<Self>, String> {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        if is_disabled {
-            return Ok(None);
-        }
-        for name in [ENDPOINT, TRACES_ENDPOINT, METRICS_ENDPOINT] {
-            let address = variable(name)
-                .map(|value| Upstream::parse(&value))
-                .transpose();
-            address.map_err(|error| format!("{name}: {error}"))?;
-        }
         // Without an address, the SDK's exporter would push to this machine.
-        let is_named = |own: &str| variable(ENDPOINT).is_some() || variable(own).is_some();
-        let own_name = || opentelemetry::KeyValue::new("service.name", "restitch");
-        let resource = Resource::builder()
-            .with_attributes(variable("OTEL_SERVICE_NAME").is_none().then(own_name));
-        let resource = resource.build();
-        let traces = is_named(TRACES_ENDPOINT)
-            .then(|| Traces::new(&resource))
-            .transpose()?;
-        let metrics = is_named(METRICS_ENDPOINT)
-            .then(|| OtlpMetrics::new(&resource))
-            .transpose()?;
-        let is_off = traces.is_none() && metrics.is_none();
-        Ok((!is_off).then(|| Self(Arc::new(Signals { traces, metrics }))))
-    }
-
-    /// Returns the tracer, if spans are pushed.
-    fn tracer(&self) -> Option<&SdkTracer> {
-        self.0.traces.as_ref().map(|traces| &traces.tracer)
-    }
-
-    /// Returns the meter, if metrics are pushed.
-    fn meter(&self) -> Option<&Meter> {
-        self.0.metrics.as_ref().map(|metrics| &metrics.meter)
-    }
-
-    /// Sends the queued spans and metrics, for a limited time, and nothing afterwards.
-    pub async fn finish(self) {
-        let Self(signals) = self;
-        let both = tokio::task::spawn_blocking(move || {
-            let traces = signals
-                .traces
-                .as_ref()
-                .map(|traces| traces.provider.shutdown_with_timeout(FLUSH));
-            let metrics = signals
-                .metrics
-                .as_ref()
-                .map(|metrics| metrics.provider.shutdown_with_timeout(FLUSH));
-            traces.unwrap_or(Ok(())).and(metrics.unwrap_or(Ok(())))
-        });
-        if let Ok(Err(error)) = both.await {
-            // The SDK's error names no cause, so the warning omits it.
-            tracing::debug!(%error, "the exporters have not finished");
-            tracing::warn!("not all spans and metrics have reached the collector");
-        }
-    }
-}
-
-impl Traces {
-    fn new(resource: &Resource) -> Result<Self, String> {
-        let client = CollectorClient::new("spans");
-        let protocol = protocol("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")?;
+        let Some((name, address)) = first([TRACES_ENDPOINT, ENDPOINT]).filter(|_| !is_disabled)
+        else {
+            return Ok(None);
+        };
+        let collector = Upstream::parse(&address).map_err(|error| format!("{name}: {error}"))?;
+        let client = CollectorClient::new(collector).map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(client)
-            .with_protocol(protocol)
+            .with_http_client(client.clone())
+            .with_protocol(protocol()?)
             .build();
-        let exporter = exporter.map_err(|error| error.to_string())?;
+        let own_name = || opentelemetry::KeyValue::new("service.name", "restitch");
+        let is_named = variable("OTEL_SERVICE_NAME").is_some();
+        let resource = Resource::builder().with_attributes((!is_named).then(own_name));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
-            .with_resource(resource.clone())
+            .with_batch_exporter(exporter.map_err(|error| error.to_string())?)
+            .with_resource(resource.build())
             .build();
-        let tracer = provider.tracer_with_scope(scope());
-        Ok(Self { provider, tracer })
+        let scope = InstrumentationScope::builder("restitch")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build();
+        let tracer = provider.tracer_with_scope(scope);
+        Ok(Some(Self {
+            client,
+            provider,
+            tracer,
+        }))
+    }
+
+    /// Sends the queued spans, for a limited time, and nothing afterwards.
+    pub async fn finish(self) {
+        let provider = self.provider;
+        let sending = move || provider.shutdown_with_timeout(FLUSH);
+        let sent = tokio::task::spawn_blocking(sending).await;
+        // The SDK's error names no cause, so the warning omits it.
+        if matches!(sent, Ok(Err(_))) || self.client.is_failing() {
+            tracing::warn!("not all spans have reached the collector");
+        }
     }
 }
 
-impl OtlpMetrics {
-    fn new(resource: &Resource) -> Result<Self, String> {
-        let client = CollectorClient::new("metrics");
-        let protocol = protocol("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")?;
-        let exporter = MetricExporter::builder()
-            .with_http()
-            .with_http_client(client)
-            .with_protocol(protocol)
-            .build();
-        let exporter = exporter.map_err(|error| error.to_string())?;
-        let provider = SdkMeterProvider::builder()
-            .with_periodic_exporter(exporter)
-            .with_resource(resource.clone())
-            .build();
-        let meter = provider.meter_with_scope(scope());
-        Ok(Self { provider, meter })
+/// Returns the encoding of the spans. Not left to the SDK, whose default depends on its features and
+/// differs from the standard's.
+fn protocol() -> Result<Protocol, String> {
+    match first(PROTOCOLS) {
+        None => Ok(Protocol::HttpBinary),
+        Some((name, value)) => match value.as_str() {
+            "http/protobuf" => Ok(Protocol::HttpBinary),
+            "http/json" => Ok(Protocol::HttpJson),
+            other => Err(format!(
+                "{name}: `{other}` is neither `http/protobuf` nor `http/json`"
+            )),
+        },
     }
 }
 
-fn scope() -> InstrumentationScope {
-    InstrumentationScope::builder("restitch")
-        .with_version(env!("CARGO_PKG_VERSION"))
-        .build()
-}
-
-/// Returns the encoding of a signal. `own`: the signal's own variable. Not left to the SDK, whose
-/// default depends on its features and differs from the standard's.
-fn protocol(own: &str) -> Result<Protocol, String> {
-    let named = [own, "OTEL_EXPORTER_OTLP_PROTOCOL"]
+/// Returns the first variable that is set, and its value.
+fn first(names: [&'static str; 2]) -> Option<(&'static str, String)> {
+    names
         .into_iter()
-        .find_map(|name| Some((name, variable(name)?)));
-    match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
-        None | Some((_, "http/protobuf")) => Ok(Protocol::HttpBinary),
-        Some((_, "http/json")) => Ok(Protocol::HttpJson),
-        Some((name, other)) => Err(format!(
-            "{name}: `{other}` is neither `http/protobuf` nor `http/json`"
-        )),
-    }
+        .find_map(|name| Some((name, variable(name)?)))
 }
 
 /// Returns the value of a variable. An empty variable counts as unset.
@@ -186,9 +110,13 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The variables that name a collector: for both signals, and for one.
-const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// The variables that name a collector: for spans, and for all signals.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
-const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
-/// The longest time for sending the last spans, and the last metrics, at the end.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// The variables that name an encoding: for spans, and for all signals.
+const PROTOCOLS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+];
+/// The longest time for sending the last spans at the end.
 const FLUSH: Duration = Duration::from_secs(3);

@@ -191,7 +191,7 @@ fn stop(answer: &ListedAnswer) -> Response<Body> {
     if answer.has_ended() {
         return HAS_ENDED.response(None);
     }
-    tracing::info!(id = %answer.names.id, "the operator has stopped an answer");
+    tracing::info!(id = %answer.id, "the operator has stopped an answer");
     answer.stop();
     json(StatusCode::ACCEPTED, &json!({"stopped": true}))
 }

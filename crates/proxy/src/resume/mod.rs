@@ -37,8 +37,8 @@ use tracing::Instrument;
 use super::Proxy;
 use super::answers::{ClientChunk, ObservedStream};
 use super::conversation::CallError;
-use super::exchange::{Exchange, KeptLine};
-use super::metrics::{Metrics, Resume};
+use super::exchange::{AccessLine, Exchange};
+use super::metrics::Metrics;
 use super::upstream::Head;
 use crate::route_config::RouteConfig;
 #[cfg(feature = "redis")]
@@ -188,14 +188,14 @@ impl KeptAnswers {
     /// Counts an attempt to get an answer again.
     fn count(&self, outcome: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.kept.resumes.add(&Resume { outcome }, 1);
+            metrics.resumed(outcome);
         }
     }
 
     /// Counts an answer that is not kept, or no longer.
     fn count_not_kept(&self, reason: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.kept.count_not_kept(reason);
+            metrics.not_kept(reason);
         }
     }
 
@@ -324,7 +324,7 @@ impl Retention {
             _writing: writing,
             live,
         };
-        let line = KeptLine::new(Arc::clone(exchange));
+        let line = AccessLine::kept(Arc::clone(exchange));
         let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
         answers.spawn(pump, stream.kept(limits));
         Body::stream(follow)
@@ -414,7 +414,7 @@ impl NotKept {
         {
             set(response.headers_mut(), KEEP, &not_kept(reason));
             if let Some(metrics) = metrics {
-                metrics.kept.count_not_kept(reason);
+                metrics.not_kept(reason);
             }
         }
         response
@@ -527,11 +527,15 @@ mod tests {
                 live: Arc::new(LiveTail::after(1, Position::START)),
             };
             let limits = Limits::default();
-            let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
+            let exchange = Arc::new(Exchange::begin(
+                &Request::new(()),
+                &Shared::new(&limits),
+                None,
+            ));
             let pump = Pump::new(
                 writer,
                 Position { epoch: 1, seq: 0 },
-                KeptLine::new(exchange),
+                AccessLine::kept(exchange),
                 &limits,
             );
             answers.spawn(pump, Silence);

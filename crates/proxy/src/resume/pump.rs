@@ -17,7 +17,7 @@ use super::unread::CatchUpBudget;
 use super::{ActiveWriter, KeptAnswers, STORE, response_name};
 use crate::answers::ClientChunk;
 use crate::conversation::CallError;
-use crate::exchange::KeptLine;
+use crate::exchange::AccessLine;
 use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, WriterLease};
 use restitch::Limits;
 
@@ -36,7 +36,7 @@ pub(super) struct Pump {
     /// The last renewal of the lease has failed.
     has_missed: bool,
     /// Records the answer for the log, the metrics and the page.
-    line: KeptLine,
+    line: AccessLine,
 }
 
 /// The destination of an answer.
@@ -71,7 +71,7 @@ impl From<LeftError> for PumpStopped {
 
 impl Pump {
     /// `last`: the position before the first event.
-    pub(super) fn new(writer: Writer, last: Position, line: KeptLine, limits: &Limits) -> Self {
+    pub(super) fn new(writer: Writer, last: Position, line: AccessLine, limits: &Limits) -> Self {
         Self {
             writer,
             last,
@@ -131,7 +131,7 @@ impl Pump {
                 tracing::debug!("a kept answer was stopped: the store has it no longer");
             }
             Err(PumpStopped::Store(error)) => {
-                self.line.note_break();
+                self.line.break_off();
                 tracing::warn!(%error, "a kept answer cannot be written");
             }
             Err(PumpStopped::Left) => {
@@ -182,8 +182,8 @@ impl Pump {
             live.close(end);
         }
         match end {
-            End::Whole => self.line.note_end(),
-            End::Broken => self.line.note_break(),
+            End::Whole => self.line.end(),
+            End::Broken => self.line.break_off(),
         }
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Pump {
         self.last = at;
         // Counts the blank line after each event, too.
         self.line
-            .note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
+            .add(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
         // The store may drop earlier events to make room for these, so all readers must have those
         // first.
         let fits = self.unread.add(&entries, before);

@@ -24,7 +24,8 @@ use crate::Proxy;
 use crate::access::ClientToken;
 use crate::allowed::{is_listed, is_stored, members, stored_text};
 use crate::conversation::Conversation;
-use crate::exchange::{Exchange, KeptLine};
+use crate::exchange::{AccessLine, Exchange};
+use crate::record::Event;
 use crate::serve;
 use crate::store::{AnswerId, End, Name, Position, StoreError};
 use crate::upstream::{Head, RequestDirectives, is_own};
@@ -156,7 +157,7 @@ impl TakeoverContext {
             );
         });
         // The client already got this status.
-        exchange.note_status(StatusCode::OK);
+        exchange.apply(Event::Status(StatusCode::OK));
         // Adds the blank lines, which the log omits.
         let stream = conversation.resumed(
             taken
@@ -173,7 +174,7 @@ impl TakeoverContext {
             live: Arc::new(LiveTail::after(taken.epoch, taken.last)),
         };
         let limits = &self.proxy.limits;
-        let pump = Pump::new(writer, at, KeptLine::new(exchange), limits);
+        let pump = Pump::new(writer, at, AccessLine::kept(exchange), limits);
         self.answers
             .spawn(pump.after(taken.events), stream.kept(limits));
         Ok(())
@@ -211,8 +212,9 @@ impl TakeoverContext {
         let exchange = Arc::new(Exchange::begin(
             &Request::from_parts(parts.clone(), ()),
             &self.proxy.shared,
+            None,
         ));
-        exchange.note_token(self.token.as_ref());
+        exchange.apply(Event::Token(self.token.as_ref()));
         let dialect = Dialect::of_path(parts.uri.path()).ok_or(UNREADABLE)?;
         let directives = RequestDirectives::read(&parts.headers).map_err(|_| UNREADABLE)?;
         let head = Head::new(parts);

@@ -34,9 +34,7 @@ impl Watched {
         Box::pin(async move {
             let began = Instant::now();
             let done = operation.await;
-            self.metrics
-                .kept
-                .note_store_time(self.kind, began.elapsed());
+            self.metrics.store_time(self.kind, began.elapsed());
             self.note(&done);
             done
         })
@@ -45,7 +43,7 @@ impl Watched {
     fn note<T>(&self, done: &Result<T, StoreError>) {
         // Other errors are about an answer.
         let is_up = !matches!(done, Err(StoreError::Failed(_)));
-        self.metrics.kept.note_store(self.kind, is_up);
+        self.metrics.store(self.kind, is_up);
     }
 }
 

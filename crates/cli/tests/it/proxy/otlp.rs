@@ -1,5 +1,4 @@
-//! Spans and metrics that are pushed to a collector by OTLP, by the program as an operator starts
-//! it.
+//! Spans that are pushed to a collector by OTLP, by the program as an operator starts it.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -223,41 +222,6 @@ async fn an_answer_and_its_calls_are_spans() {
         (&joined["name"], attribute(joined, "restitch.offset")),
         (&"joined".into(), &"5".into())
     );
-
-    let metrics = bodies(&collector, "/base/v1/metrics");
-    let last = metrics.last().unwrap();
-    let scopes = last["resourceMetrics"][0]["scopeMetrics"]
-        .as_array()
-        .unwrap();
-    let metrics: Vec<_> = scopes
-        .iter()
-        .flat_map(|scope| scope["metrics"].as_array().unwrap())
-        .collect();
-    let named = |name: &str| {
-        *metrics
-            .iter()
-            .find(|metric| metric["name"] == name)
-            .unwrap_or_else(|| panic!("{name}: {last}"))
-    };
-    let cuts = named("restitch.cuts")["sum"]["dataPoints"]
-        .as_array()
-        .unwrap()
-        .iter();
-    let cuts: Vec<_> = cuts.filter(|point| point["asInt"] != "0").collect();
-    assert!(
-        cuts.len() == 1 && cuts[0]["asInt"] == "1" && attribute(cuts[0], "cause") == "length",
-        "{cuts:?}"
-    );
-    let duration = named("gen_ai.client.operation.duration");
-    assert_eq!(duration["unit"], "s");
-    let point = &duration["histogram"]["dataPoints"][0];
-    assert_eq!(
-        (
-            attribute(point, "gen_ai.request.model"),
-            &point["explicitBounds"][0]
-        ),
-        (&"m".into(), &0.16.into())
-    );
 }
 
 /// A refusal and a client without a context.
@@ -311,19 +275,18 @@ async fn a_collector_that_is_down_breaks_no_answer() {
         );
         let (status, said) = proxy.end().await;
         assert!(
-            status.success()
-                && said.contains("not all spans and metrics have reached the collector"),
+            status.success() && said.contains("not all spans have reached the collector"),
             "{said}"
         );
     }
 }
 
-/// A variable for one signal names no collector for the other.
+/// Metrics are not pushed: a variable for them names no collector.
 #[tokio::test]
-async fn one_signal_alone_is_pushed() {
-    for (variable, path) in [
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans"),
-        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers"),
+async fn spans_alone_are_pushed() {
+    for (variable, path, is_pushed) in [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans", true),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers", false),
     ] {
         let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
         let collector = collector().await;
@@ -338,43 +301,30 @@ async fn one_signal_alone_is_pushed() {
         let requests = collector.requests.lock().unwrap().clone();
         let is_of_path = |request: &String| request.starts_with(&format!("POST {path} HTTP/1.1"));
         assert!(
-            !requests.is_empty() && requests.iter().all(is_of_path),
+            requests.is_empty() != is_pushed && requests.iter().all(is_of_path),
             "{variable}: {requests:?}"
         );
         // The proxy sends the upstream a span's context only if it pushes spans.
         let is_own = !raw
             .request(0)
             .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
-        assert_eq!(is_own, path == "/spans", "{}", raw.request(0));
+        assert_eq!(is_own, is_pushed, "{}", raw.request(0));
     }
 }
 
-/// A collector that takes metrics does not make one whole that takes no spans.
 #[tokio::test]
-async fn each_signal_tells_its_own_outage() {
+async fn an_outage_of_the_collector_is_logged() {
     let no = "HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    let (spans, metrics) = (Raw::new(vec![vec![send(no)]; 100]).await, collector().await);
+    let spans = Raw::new(vec![vec![send(no)]; 100]).await;
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
-    let (to_spans, to_metrics) = (
-        format!("http://{}", spans.addr),
-        format!("http://{}", metrics.addr),
-    );
-    let variables = [
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &to_spans[..]),
-        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &to_metrics[..]),
-    ];
+    let endpoint = format!("http://{}", spans.addr);
+    let variables = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint[..])];
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &ask()).await;
     let (_, said) = proxy.end().await;
-    assert!(
-        spans.state.borrow().requests > 0 && metrics.state.borrow().requests > 0,
-        "{said}"
-    );
+    assert!(spans.state.borrow().requests > 0, "{said}");
     assert!(said.contains("the collector does not take spans"), "{said}");
-    assert!(
-        !said.contains("again") && !said.contains("does not take metrics"),
-        "{said}"
-    );
+    assert!(!said.contains("again"), "{said}");
 }
 
 /// Returns the fields of a message of protobuf that have bytes, by their numbers
@@ -411,14 +361,14 @@ fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
     found
 }
 
-/// Returns the names of spans or metrics in an OTLP request, inside its resources and scopes.
-fn names(body: &[u8], name: u64) -> Vec<String> {
+/// Returns the names of spans in an OTLP request, inside its resources and scopes.
+fn names(body: &[u8]) -> Vec<String> {
     let scopes = fields(body, 1)
         .into_iter()
         .flat_map(|resource| fields(resource, 2));
     let named = scopes
         .flat_map(|scope| fields(scope, 2))
-        .flat_map(|one| fields(one, name));
+        .flat_map(|span| fields(span, 5));
     named
         .map(|name| String::from_utf8(name.to_vec()).unwrap())
         .collect()
@@ -433,7 +383,7 @@ async fn what_is_pushed_is_protobuf() {
     let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
     exchange(proxy.addr, &ask()).await;
     assert!(proxy.end().await.0.success());
-    let (mut spans, mut metrics) = (Vec::new(), Vec::new());
+    let mut spans = Vec::new();
     for request in collector.bytes.lock().unwrap().iter() {
         let at = request
             .windows(4)
@@ -444,18 +394,10 @@ async fn what_is_pushed_is_protobuf() {
             head.contains("content-type: application/x-protobuf"),
             "{head}"
         );
-        match head.split(' ').nth(1) {
-            Some("/v1/traces") => spans.extend(names(body, 5)),
-            Some("/v1/metrics") => metrics.extend(names(body, 1)),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(head.split(' ').nth(1), Some("/v1/traces"));
+        spans.extend(names(body));
     }
     assert_eq!(spans, ["chat m"; 2]);
-    let has = |name: &str| metrics.iter().any(|metric| metric == name);
-    assert!(
-        has("gen_ai.client.operation.duration") && has("restitch.answers"),
-        "{metrics:?}"
-    );
 }
 
 #[tokio::test]

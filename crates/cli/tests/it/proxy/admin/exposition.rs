@@ -43,7 +43,6 @@ const DURATION: &[f64] = &[
 pub(in crate::proxy) struct Exposition {
     /// The type of each metric, by its name.
     pub(in crate::proxy) types: BTreeMap<String, String>,
-    help: BTreeMap<String, String>,
     samples: BTreeMap<(String, Labels), f64>,
 }
 
@@ -62,10 +61,7 @@ impl Exposition {
                     panic!("{line}")
                 };
                 match word {
-                    "HELP" => {
-                        assert!(rest.ends_with('.') && !rest.ends_with(".."), "{line}");
-                        read.help.insert(name.to_owned(), rest.to_owned());
-                    }
+                    "HELP" => assert!(rest.ends_with('.') && !rest.ends_with(".."), "{line}"),
                     "TYPE" => {
                         open = (name.to_owned(), rest.to_owned());
                         assert_eq!(
@@ -199,56 +195,19 @@ impl Exposition {
     /// Adds the metrics of another proxy that this one lacks.
     pub(in crate::proxy) fn add(&mut self, other: Self) {
         self.types.extend(other.types);
-        self.help.extend(other.help);
         self.samples.extend(other.samples);
     }
 
-    /// Returns the rows of the table in contrib/metrics.md.
-    pub(in crate::proxy) fn table(&self) -> String {
-        let row = |(family, kind): (&String, &String)| {
-            let suffix = if kind == "counter" { "_total" } else { "" };
-            let labels: BTreeSet<&String> = self
-                .samples
-                .keys()
-                .filter(|(name, _)| self.family(name) == family)
-                .flat_map(|(_, labels)| labels.keys())
-                .filter(|label| *label != "le")
-                .collect();
-            let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
-            let help = &self.help[family];
-            format!(
-                "| `{family}{suffix}` | {kind} | {} | {help} |\n",
-                labels.join(", ")
-            )
+    /// Returns the names of the labels of a metric's samples, except the bound of a bucket.
+    pub(in crate::proxy) fn labels_of(&self, family: &str) -> BTreeSet<&str> {
+        let is_of = |name: &str| {
+            ["", "_total", "_bucket", "_sum", "_count"]
+                .iter()
+                .any(|suffix| name.strip_suffix(suffix) == Some(family))
         };
-        self.types.iter().map(row).collect()
-    }
-
-    /// Returns the name of the metric that a sample belongs to.
-    fn family<'a>(&self, sample: &'a str) -> &'a str {
-        ["_total", "_bucket", "_sum", "_count"]
-            .iter()
-            .filter_map(|suffix| sample.strip_suffix(suffix))
-            .find(|family| self.types.contains_key(*family))
-            .unwrap_or(sample)
-    }
-
-    /// Returns the names of all metrics, as queries name them, and of all labels.
-    pub(in crate::proxy) fn names(&self) -> (Vec<String>, Vec<&str>) {
-        let suffix = |kind: &str| if kind == "counter" { "_total" } else { "" };
-        let metrics = self
-            .types
-            .iter()
-            .map(|(name, kind)| format!("{name}{}", suffix(kind)))
-            .collect();
-        let mut labels: Vec<_> = self
-            .samples
-            .keys()
-            .flat_map(|(_, labels)| labels.keys().map(String::as_str))
-            .collect();
-        labels.sort_unstable();
-        labels.dedup();
-        (metrics, labels)
+        let samples = self.samples.keys().filter(|(name, _)| is_of(name));
+        let labels = samples.flat_map(|(_, labels)| labels.keys().map(String::as_str));
+        labels.filter(|label| *label != "le").collect()
     }
 }
 
