@@ -144,8 +144,6 @@ pub(super) struct PageFacts {
     /// The page keeps texts, so steps may quote them.
     shows: bool,
     pub(super) phase: Phase,
-    /// The number of events so far.
-    pub(super) changes: u64,
     /// The steps of the loop, each with its time.
     pub(super) steps: Vec<Value>,
     /// The number of steps that were not kept.
@@ -227,7 +225,6 @@ impl Record {
         let page = shows.map(|shows| PageFacts {
             shows,
             phase: Phase::Waiting,
-            changes: 0,
             steps: Vec::new(),
             unlisted: 0,
         });
@@ -461,7 +458,6 @@ impl PageFacts {
         change: Option<Change>,
         answer: &AnswerRecord,
     ) {
-        self.changes += 1;
         let newest = answer.made().saturating_sub(1);
         let step = match event {
             Event::Call { kind, .. } => {

@@ -1109,29 +1109,20 @@ async fn the_table_describes_each_metric() {
         assert!(!row.meaning.is_empty() && !row.meaning.ends_with('.'));
     }
     assert_eq!(seen.types, BTreeMap::new(), "the table lacks them");
-}
-
-#[test]
-fn the_file_of_metrics_has_a_row_for_each() {
-    let rows: String = metric_rows()
-        .iter()
-        .map(|row| {
-            let labels: Vec<_> = row
-                .labels
-                .iter()
-                .map(|label| format!("`{label}`"))
-                .collect();
-            let labels = labels.join(", ");
-            format!(
-                "| `{}` | {} | {labels} | {} |\n",
-                row.name, row.kind, row.meaning
-            )
-        })
-        .collect();
-    let file = include_str!("../../../../../contrib/metrics.md");
+    let rows = metric_rows().into_iter().map(|row| {
+        let labels: Vec<_> = row
+            .labels
+            .iter()
+            .map(|label| format!("`{label}`"))
+            .collect();
+        let (name, kind, labels) = (row.name, row.kind, labels.join(", "));
+        format!("| `{name}` | {kind} | {labels} | {}. |\n", row.meaning)
+    });
+    let table: String = rows.collect();
+    let page = include_str!("../../../../../contrib/metrics.md");
     assert!(
-        file.ends_with(&format!("|---|---|---|---|\n{rows}")),
-        "contrib/metrics.md is stale. Its table is:\n{rows}"
+        page.ends_with(&format!("|---|---|---|---|\n{table}")),
+        "contrib/metrics.md is stale. Its table is:\n{table}"
     );
 }
 
