@@ -24,8 +24,7 @@ use tower_service::Service;
 
 use super::connection::Connection;
 use super::tls::{self, TlsFiles};
-use super::{Error, Upstream, is_host_and_port};
-use restitch::TransportLimits;
+use super::{ConnectionLimits, Error, Upstream, is_host_and_port};
 
 /// Makes connections: with TLS or without, so that `http` never loads certificate roots.
 #[derive(Clone, Debug)]
@@ -33,11 +32,7 @@ pub(super) struct Connector {
     tcp: Tcp,
     /// `None`: the upstream has no TLS.
     tls: Option<Arc<ClientConfig>>,
-    /// How long a connection may take before TLS, with the look-up of its name and a proxy on the
-    /// way.
-    connect_timeout: Duration,
-    /// How long TLS may take on a connection.
-    tls_timeout: Duration,
+    limits: ConnectionLimits,
 }
 
 impl Connector {
@@ -50,23 +45,16 @@ impl Connector {
             None
         };
         let tls = tls.filter(|_| upstream.is_https());
-        let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
-        let connector = Self {
-            tcp: Tcp::new(upstream)?,
-            tls,
-            connect_timeout,
-            tls_timeout,
-        };
-        Ok(connector.limited(&TransportLimits::default()))
+        let limits = ConnectionLimits::default();
+        let tcp = Tcp::new(upstream)?;
+        Ok(Self { tcp, tls, limits }.limited(limits))
     }
 
     /// Returns the same with other times.
-    pub(super) fn limited(mut self, limits: &TransportLimits) -> Self {
-        (self.connect_timeout, self.tls_timeout) = (limits.connect_timeout, limits.tls_timeout);
-        self.tcp
-            .connector
-            .set_connect_timeout(Some(self.connect_timeout));
-        self
+    pub(super) fn limited(mut self, limits: ConnectionLimits) -> Self {
+        let connector = &mut self.tcp.connector;
+        connector.set_connect_timeout(Some(limits.connect_timeout));
+        Self { limits, ..self }
     }
 
     /// Connects to the host of an address.
@@ -74,7 +62,7 @@ impl Connector {
         let mut tcp = self.tcp.clone();
         let stream = within(
             "connect_timeout",
-            self.connect_timeout,
+            self.limits.connect_timeout,
             tcp.call(address.clone()),
         )
         .await?;
@@ -82,7 +70,7 @@ impl Connector {
             None => MaybeHttpsStream::Http(stream),
             Some(tls) => {
                 let mut tls = HttpsConnector::from((Connected(Some(stream)), Arc::clone(tls)));
-                within("tls_timeout", self.tls_timeout, tls.call(address)).await?
+                within("tls_timeout", self.limits.tls_timeout, tls.call(address)).await?
             }
         };
         Ok(Connection::new(Box::new(stream)))

@@ -9,7 +9,6 @@ use rustls::CertificateError;
 
 use super::head::MOST_INFORMATIONAL;
 use super::{BodyError, PathError};
-use restitch::internal::limits::TimeLimit;
 
 /// Why a call failed, or why a client was not created.
 #[derive(Debug)]
@@ -92,15 +91,6 @@ impl StdError for ConnectionError {}
 impl From<ConnectionError> for Error {
     fn from(error: ConnectionError) -> Self {
         Self::Failed(error)
-    }
-}
-
-impl From<TimeLimit> for Error {
-    fn from(limit: TimeLimit) -> Self {
-        Self::Late {
-            limit: limit.name,
-            after: limit.time,
-        }
     }
 }
 

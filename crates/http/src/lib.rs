@@ -15,6 +15,7 @@ mod decoder;
 mod error;
 mod expiry;
 mod head;
+mod limits;
 mod outgoing;
 mod pool;
 mod received;
@@ -33,13 +34,12 @@ pub use body::{Body, BodyError};
 use connector::Connector;
 pub use error::{ConnectionError, Error};
 pub use expiry::{Expiry, Role, Validity};
+pub use limits::ConnectionLimits;
 use pool::Pool;
 pub use received::Received;
 pub use tls::TlsFiles;
 pub use upstream::is_host_and_port;
 pub use upstream::{PathError, Upstream, UpstreamError};
-
-use restitch::TransportLimits;
 
 /// A client for a single upstream. Clones share their connections.
 ///
@@ -87,8 +87,7 @@ impl Client {
             "an authority has no byte that a header may not have"
         );
         let host = host.unwrap_or(HeaderValue::from_static(""));
-        let most = TransportLimits::default().max_idle_connections;
-        let pool = Arc::new(Pool::new(most));
+        let pool = Arc::new(Pool::new(ConnectionLimits::default().max_idle));
         let expiries = files.expiries()?.into();
         Ok(Self {
             upstream,
@@ -109,15 +108,14 @@ impl Client {
         &self.upstream
     }
 
-    /// Sets how long a connection may take, and how many unused ones are kept; see
-    /// [`max_idle_connections`](restitch::TransportLimits::max_idle_connections). Clones made before
+    /// Sets how long a connection may take, and how many unused ones are kept. Clones made before
     /// have connections of their own.
     #[must_use]
-    pub fn limited(self, limits: &TransportLimits) -> Self {
+    pub fn limited(self, limits: ConnectionLimits) -> Self {
         let connector = self.connector.limited(limits);
         Self {
             connector,
-            pool: Arc::new(Pool::new(limits.max_idle_connections)),
+            pool: Arc::new(Pool::new(limits.max_idle)),
             ..self
         }
     }

@@ -303,7 +303,7 @@ impl Caller {
                 Ok(true) => return Ok(()),
                 // A head without a byte after it is not an answer: a fallback can still take over.
                 Ok(false) => Error::Failed(ConnectionError::Closed),
-                Err(_) => limit.into(),
+                Err(_) => upstream::late(limit),
             };
         self.exchange.note_head(Err(&error));
         self.count(None);

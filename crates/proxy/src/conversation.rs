@@ -31,6 +31,7 @@ use super::kept::StopOnDrop;
 use super::refusal::{RetryAdvice, unreachable};
 use super::rest_call::{RestCall, lost, raised_limit, rejected};
 use super::resume::Retention;
+use super::upstream::late;
 use restitch::TransportLimits;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::record::Change;
@@ -313,7 +314,7 @@ impl Conversation {
         let limit = self.caller.route.head_limit;
         timeout(limit.time, Opening::of(body))
             .await
-            .map_err(|_| limit.into())
+            .map_err(|_| late(limit))
     }
 
     async fn stream(

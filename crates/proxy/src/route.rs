@@ -13,13 +13,13 @@ use super::secret::Secret;
 use super::upstream::Head;
 use crate::config::ProxyConfig;
 use crate::route_config::{Asked, ContinueBy, DEFAULT, RouteConfig};
-use restitch::Limits;
 use restitch::internal::chat::Request;
 use restitch::internal::limits::{FIRST_BYTE, TimeLimit};
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prose};
-use restitch_http::Client;
+use restitch::{Limits, TransportLimits};
+use restitch_http::{Client, ConnectionLimits};
 
 /// A route: the upstreams and the limits of its requests, and the treatment of their answers.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Route {
         };
         Self {
             config: Arc::new(config),
-            client: client.limited(&limits.transport),
+            client: client.limited(connection_limits(&limits.transport)),
             key,
             head_limit: limits.transport.first_byte(),
             limits,
@@ -101,7 +101,7 @@ impl Route {
             name: FIRST_BYTE,
             time: time.into(),
         });
-        let limited = |client: Client| client.limited(&limits.transport);
+        let limited = |client: Client| client.limited(connection_limits(&limits.transport));
         let fallbacks = fallbacks.into_iter();
         let fallbacks = fallbacks
             .map(|fallback| Fallback {
@@ -317,6 +317,15 @@ impl Candidates {
             .iter()
             .find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
         Arc::clone(found.unwrap_or(&routes.base))
+    }
+}
+
+/// Returns the limits of the connections to an upstream.
+fn connection_limits(limits: &TransportLimits) -> ConnectionLimits {
+    ConnectionLimits {
+        connect_timeout: limits.connect_timeout,
+        tls_timeout: limits.tls_timeout,
+        max_idle: limits.max_idle_connections,
     }
 }
 

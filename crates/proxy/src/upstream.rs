@@ -51,7 +51,15 @@ pub(super) async fn send(
         // A head that arrives together with the limit is an answer.
         biased;
         response = client.send(request) => response,
-        () = is_late => Err(limit.into()),
+        () = is_late => Err(late(limit)),
+    }
+}
+
+/// Returns the error of an upstream that has sent no answer in the time of a limit.
+pub(super) fn late(limit: TimeLimit) -> Error {
+    Error::Late {
+        limit: limit.name,
+        after: limit.time,
     }
 }
 

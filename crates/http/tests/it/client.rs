@@ -8,8 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
-use restitch::Limits;
-use restitch_http::{Body, Client, Error, Upstream};
+use restitch_http::{Body, Client, ConnectionLimits, Error, Upstream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
@@ -195,7 +194,10 @@ async fn a_request_whose_used_connection_ends_is_sent_again() {
 #[tokio::test]
 async fn no_connection_is_used_again_where_none_is_kept() {
     let (client, seen) = closing_server(&[2, 2]).await;
-    let client = client.limited(&Limits::default().with_max_idle_connections(0).transport);
+    let client = client.limited(ConnectionLimits {
+        max_idle: 0,
+        ..ConnectionLimits::default()
+    });
     for _ in 0..2 {
         assert_eq!(send(&client, post(&client, "the end".into())).await, "ok");
     }
