@@ -317,11 +317,7 @@ mod tests {
     fn first(step: &str) -> (String, usize, Option<&'static str>) {
         let script: super::super::Script = step.parse().unwrap();
         let answer = Answer::new(&script.first()[0], DOCUMENT, None);
-        (
-            answer.text,
-            answer.delivered,
-            answer.finish.map(Finish::as_str),
-        )
+        (answer.text, answer.delivered, answer.finish.map(word))
     }
 
     /// The cut is before `Zo`, after white space that is not in the anchor.
@@ -337,11 +333,16 @@ mod tests {
             restarts: false,
         };
         let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));
-        (
-            answer.text,
-            answer.delivered,
-            answer.finish.map(Finish::as_str),
-        )
+        (answer.text, answer.delivered, answer.finish.map(word))
+    }
+
+    fn word(finish: Finish) -> &'static str {
+        match finish {
+            Finish::Length => "length",
+            Finish::Stop => "stop",
+            Finish::Filter => "content_filter",
+            Finish::Tool => "tool_calls",
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl RequestError {
 impl ParsedRequest {
     /// Reads a request's body. `document` is needed to find where the continuation begins.
     pub(super) fn read(
-        wire: &dyn Wire,
+        wire: &Wire,
         body: &[u8],
         document: &str,
         profile: ProviderProfile,
@@ -143,7 +143,7 @@ impl ParsedRequest {
         let Some(turns) = wire.turns(&body, document) else {
             return Err(bad(format!(
                 "`{}` is not a text or an array, or is empty",
-                wire.member()
+                wire.member
             )));
         };
         let messages = turns.messages.as_slice();
@@ -200,7 +200,7 @@ impl ParsedRequest {
                 .pointer("/stream_options/include_usage")
                 .and_then(Value::as_bool)
                 .unwrap_or(false),
-            tool: Tool::read(&body).filter(|_| wire.has_tools()),
+            tool: Tool::read(&body).filter(|_| wire.has_tools),
             prompt_bytes: messages
                 .iter()
                 .map(|message| message.to_string().len())
@@ -455,7 +455,7 @@ mod tests {
         let body = json!({ "messages": messages }).to_string();
         let path = "/v1/chat/completions";
         ParsedRequest::read(
-            &wire::Chat,
+            wire::chat(),
             body.as_bytes(),
             DOCUMENT,
             ProviderProfile::OpenAi,

@@ -11,8 +11,10 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Sleep, sleep};
 
 use super::serve::Open;
-use super::wire::Frames;
 use restitch_http::server_socket::Cut;
+
+/// The data frames of a body, in order.
+pub(super) type Frames = Box<dyn Iterator<Item = Bytes> + Send>;
 
 /// The body of a response that is being sent.
 pub(super) struct Delivery {

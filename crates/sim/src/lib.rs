@@ -141,7 +141,7 @@ mod state;
 pub mod style;
 mod token;
 mod tool;
-mod wire;
+pub mod wire;
 
 use std::io;
 use std::net::SocketAddr;

@@ -5,10 +5,10 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{io, iter};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, SERVER};
@@ -28,14 +28,14 @@ use tracing::{debug, warn};
 use super::Sim;
 use super::answer::Answer;
 use super::call::{Asked, Call, CallKind, ParsedRequest, RequestError};
-use super::delivery::{Delivery, Ending};
+use super::delivery::{Delivery, Ending, Frames};
 use super::members::missing_members;
 use super::profile::{NOT_FOUND, ProviderProfile};
 use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
 use super::token::Tokens;
-use super::wire::{self, Events, Frames, Message, Problem, Wire};
+use super::wire::{self, Message, Problem, Wire};
 use restitch::Limits;
 use restitch_http::server_socket::{Cut, Socket};
 
@@ -219,7 +219,7 @@ async fn respond(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is larger than 32 MiB",
         );
-        Ok(refuse(&wire::Chat, &error))
+        Ok(refuse(wire::chat(), &error))
     } else {
         route(&shared, &cut, &parts, &body, &mut call)
     };
@@ -275,7 +275,7 @@ fn route(
     }
     let message = format!("nothing answers {} {path}", parts.method);
     Ok(refuse(
-        &wire::Chat,
+        wire::chat(),
         &RequestError::new(StatusCode::NOT_FOUND, message),
     ))
 }
@@ -318,7 +318,7 @@ fn kept_stream(shared: &SharedState, parts: &Parts) -> Option<Reply> {
 fn complete(
     shared: &Arc<SharedState>,
     cut: &Cut,
-    wire: &'static dyn Wire,
+    wire: &'static Wire,
     parsed: &ParsedRequest,
     call: &mut Call,
     // The name under which the server keeps the stream.
@@ -369,7 +369,6 @@ fn complete(
         parts: answer.into_parts(),
         prompt_tokens: parsed.prompt_bytes / 4,
         include_usage: parsed.include_usage,
-        sent: 0,
     };
     // A server that keeps the stream writes the whole answer, and the connection loses its end.
     let unlimited = Step {
@@ -380,21 +379,21 @@ fn complete(
     let whole = message(self::answer(sim, parsed, &unlimited));
     let message = message(answer);
     let mut response = Response::builder();
-    let frames = if parsed.stream {
+    let frames: Frames = if parsed.stream {
         response = response
             .header(CONTENT_TYPE, wire.content_type())
             .header(CACHE_CONTROL, "no-cache");
-        let lost = Events::new(wire, message, end, sim.chunk);
+        let lost = wire::events(wire, message, end, sim.chunk);
         match kept.filter(|_| matches!(end, AnswerEnd::Drop | AnswerEnd::Reset(_))) {
             Some(name) => {
-                let whole = Events::new(wire, whole, AnswerEnd::Stop, sim.chunk);
+                let whole = wire::events(wire, whole, AnswerEnd::Stop, sim.chunk);
                 let whole = Bytes::from(whole.flatten().collect::<Vec<u8>>());
                 let sent = lost.flatten().zip(&whole).take_while(|(a, b)| a == *b);
                 let sent = whole.slice(..sent.count());
                 shared.state().keep(name, whole);
-                Frames::Body(Some(sent))
+                Box::new(iter::once(sent))
             }
-            None => Frames::Events(Box::new(lost)),
+            None => Box::new(lost),
         }
     } else {
         let body = if end == AnswerEnd::Error {
@@ -415,7 +414,7 @@ fn complete(
             (_, Behaviour::Drop) => body.clear(),
             _ => body.truncate(body.len() / 2),
         }
-        Frames::Body(Some(body))
+        Box::new(iter::once(body))
     };
     let delivery = Delivery::new(
         frames,
@@ -494,7 +493,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     answer
 }
 
-fn status(wire: &dyn Wire, code: u16, retry_after: Option<u32>) -> Reply {
+fn status(wire: &Wire, code: u16, retry_after: Option<u32>) -> Reply {
     let status = StatusCode::from_u16(code);
     debug_assert!(status.is_ok(), "a script has no status {code}");
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -521,7 +520,7 @@ fn status(wire: &dyn Wire, code: u16, retry_after: Option<u32>) -> Reply {
     reply
 }
 
-fn refuse(wire: &dyn Wire, error: &RequestError) -> Reply {
+fn refuse(wire: &Wire, error: &RequestError) -> Reply {
     let body = error.body.map_or_else(
         || {
             let (kind, message) = ("invalid_request_error", error.message.as_str());

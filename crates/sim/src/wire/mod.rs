@@ -1,125 +1,321 @@
-//! The APIs that the server speaks: a file for each, and a row in [`ALL`].
+//! The APIs that the server speaks: a row in a table, and a file of templates for each.
 //!
-//! A wire reads the messages of its requests and writes the parts of an answer. It knows no scripts
-//! and no sockets. It is written apart from the readers and writers in `provider`, because it is
-//! the other side of their tests.
+//! A wire reads the messages of its requests and writes answers. It knows no scripts and no sockets.
+//! It is written apart from the readers and writers in `restitch::provider`, because it is the other
+//! side of their tests.
+//!
+//! [`stream`] and [`body`] write an answer without a server.
 
-mod chat;
-mod cohere;
-mod completions;
-mod events;
-mod gemini;
-mod messages;
-mod ollama;
-mod responses;
-mod text;
+mod moments;
+mod requests;
+mod scene;
+mod template;
 
-use std::fmt;
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::script::AnswerEnd;
 use super::token::Tokens;
-pub(super) use chat::Chat;
-pub(super) use events::{Events, Frames};
-pub(super) use text::text;
+use moments::Moment;
+pub(super) use moments::events;
+pub(super) use requests::text;
+use requests::{Turns, contents, input, messages, prompt, question, texts};
+use scene::Scene;
+use template::Template;
 
 /// Every wire. The first one that takes a path speaks on it.
-pub(super) const ALL: &[&dyn Wire] = &[
-    &chat::Chat,
-    &completions::Completions,
-    &responses::Responses,
-    &messages::Messages,
-    &gemini::Gemini::Events,
-    &gemini::Gemini::Array,
-    &gemini::Gemini::Body,
-    &ollama::Ollama::Chat,
-    &ollama::Ollama::Generate,
-    &cohere::Cohere,
-];
+static ALL: LazyLock<[Wire; 10]> = LazyLock::new(|| {
+    let gemini = || Wire {
+        path: ":streamGenerateContent",
+        member: "contents",
+        streams: |_| true,
+        framing: Framing::Array,
+        ..Wire::new(contents, include_str!("gemini.txt"))
+    };
+    let ollama = || Wire {
+        path: "/api/chat",
+        // A stream is the default.
+        streams: |body| body.get("stream").and_then(Value::as_bool).unwrap_or(true),
+        framing: Framing::Lines,
+        ..Wire::new(texts, include_str!("ollama.txt"))
+    };
+    [
+        Wire {
+            path: "/chat/completions",
+            ..Wire::new(messages, include_str!("chat.txt"))
+        },
+        Wire {
+            path: "/completions",
+            member: "prompt",
+            has_tools: false,
+            ..Wire::new(prompt, include_str!("completions.txt"))
+        },
+        Wire {
+            path: "/responses",
+            member: "input",
+            framing: Framing::NamedEvents,
+            ..Wire::new(input, include_str!("responses.txt"))
+        },
+        Wire {
+            path: "/v1/messages",
+            framing: Framing::NamedEvents,
+            ..Wire::new(texts, include_str!("messages.txt"))
+        },
+        Wire {
+            query: "alt=sse",
+            framing: Framing::CrLfEvents,
+            ..gemini()
+        },
+        gemini(),
+        Wire {
+            path: ":generateContent",
+            streams: |_| false,
+            ..gemini()
+        },
+        ollama(),
+        Wire {
+            path: "/api/generate",
+            member: "prompt",
+            turns: question,
+            has_tools: false,
+            template: Template::parse(include_str!("ollama.txt")).with("answer", GENERATED),
+            ..ollama()
+        },
+        Wire {
+            path: "/v2/chat",
+            framing: Framing::NamedEvents,
+            ..Wire::new(texts, include_str!("cohere.txt"))
+        },
+    ]
+});
 
-/// Returns the wire that is spoken at a path.
-pub(super) fn at(path: &str, query: &str) -> Option<&'static dyn Wire> {
-    ALL.iter().copied().find(|wire| wire.takes(path, query))
+/// The text of `/api/generate`, which has no messages and no tools.
+const GENERATED: &str = r#""response":$text«,"thinking":$reasoning»"#;
+
+/// Returns Chat Completions. Errors at other paths are written as there.
+pub(super) fn chat() -> &'static Wire {
+    let [chat, ..] = &*ALL;
+    chat
 }
 
-/// The interface of an API for the server.
-pub(super) trait Wire: fmt::Debug + Sync {
-    /// Returns whether requests to this path and query are of this API.
-    fn takes(&self, path: &str, query: &str) -> bool;
+/// Returns the wire that is spoken at a path.
+pub(super) fn at(path: &str, query: &str) -> Option<&'static Wire> {
+    let is_at = |wire: &&Wire| {
+        path.ends_with(wire.path)
+            && (wire.query.is_empty() || query.split('&').any(|pair| pair == wire.query))
+    };
+    ALL.iter().find(is_at)
+}
+
+/// The interface of an API.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// The end of its path.
+    path: &'static str,
+    /// A pair of its query.
+    query: &'static str,
+    /// The member that [`turns`](Self::turns) reads, for error messages.
+    pub(super) member: &'static str,
+    turns: fn(&Value, &str) -> Option<Turns>,
+    streams: fn(&Value) -> bool,
+    /// Whether tools can be called.
+    pub(super) has_tools: bool,
+    framing: Framing,
+    template: Template,
+}
+
+/// How a stream divides its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// An event stream.
+    Events,
+    /// An event stream. The name of an event is the `type` of its data.
+    NamedEvents,
+    /// An event stream without names, whose lines end with CR LF.
+    CrLfEvents,
+    /// A JSON array.
+    Array,
+    /// One JSON text a line.
+    Lines,
+}
+
+impl Wire {
+    fn new(turns: fn(&Value, &str) -> Option<Turns>, template: &'static str) -> Self {
+        Self {
+            path: "",
+            query: "",
+            member: "messages",
+            turns,
+            streams: |body| body.get("stream").and_then(Value::as_bool).unwrap_or(false),
+            has_tools: true,
+            framing: Framing::Events,
+            template: Template::parse(template),
+        }
+    }
 
     /// Returns the messages of a request in the format of the Chat Completions API: each has a
     /// `role` of `system`, `user`, `assistant` or another, and its text as `content`. Every other
     /// member stays, because it distinguishes conversations. `None`: the request has no messages.
-    fn turns(&self, body: &Value, document: &str) -> Option<Turns>;
-
-    /// Returns the member that [`turns`](Self::turns) reads, for error messages.
-    fn member(&self) -> &'static str {
-        "messages"
+    pub(super) fn turns(&self, body: &Value, document: &str) -> Option<Turns> {
+        (self.turns)(body, document)
     }
 
     /// Returns whether the answer to a request is a stream.
-    fn streams(&self, body: &Value) -> bool {
-        text::is_true(body.get("stream"))
-    }
-
-    /// Returns whether tools can be called.
-    fn has_tools(&self) -> bool {
-        true
+    pub(super) fn streams(&self, body: &Value) -> bool {
+        (self.streams)(body)
     }
 
     /// Returns the content type of a stream.
-    fn content_type(&self) -> &'static str {
-        "text/event-stream"
-    }
-
-    /// Writes an event that is not JSON.
-    fn malformed(&self) -> String {
-        if self.content_type() == "text/event-stream" {
-            text::data(MALFORMED)
-        } else {
-            format!("{MALFORMED}\n")
+    pub(super) fn content_type(&self) -> &'static str {
+        match self.framing {
+            Framing::Events | Framing::NamedEvents | Framing::CrLfEvents => "text/event-stream",
+            Framing::Array => "application/json",
+            Framing::Lines => "application/x-ndjson",
         }
     }
 
-    /// Writes the events of a moment.
-    fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>);
-
     /// Writes an answer as one body.
-    fn body(&self, message: &Message) -> String;
+    pub(super) fn body(&self, message: &Message) -> String {
+        Scene::new(self, message, Moment::Body).text("body")
+    }
 
     /// Writes the body that replaces a failed answer, with the status of a success.
-    fn failed(&self, _message: &Message) -> String {
-        self.error(&Problem::UPSTREAM)
+    pub(super) fn failed(&self, message: &Message) -> String {
+        let scene = Scene::new(self, message, Moment::Error);
+        if scene.has("failed") {
+            scene.text("failed")
+        } else {
+            scene.text("problem")
+        }
     }
 
     /// Writes the body of an error.
-    fn error(&self, problem: &Problem<'_>) -> String;
-}
+    pub(super) fn error(&self, problem: &Problem<'_>) -> String {
+        Scene::of_problem(self, &Message::default(), problem).text("problem")
+    }
 
-/// The messages of a request.
-pub(super) struct Turns {
-    pub(super) messages: Vec<Value>,
-    /// The last message is the start of the answer, and the API always continues it.
-    pub(super) is_prefill: bool,
-}
+    /// Writes the events of a moment. `sent`: how many events precede it.
+    fn write(&self, message: &Message, moment: Moment, sent: u64) -> Vec<Bytes> {
+        let mut frames: Vec<Bytes> = Vec::new();
+        if moment == Moment::Malformed {
+            let is_event = self.content_type() == "text/event-stream";
+            let (before, after) = if is_event {
+                ("data: ", "\n\n")
+            } else {
+                ("", "\n")
+            };
+            return vec![[before, MALFORMED, after].concat().into()];
+        }
+        let scene = Scene::new(self, message, moment);
+        for line in scene.lines() {
+            let sequence = sent + frames.len() as u64;
+            let scene = scene.after(sent, sequence);
+            frames.extend(
+                scene
+                    .line(line)
+                    .map(|data| self.frame(&data, sequence, moment).into()),
+            );
+        }
+        let is_end = matches!(moment, Moment::Finish | Moment::Done | Moment::Error);
+        if self.framing == Framing::Array && is_end {
+            let is_empty = sent == 0 && frames.is_empty();
+            frames.push(Bytes::from_static(if is_empty {
+                b"[]"
+            } else {
+                b"\r\n]\r\n"
+            }));
+        }
+        frames
+    }
 
-impl From<Vec<Value>> for Turns {
-    fn from(messages: Vec<Value>) -> Self {
-        Self {
-            messages,
-            is_prefill: false,
+    fn frame(&self, data: &str, sequence: u64, moment: Moment) -> String {
+        match self.framing {
+            Framing::Events => format!("data: {data}\n\n"),
+            Framing::NamedEvents => match event_type(data) {
+                Some((name, data)) => format!("event: {name}\ndata: {data}\n\n"),
+                None => format!("data: {data}\n\n"),
+            },
+            // The error is not in an event.
+            Framing::CrLfEvents if moment == Moment::Error => format!("{data}\n"),
+            Framing::CrLfEvents => format!("data: {data}\r\n\r\n"),
+            Framing::Array if sequence == 0 => format!("[{data}"),
+            Framing::Array => format!(",\r\n{data}"),
+            Framing::Lines => format!("{data}\n"),
         }
     }
+}
+
+/// Returns the name of an event and its data: the word before the data, or else the first `type` in
+/// it.
+fn event_type(data: &str) -> Option<(&str, &str)> {
+    if data.starts_with(|c: char| c.is_ascii_lowercase()) {
+        return data.split_once(' ');
+    }
+    let (_, rest) = data.split_once(r#""type":""#)?;
+    let (name, _) = rest.split_once('"')?;
+    Some((name, data))
+}
+
+/// Writes an answer as the API at `path` streams it. `deltas`: the text of the last part, in pieces.
+/// An answer without a finish stops after its text. `None`: no API has such a path.
+pub fn stream(path: &str, message: &Message, deltas: &[&str]) -> Option<String> {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let (wire, last) = (at(path, query)?, message.parts.len().checked_sub(1)?);
+    let mut moments = vec![Moment::Start];
+    for part in 0..last {
+        let end = message.parts.get(part).map_or(0, |part| part.text().len());
+        let start = 0;
+        moments.extend([
+            Moment::Open(part),
+            Moment::Delta { part, start, end },
+            Moment::Close(part),
+        ]);
+    }
+    moments.push(Moment::Open(last));
+    let mut end = 0;
+    for delta in deltas {
+        let start = end;
+        end += delta.len();
+        moments.push(Moment::Delta {
+            part: last,
+            start,
+            end,
+        });
+    }
+    if message.finish.is_some() {
+        moments.extend([Moment::Close(last), Moment::Finish]);
+    }
+    let (mut stream, mut sent) = (Vec::new(), 0);
+    for moment in moments {
+        let events = wire.write(message, moment, sent);
+        sent += events.len() as u64;
+        stream.extend(events.into_iter().flatten());
+    }
+    String::from_utf8(stream).ok()
+}
+
+/// Writes an answer as one body of the API at `path`. `None`: no API has such a path.
+pub fn body(path: &str, message: &Message) -> Option<String> {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    Some(at(path, query)?.body(message))
 }
 
 /// The content of an answer, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+#[non_exhaustive]
+pub enum Part {
+    /// Reasoning before the text.
     Reasoning(String),
+    /// The text.
     Text(String),
+    /// A call of a tool.
     Call {
+        /// The name of the tool.
         tool: String,
+        /// Its arguments, as the model has written them.
         arguments: String,
         /// Whether the arguments reach their end. An API whose arguments are objects has no others.
         is_whole: bool,
@@ -130,7 +326,7 @@ pub(super) enum Part {
 
 impl Part {
     /// Returns the text, the reasoning or the arguments.
-    pub(super) fn text(&self) -> &str {
+    fn text(&self) -> &str {
         match self {
             Self::Reasoning(text)
             | Self::Text(text)
@@ -147,27 +343,20 @@ impl Part {
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
+pub enum Finish {
+    /// At the limit on tokens.
     Length,
+    /// At its end.
     Stop,
+    /// By a filter of its content.
     Filter,
+    /// By a call of a tool.
     Tool,
 }
 
-impl Finish {
-    /// Returns the finish reason of the Chat Completions API.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Stop => "stop",
-            Self::Filter => "content_filter",
-            Self::Tool => "tool_calls",
-        }
-    }
-}
-
 /// An answer, and the members that all events of its response share.
-pub(super) struct Message {
+#[derive(Debug, Default)]
+pub struct Message {
     /// Counts the server's answers, so that each has its own ids and time.
     pub(super) number: u64,
     pub(super) model: String,
@@ -178,77 +367,24 @@ pub(super) struct Message {
     pub(super) include_usage: bool,
     /// The answer's tokens, if the server sends any.
     pub(super) tokens: Option<Tokens>,
-    /// How many events of the stream were written before.
-    pub(super) sent: u64,
 }
 
 impl Message {
-    /// Returns the time of the answer, in seconds since 1970.
-    fn created(&self) -> u64 {
-        CREATED + self.number
+    /// Creates the first answer of a server. `parts`: at least one.
+    pub fn new(parts: Vec<Part>, finish: Option<Finish>) -> Self {
+        Self {
+            number: 1,
+            model: "m".to_owned(),
+            parts,
+            finish,
+            prompt_tokens: 5,
+            ..Self::default()
+        }
     }
-
-    /// Returns the estimated tokens of everything but reasoning.
-    fn completion_tokens(&self) -> usize {
-        let bytes: usize = self
-            .parts
-            .iter()
-            .filter(|part| !matches!(part, Part::Reasoning(_)))
-            .map(|part| part.text().len())
-            .sum();
-        bytes / 4
-    }
-
-    fn total_tokens(&self) -> usize {
-        self.prompt_tokens + self.completion_tokens()
-    }
-
-    /// Returns the position of a part among the calls.
-    fn call_index(&self, part: usize) -> usize {
-        self.parts
-            .iter()
-            .take(part)
-            .filter(|part| part.is_call())
-            .count()
-    }
-
-    /// Returns all text of the answer: `Text` or `Reasoning`.
-    fn joined(&self, is_wanted: impl Fn(&Part) -> bool) -> String {
-        self.parts
-            .iter()
-            .filter(|part| is_wanted(part))
-            .map(Part::text)
-            .collect()
-    }
-}
-
-/// A moment of a stream. Parts are numbered from 0 and follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment<'a> {
-    /// Before the first part.
-    Start,
-    /// A part begins.
-    Open(usize),
-    /// Text of a part, never empty.
-    Delta {
-        part: usize,
-        text: &'a str,
-        /// The bytes of the part up to the end of the text.
-        end: usize,
-        /// A finish follows directly.
-        is_last: bool,
-    },
-    /// A part ends. A part that was dropped in the middle has no end.
-    Close(usize),
-    /// The finish, the usage and the end of a stream.
-    Finish,
-    /// The end of a stream, without a finish.
-    Done,
-    /// An error instead of a finish.
-    Error,
 }
 
 /// An error, to be written as the API writes it.
+#[derive(Debug)]
 pub(super) struct Problem<'a> {
     pub(super) status: StatusCode,
     pub(super) kind: &'a str,
@@ -268,7 +404,3 @@ impl Problem<'_> {
 
 /// Text that is sent instead of JSON.
 const MALFORMED: &str = r#"{"malformed": tru"#;
-
-/// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every
-/// run.
-const CREATED: u64 = 1_750_000_000;

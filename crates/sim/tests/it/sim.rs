@@ -1,8 +1,6 @@
 //! The scripted model server, tested through sockets, with expectations written by hand.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod family;
-mod readers;
 mod wires;
 
 use std::time::Duration;
