@@ -17,6 +17,7 @@ use restitch::session::{
 use restitch::splice::Alignment;
 use serde_json::{Value, json};
 
+use restitch_testing::chat::delta;
 use restitch_testing::{Rng, corpus_documents, event_data};
 
 const NOW: Duration = Duration::ZERO;
@@ -319,8 +320,8 @@ fn a_grammar_needs_no_prefill() {
 /// A small model writes white space without end where its grammar allows nothing else.
 #[test]
 fn white_space_after_the_root_has_an_end() {
-    let first = chunk(&json!({"content": "{\"name\": \"Aurora Bo"}), None)
-        + &chunk(&json!({}), Some("length"))
+    let first = delta(&json!({"content": "{\"name\": \"Aurora Bo"}), None)
+        + &delta(&json!({}), Some("length"))
         + "data: [DONE]\n\n";
     let strategy = ContinuationStrategy::default().grammar(GrammarForm::CustomTool);
     let mut relay = Relay::new(Limits::default()).strategy(strategy);
@@ -333,11 +334,11 @@ fn white_space_after_the_root_has_an_end() {
                 relay.handle_open(NOW);
                 let head = &request.turn.as_ref().unwrap().anchor;
                 let call = json!({"tool_calls": [{"index": 0, "custom": {"input": format!("{head}realis\"}}")}}]});
-                relay.handle_bytes(NOW, chunk(&call, None).into());
+                relay.handle_bytes(NOW, delta(&call, None).into());
                 let blank =
                     json!({"tool_calls": [{"index": 0, "custom": {"input": "\n\n\n\n\n\n\n\n"}}]});
                 while pieces < 1000 && !relay.session().is_done() {
-                    relay.handle_bytes(NOW, chunk(&blank, None).into());
+                    relay.handle_bytes(NOW, delta(&blank, None).into());
                     pieces += 1;
                 }
             }
@@ -512,25 +513,16 @@ fn relayed(
     (String::from_utf8(body).unwrap(), outcome.unwrap())
 }
 
-fn event(data: &Value) -> String {
-    format!("data: {data}\n\n")
-}
-
-/// A chunk of Chat Completions.
-fn chunk(delta: &Value, reason: Option<&str>) -> String {
-    event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}))
-}
-
 /// The call of a custom tool in Chat Completions, in two pieces, after a remark.
 fn tool_call(input: &str, reason: &str) -> String {
     let custom = |custom: &Value| json!({"tool_calls": [{"index": 0, "custom": custom}]});
     let begin = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "custom", "custom": {"name": "write_rest", "input": ""}}]});
     let (one, two) = input.split_at(input.len() / 2);
-    chunk(&json!({"role": "assistant", "content": "Of course."}), None)
-        + &chunk(&begin, None)
-        + &chunk(&custom(&json!({"input": one})), None)
-        + &chunk(&custom(&json!({"input": two})), None)
-        + &chunk(&json!({}), Some(reason))
+    delta(&json!({"role": "assistant", "content": "Of course."}), None)
+        + &delta(&begin, None)
+        + &delta(&custom(&json!({"input": one})), None)
+        + &delta(&custom(&json!({"input": two})), None)
+        + &delta(&json!({}), Some(reason))
         + "data: [DONE]\n\n"
 }
 
@@ -546,8 +538,8 @@ fn joined(body: &str, place: &str) -> Vec<String> {
 #[test]
 fn the_input_of_the_tool_reaches_the_client_as_text() {
     let cut = "{\"name\": \"Aurora Bo";
-    let first = chunk(&json!({"role": "assistant", "content": cut}), None)
-        + &chunk(&json!({}), Some("length"))
+    let first = delta(&json!({"role": "assistant", "content": cut}), None)
+        + &delta(&json!({}), Some("length"))
         + "data: [DONE]\n\n";
     let head = |request: &Request| request.turn.as_ref().unwrap().anchor.clone();
     let (body, outcome) = relayed(Dialect::Chat, Vec::new(), &first, |request| {
@@ -570,7 +562,7 @@ fn the_input_of_the_tool_reaches_the_client_as_text() {
 fn the_input_of_the_tool_completes_arguments() {
     let cut = "{\"path\": \"a.txt\", \"lines\": [1, 2";
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "write", "arguments": cut}}]});
-    let first = chunk(&call, None) + &chunk(&json!({}), Some("length")) + "data: [DONE]\n\n";
+    let first = delta(&call, None) + &delta(&json!({}), Some("length")) + "data: [DONE]\n\n";
     let tool = Tool {
         name: "write".to_owned(),
         schema: None,

@@ -2,6 +2,8 @@
 //! 7.1](https://www.rfc-editor.org/rfc/rfc9112#section-7.1)).
 
 use bytes::BytesMut;
+use httparse::Status;
+use memchr::memchr;
 
 use super::ConnectionError;
 
@@ -9,54 +11,26 @@ use super::ConnectionError;
 /// pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
-    place: ChunkPart,
+    part: ChunkPart,
+    /// The beginning of a line that is not complete.
+    line: Vec<u8>,
     /// Bytes of extensions and trailers that were read.
     extra: usize,
 }
 
-/// The state of the decoder.
-#[derive(Clone, Copy, Debug)]
+/// The part of a body that arrives.
+#[derive(Clone, Copy, Debug, Default)]
 enum ChunkPart {
-    /// In the size of a chunk, before its first digit or after some.
-    Size {
-        size: u64,
-        is_empty: bool,
-    },
-    /// In the extension after a size, which is skipped. Only white space may precede its `;`.
-    Extension {
-        size: u64,
-        has_begun: bool,
-    },
-    /// Between the CR and the LF of a size's line.
-    SizeLf {
-        size: u64,
-    },
-    /// In a chunk, with `left` bytes missing.
-    Data {
-        left: u64,
-    },
-    /// After a chunk, before its CR or LF.
-    DataCr,
-    DataLf,
-    /// At the start of a line after the last chunk: a trailer, which is skipped, or the empty line.
-    TrailerStart,
+    /// The line with the size of a chunk.
+    #[default]
+    Size,
+    /// A chunk, with this many bytes missing.
+    Data(u64),
+    /// The line end after a chunk.
+    DataEnd,
+    /// A line after the last chunk: a trailer, which is skipped, or the empty line.
     Trailer,
-    TrailerLf,
-    EndLf,
     End,
-}
-
-impl Default for ChunkPart {
-    fn default() -> Self {
-        Self::NEXT_SIZE
-    }
-}
-
-impl ChunkPart {
-    const NEXT_SIZE: Self = Self::Size {
-        size: 0,
-        is_empty: true,
-    };
 }
 
 impl Chunked {
@@ -68,24 +42,26 @@ impl Chunked {
         body: &mut BytesMut,
     ) -> Result<usize, ConnectionError> {
         let mut rest = input;
-        while let Some((&byte, after)) = rest.split_first() {
-            match self.place {
-                ChunkPart::End => break,
-                ChunkPart::Data { left } => {
-                    let length =
-                        usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
-                    body.extend_from_slice(&rest[..length]);
-                    let left = left - length as u64;
-                    self.place = if left == 0 {
-                        ChunkPart::DataCr
-                    } else {
-                        ChunkPart::Data { left }
-                    };
-                    rest = &rest[length..];
+        while !rest.is_empty() && !self.is_at_end() {
+            let length = match self.part {
+                ChunkPart::Data(left) => {
+                    usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()))
                 }
-                place => {
-                    self.place = self.after_byte(place, byte)?;
-                    rest = after;
+                _ => memchr(b'\n', rest).map_or(rest.len(), |end| end + 1),
+            };
+            let (now, after) = rest.split_at(length);
+            rest = after;
+            if let ChunkPart::Data(left) = self.part {
+                body.extend_from_slice(now);
+                self.part = match left - length as u64 {
+                    0 => ChunkPart::DataEnd,
+                    left => ChunkPart::Data(left),
+                };
+            } else {
+                self.line.extend_from_slice(now);
+                if let Some(next) = self.after_line()? {
+                    self.part = next;
+                    self.line.clear();
                 }
             }
         }
@@ -94,85 +70,51 @@ impl Chunked {
 
     /// Returns whether the body has ended.
     pub(super) fn is_at_end(&self) -> bool {
-        matches!(self.place, ChunkPart::End)
+        matches!(self.part, ChunkPart::End)
     }
 
-    /// Returns the position after a byte that is not part of a chunk's data.
-    fn after_byte(&mut self, place: ChunkPart, byte: u8) -> Result<ChunkPart, ConnectionError> {
-        Ok(match (place, byte) {
-            (ChunkPart::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                let digit = char::from(byte).to_digit(16).unwrap_or_default();
-                let size = size.checked_mul(16).map(|size| size + u64::from(digit));
-                ChunkPart::Size {
-                    size: size.ok_or(ConnectionError::Invalid("a chunk is too long"))?,
-                    is_empty: false,
-                }
-            }
-            (ChunkPart::Size { is_empty: true, .. }, _) => {
-                return Err(ConnectionError::Invalid("a chunk has no size"));
-            }
-            (ChunkPart::Size { size, .. } | ChunkPart::Extension { size, .. }, b'\r') => {
-                ChunkPart::SizeLf { size }
-            }
-            (
-                ChunkPart::Size { size, .. }
-                | ChunkPart::Extension {
-                    size,
-                    has_begun: false,
-                },
-                b' ' | b'\t',
-            ) => self.skip(ChunkPart::Extension {
-                size,
-                has_begun: false,
-            })?,
-            (
-                ChunkPart::Size { size, .. }
-                | ChunkPart::Extension {
-                    size,
-                    has_begun: false,
-                },
-                b';',
-            ) => self.skip(ChunkPart::Extension {
-                size,
-                has_begun: true,
-            })?,
-            (
-                ChunkPart::Extension {
-                    has_begun: true, ..
-                },
-                byte,
-            ) if byte != b'\n' => self.skip(place)?,
-            (ChunkPart::SizeLf { size: 0 }, b'\n') => ChunkPart::TrailerStart,
-            (ChunkPart::SizeLf { size }, b'\n') => ChunkPart::Data { left: size },
-            (ChunkPart::DataCr, b'\r') => ChunkPart::DataLf,
-            (ChunkPart::DataLf, b'\n') => ChunkPart::NEXT_SIZE,
-            (ChunkPart::TrailerStart, b'\r') => ChunkPart::EndLf,
-            (ChunkPart::Trailer, b'\r') => ChunkPart::TrailerLf,
-            (ChunkPart::TrailerStart | ChunkPart::Trailer, byte) if byte != b'\n' => {
-                self.skip(ChunkPart::Trailer)?
-            }
-            (ChunkPart::TrailerLf, b'\n') => ChunkPart::TrailerStart,
-            (ChunkPart::EndLf, b'\n') => ChunkPart::End,
-            _ => {
-                return Err(ConnectionError::Invalid(
-                    "a line between chunks is not valid",
-                ));
-            }
-        })
-    }
-
-    /// Counts a byte that is skipped.
-    fn skip(&mut self, next: ChunkPart) -> Result<ChunkPart, ConnectionError> {
-        self.extra += 1;
-        if self.extra > MOST_EXTRA {
-            Err(ConnectionError::Invalid(
+    /// Returns the part after the line; `None` if the line is not complete.
+    fn after_line(&mut self) -> Result<Option<ChunkPart>, ConnectionError> {
+        let line = &self.line[..];
+        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit());
+        let own = match self.part {
+            ChunkPart::Size => digits.count(),
+            _ => 0,
+        };
+        let is_complete = line.ends_with(b"\n");
+        // Neither the digits nor the line end are extra.
+        let extra = self.extra + (line.len() - own).saturating_sub(b"\r\n".len());
+        if extra > MOST_EXTRA {
+            return Err(ConnectionError::Invalid(
                 "its chunks have too much beside their data",
-            ))
-        } else {
-            Ok(next)
+            ));
         }
+        let next = match self.part {
+            // The parser takes a line without digits for a size of 0.
+            ChunkPart::Size if own > 0 => match httparse::parse_chunk_size(line) {
+                Ok(Status::Complete((_, 0))) => Some(ChunkPart::Trailer),
+                Ok(Status::Complete((_, size))) => Some(ChunkPart::Data(size)),
+                Ok(Status::Partial) if !is_complete => None,
+                _ => return Err(INVALID),
+            },
+            ChunkPart::DataEnd if line == b"\r\n" => Some(ChunkPart::Size),
+            ChunkPart::DataEnd if line == b"\r" => None,
+            ChunkPart::Trailer if line == b"\r\n" => Some(ChunkPart::End),
+            ChunkPart::Trailer if !is_complete => None,
+            // The one CR is that of the line end.
+            ChunkPart::Trailer if memchr(b'\r', line).map(|at| at + 2) == Some(line.len()) => {
+                Some(ChunkPart::Trailer)
+            }
+            _ => return Err(INVALID),
+        };
+        if next.is_some() {
+            self.extra = extra;
+        }
+        Ok(next)
     }
 }
+
+const INVALID: ConnectionError = ConnectionError::Invalid("a line between chunks is not valid");
 
 /// The most bytes of extensions and trailers in one body. Neither is used here.
 const MOST_EXTRA: usize = 16 << 10;

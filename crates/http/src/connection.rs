@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use http::{Response, request};
-use hyper::rt::{Read, ReadBuf};
-use hyper_rustls::MaybeHttpsStream;
-use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use super::decoder::{Decoder, stays_open};
 use super::head::Head;
@@ -20,7 +20,7 @@ use super::pool::Pool;
 use super::{Body, ConnectionError, Error, Received};
 
 /// The stream under a connection.
-pub(super) type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
+pub(super) type Io = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// An idle connection. Dropping it closes it.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ pub(super) fn read<T>(
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(BUFFER_BYTES, 0);
         let mut buffer = ReadBuf::new(buffer);
-        ready!(Pin::new(io).poll_read(cx, buffer.unfilled()))?;
+        ready!(Pin::new(io).poll_read(cx, &mut buffer))?;
         let bytes = buffer.filled();
         Poll::Ready(Ok(if bytes.is_empty() {
             None

@@ -6,20 +6,19 @@
 use std::env;
 use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_util::either::Either;
 use tower_service::Service;
 
 use super::connection::Connection;
@@ -59,21 +58,18 @@ impl Connector {
 
     /// Connects to the host of an address.
     pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
-        let mut tcp = self.tcp.clone();
-        let stream = within(
-            "connect_timeout",
-            self.limits.connect_timeout,
-            tcp.call(address.clone()),
-        )
-        .await?;
-        let stream = match &self.tls {
-            None => MaybeHttpsStream::Http(stream),
-            Some(tls) => {
-                let mut tls = HttpsConnector::from((Connected(Some(stream)), Arc::clone(tls)));
-                within("tls_timeout", self.limits.tls_timeout, tls.call(address)).await?
-            }
+        let host = address.host().unwrap_or_default();
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+        let tcp = self.tcp.open(address);
+        let tcp = within("connect_timeout", self.limits.connect_timeout, tcp).await?;
+        let Some(tls) = &self.tls else {
+            return Ok(Connection::new(Box::new(Either::Left(tcp))));
         };
-        Ok(Connection::new(Box::new(stream)))
+        let name = name.map_err(|error| Error::Connect(error.into()))?;
+        let tls = TlsConnector::from(Arc::clone(tls)).connect(name, tcp);
+        let tls = async { Ok(tls.await?) };
+        let tls = within("tls_timeout", self.limits.tls_timeout, tls).await?;
+        Ok(Connection::new(Box::new(Either::Right(tls))))
     }
 }
 
@@ -93,27 +89,6 @@ async fn within<T>(
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A stream that is there, for the connector of TLS.
-struct Connected(Option<TokioIo<TcpStream>>);
-
-impl Service<Uri> for Connected {
-    type Response = TokioIo<TcpStream>;
-    type Error = BoxError;
-    type Future = std::future::Ready<Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _address: Uri) -> Self::Future {
-        std::future::ready(
-            self.0
-                .take()
-                .ok_or_else(|| "the connection is in use".into()),
-        )
-    }
-}
 
 /// Opens TCP connections to the upstream.
 #[derive(Clone, Debug)]
@@ -154,28 +129,17 @@ impl Tcp {
     }
 }
 
-impl Service<Uri> for Tcp {
-    type Response = TokioIo<TcpStream>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.connector.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
+impl Tcp {
+    async fn open(&self, uri: Uri) -> Result<TcpStream, BoxError> {
         let mut connector = self.connector.clone();
-        match &self.proxy {
-            None => Box::pin(async move { connector.call(uri).await.map_err(Into::into) }),
-            Some(proxy) => {
-                let tunnel = Tunnel::new(proxy.uri().clone(), connector);
-                let mut tunnel = match proxy.basic_auth() {
-                    Some(auth) => tunnel.with_auth(auth.clone()),
-                    None => tunnel,
-                };
-                Box::pin(async move { tunnel.call(with_port(uri)).await.map_err(Into::into) })
-            }
+        let Some(proxy) = &self.proxy else {
+            return Ok(connector.call(uri).await?.into_inner());
+        };
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
+        if let Some(auth) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(auth.clone());
         }
+        Ok(tunnel.call(with_port(uri)).await?.into_inner())
     }
 }
 

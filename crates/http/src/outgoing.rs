@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request;
 use hyper::body::Body as _;
-use hyper::rt::Write;
+use tokio::io::AsyncWrite;
 
 use super::connection::Io;
 use super::{Body, ConnectionError};

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
+use percent_encoding::percent_decode;
 
 /// The address that requests go to: `http` or `https`, a host, and optionally a port and a path
 /// before every request's own path.
@@ -40,38 +41,39 @@ impl Upstream {
     /// There is another scheme, a user or password, a query, a fragment, a dot segment in the
     /// prefix, or no host.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
+        let fail = |reason| Err(UpstreamError(Cow::Borrowed(reason)));
         // `Uri` drops fragments without an error.
         if text.contains('#') {
-            return Err(UpstreamError::Fragment);
+            return fail("the upstream has a fragment");
         }
-        let (scheme, _) = text.split_once("://").ok_or(UpstreamError::Scheme)?;
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
         if !(scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")) {
-            return Err(UpstreamError::Scheme);
+            return fail("an upstream starts with `http://` or `https://`");
         }
-        let parts = text
-            .parse::<Uri>()
-            .map_err(UpstreamError::Invalid)?
-            .into_parts();
+        let parsed = text.parse::<Uri>().map(Uri::into_parts);
+        let parts = parsed.map_err(|error| {
+            UpstreamError(format!("the upstream is no address: {error}").into())
+        })?;
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
-            return Err(UpstreamError::Scheme);
+            return fail("an upstream starts with `http://` or `https://`");
         };
         if authority.as_str().contains('@') {
-            return Err(UpstreamError::UserInfo);
+            return fail("the upstream has a user or password: send the key in a header");
         }
         if authority.host().is_empty() {
-            return Err(UpstreamError::Host);
+            return fail("the upstream names no host");
         }
         if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() {
-            return Err(UpstreamError::Port);
+            return fail("the upstream's port is no number up to 65535");
         }
         let path = parts
             .path_and_query
             .unwrap_or_else(|| PathAndQuery::from_static("/"));
         if path.query().is_some() {
-            return Err(UpstreamError::Query);
+            return fail("the upstream has a query");
         }
         if has_dot_segment(path.path()) {
-            return Err(UpstreamError::DotSegment);
+            return fail("the upstream's path has a `.` or `..` segment");
         }
         Ok(Self {
             scheme,
@@ -179,51 +181,15 @@ impl fmt::Display for Upstream {
 
 /// Why a text is not an upstream's address.
 #[derive(Debug)]
-#[non_exhaustive]
-pub enum UpstreamError {
-    /// It starts with neither `http://` nor `https://`.
-    Scheme,
-    /// It has no host.
-    Host,
-    /// Its port is not a number up to 65,535.
-    Port,
-    /// It has a user or a password. Keys belong in headers.
-    UserInfo,
-    /// It has a query, which can't precede a request's path.
-    Query,
-    /// It has a fragment, which is never sent.
-    Fragment,
-    /// Its path has a `.` or `..` segment.
-    DotSegment,
-    /// It is not an address.
-    Invalid(http::uri::InvalidUri),
-}
+pub struct UpstreamError(Cow<'static, str>);
 
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scheme => f.write_str("an upstream starts with `http://` or `https://`"),
-            Self::Host => f.write_str("the upstream names no host"),
-            Self::Port => f.write_str("the upstream's port is no number up to 65535"),
-            Self::UserInfo => {
-                f.write_str("the upstream has a user or password: send the key in a header")
-            }
-            Self::Query => f.write_str("the upstream has a query"),
-            Self::Fragment => f.write_str("the upstream has a fragment"),
-            Self::DotSegment => f.write_str("the upstream's path has a `.` or `..` segment"),
-            Self::Invalid(error) => write!(f, "the upstream is no address: {error}"),
-        }
+        f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for UpstreamError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Invalid(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for UpstreamError {}
 
 /// Why a request's path has no address on the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +260,7 @@ fn has_dot_segment(path: &str) -> bool {
         if !path.contains(&b'%') {
             return false;
         }
-        path = Cow::Owned(decoded(&path));
+        path = Cow::Owned(percent_decode(&path).collect());
     }
     has_plain_dot_segment(&path)
 }
@@ -311,27 +277,6 @@ fn has_plain_dot_segment(path: &[u8]) -> bool {
 /// Bytes that end a segment for some server: Windows has `\`, Java servers drop the text after `;`,
 /// and a server that decodes too early may find a query, a fragment or the end of a C string.
 const SEGMENT_ENDS: &[u8] = b"/\\;?#\0";
-
-/// Returns `text` percent-decoded once. An invalid escape stays unchanged.
-fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| text.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                // Two hexadecimal digits fit in a byte.
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
-}
 
 /// Returns `text` with every byte percent-encoded that RFC 3986 lists neither as unreserved nor as
 /// reserved.

@@ -408,21 +408,20 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
 
 /// Returns whether a request turns reasoning off, by any provider's member.
 fn reasoning_off(body: &Value) -> bool {
-    let is = |pointer: &str, off: &[Value]| {
-        body.pointer(pointer)
-            .is_some_and(|value| off.contains(value))
-    };
-    is("/thinking/type", &["disabled".into()])
-        || is("/enable_thinking", &[false.into()])
-        || is("/chat_template_kwargs/enable_thinking", &[false.into()])
-        || is("/reasoning/enabled", &[false.into()])
-        || is("/reasoning_effort", &["none".into(), "minimal".into()])
-        || is("/reasoning/effort", &["none".into(), "minimal".into()])
-        || is(
-            "/generationConfig/thinkingConfig/thinkingBudget",
-            &[0.into()],
-        )
-        || is("/think", &[false.into()])
+    const OFF: [(&str, &[&str]); 8] = [
+        ("/thinking/type", &["disabled"]),
+        ("/enable_thinking", &["false"]),
+        ("/chat_template_kwargs/enable_thinking", &["false"]),
+        ("/reasoning/enabled", &["false"]),
+        ("/reasoning_effort", &["none", "minimal"]),
+        ("/reasoning/effort", &["none", "minimal"]),
+        ("/generationConfig/thinkingConfig/thinkingBudget", &["0"]),
+        ("/think", &["false"]),
+    ];
+    OFF.iter().any(|(pointer, off)| {
+        let value = body.pointer(pointer).map(Value::to_string);
+        value.is_some_and(|value| off.contains(&value.trim_matches('"')))
+    })
 }
 
 fn role(message: &Value) -> &str {

@@ -5,7 +5,7 @@
 //! formats.
 
 use super::call::Continuation;
-use super::style::{ContinuationStyle, Cut, write};
+use super::style::{ContinuationStyle, Cut, ceil_char_boundary, write};
 
 /// A fragment, complete or cut again.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,13 +71,8 @@ impl Continued {
 /// Returns where the requested anchor begins in the document: its start, if the anchor begins in a
 /// fence or a sentence before the document.
 fn anchor(document: &str, asked: &Continuation) -> usize {
-    let mut begin = asked
-        .position
-        .saturating_sub(asked.gap.len() + asked.anchor.len());
-    while !document.is_char_boundary(begin) {
-        begin += 1;
-    }
-    begin
+    let asked_for = asked.gap.len() + asked.anchor.len();
+    ceil_char_boundary(document, asked.position.saturating_sub(asked_for))
 }
 
 /// Returns where in the fragment the rest of the document begins, if it is there verbatim.

@@ -151,7 +151,7 @@ pub use call::{Call, CallKind};
 #[doc(hidden)]
 pub use members::missing_members;
 pub use profile::ProviderProfile;
-pub use script::{AnswerEnd, Behaviour, Lead, Script, ScriptError, ScriptErrorKind, Step};
+pub use script::{AnswerEnd, Behaviour, Lead, Script, ScriptError, Step};
 pub use serve::Server;
 
 /// A model server that does not listen yet: its document and its behaviour.

@@ -54,8 +54,8 @@ pub fn missing_members(
 /// A document, and the place up to which the answer has it.
 struct Model<'a> {
     document: &'a str,
-    /// The opening brackets of the containers that are not closed yet, and where they are.
-    open: Vec<(usize, char)>,
+    /// Where the containers begin that are not closed yet.
+    open: Vec<usize>,
     /// The last container that the client has as a whole.
     last: &'a str,
     at: usize,
@@ -77,15 +77,13 @@ impl<'a> Model<'a> {
                 }
                 continue;
             }
-            let is_scalar = c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
-            scalar = scalar.filter(|_| is_scalar).or(is_scalar.then_some(at));
+            scalar = scalar
+                .filter(|_| is_of_scalar(c))
+                .or(is_of_scalar(c).then_some(at));
             match c {
                 '"' => string = Some(at),
-                '{' | '[' => open.push((at, c)),
-                '}' | ']' => {
-                    let start = open.pop().map_or(0, |(start, _)| start);
-                    last = &document[start..=at];
-                }
+                '{' | '[' => open.push(at),
+                '}' | ']' => last = &document[open.pop().unwrap_or(0)..=at],
                 _ => {}
             }
         }
@@ -109,14 +107,14 @@ impl<'a> Model<'a> {
     /// quotes.
     fn member(&mut self, name: &str, line: &str, quotes: bool) -> Option<String> {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-        match name.trim_start_matches("outer_") {
+        let name = name.trim_start_matches("outer_");
+        let depth = |path: &str| path.matches('/').count();
+        match name {
             "item" if line.contains("the last object") => Some(self.last.to_owned()),
             "item" => {
-                let path = line.split('`').nth(1)?;
-                self.open.truncate(path.matches('/').count() + 1);
-                let (start, _) = self.open.pop()?;
-                self.at = start + end_of_value(&self.document[start..])?;
-                let mut item = self.document[start..self.at].to_owned();
+                self.open.truncate(depth(line.split('`').nth(1)?) + 1);
+                let start = self.open.pop()?;
+                let mut item = self.value_at(start)?;
                 let number = self.token.take().filter(|_| quotes);
                 if let Some(number) = number.map(|number| number - start) {
                     let length = end_of_value(&item[number..])?;
@@ -126,37 +124,25 @@ impl<'a> Model<'a> {
                 Some(item)
             }
             "element" => {
-                let path = line.split('`').nth(1)?;
-                // The client has completed the only string that is legal.
-                if self.token.take().is_some() {
-                    self.at += end_of_string(&self.document[self.at..])?;
+                self.end_string()?;
+                while self.open.len() > depth(line.split('`').nth(1)?) {
+                    self.close()?;
                 }
-                while self.open.len() > path.matches('/').count() {
-                    let (_, end) = self.close()?;
-                    self.at = end;
-                }
-                let rest = &self.document[self.at..];
-                let space = |c: char| c == ',' || WHITE_SPACE.contains(&c);
-                let from = self.at + (rest.len() - rest.trim_start_matches(space).len());
-                self.at = from + end_of_value(&self.document[from..])?;
-                Some(self.document[from..self.at].to_owned())
+                self.value_after(',')
             }
             "rest_of_string" | "rest_of_key" => {
                 let from = self.start_of_character();
-                let end = from + end_of_string(&self.document[from..])?;
-                self.at = end;
+                self.at = from + end_of_string(&self.document[from..])?;
                 self.token = None;
-                Some(format!("\"{}", &self.document[from..end]))
+                Some(format!("\"{}", &self.document[from..self.at]))
             }
             "string" | "key" => {
                 let from = self.token.take()?;
-                self.at = from + end_of_value(&self.document[from..])?;
-                Some(self.document[from..self.at].to_owned())
+                self.value_at(from)
             }
             "number" => {
                 let from = self.token.take()?;
-                let end = self.document[from..]
-                    .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '+' | '.'));
+                let end = self.document[from..].find(|c| !is_of_scalar(c));
                 self.at = end.map_or(self.document.len(), |end| from + end);
                 let number = &self.document[from..self.at];
                 Some(match quotes {
@@ -166,32 +152,18 @@ impl<'a> Model<'a> {
             }
             "value" => {
                 // A key that the question does not ask for is known to the client.
-                if self.token.take().is_some() {
-                    self.at += end_of_string(&self.document[self.at..])?;
-                }
-                let rest = &self.document[self.at..];
-                let space = |c: char| c == ':' || WHITE_SPACE.contains(&c);
-                let from = self.at + (rest.len() - rest.trim_start_matches(space).len());
-                self.at = from + end_of_value(&self.document[from..])?;
-                Some(self.document[from..self.at].to_owned())
+                self.end_string()?;
+                self.value_after(':')
             }
             "rest_of_item" | "rest_of_items" => {
                 let path = line.rsplit('`').nth(1).filter(|path| path.starts_with('/'));
-                let depth = path.map_or(0, |path| path.matches('/').count());
-                // The client has completed the only string that is legal.
-                if self.token.take().is_some() {
-                    self.at += end_of_string(&self.document[self.at..])?;
+                self.end_string()?;
+                while self.open.len() > path.map_or(0, depth) + 1 {
+                    self.close()?;
                 }
-                while self.open.len() > depth + 1 {
-                    let (_, end) = self.close()?;
-                    self.at = end;
-                }
-                let (children, end) = self.close()?;
-                self.at = end;
-                if line.contains("JSON text") {
-                    return Some(children.to_owned());
-                }
-                Some(match name.trim_start_matches("outer_") {
+                let children = self.close()?;
+                Some(match name {
+                    _ if line.contains("JSON text") => children.to_owned(),
                     "rest_of_item" => format!("{{{children}}}"),
                     _ => format!("[{children}]"),
                 })
@@ -200,15 +172,37 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Closes the innermost container. Returns its children that the answer does not have yet,
-    /// and the offset after its bracket.
-    fn close(&mut self) -> Option<(&'a str, usize)> {
+    /// Takes the rest of the cut token, a string: the client has completed the only one that is
+    /// legal.
+    fn end_string(&mut self) -> Option<()> {
+        if self.token.take().is_some() {
+            self.at += end_of_string(&self.document[self.at..])?;
+        }
+        Some(())
+    }
+
+    /// Takes the value that begins at an offset.
+    fn value_at(&mut self, from: usize) -> Option<String> {
+        self.at = from + end_of_value(&self.document[from..])?;
+        Some(self.document[from..self.at].to_owned())
+    }
+
+    /// Takes the next value, after white space and this separator.
+    fn value_after(&mut self, separator: char) -> Option<String> {
+        let rest = &self.document[self.at..];
+        let value = rest.trim_start_matches(|c| c == separator || WHITE_SPACE.contains(&c));
+        self.value_at(self.at + rest.len() - value.len())
+    }
+
+    /// Closes the innermost container. Returns its children that the answer does not have yet.
+    fn close(&mut self) -> Option<&'a str> {
         self.open.pop()?;
         let rest = &self.document[self.at..];
         let end = end_of_container(rest)?;
+        self.at += end + 1;
         let children = rest[..end].trim_matches(WHITE_SPACE);
         let children = children.strip_prefix(',').unwrap_or(children);
-        Some((children.trim_matches(WHITE_SPACE), self.at + end + 1))
+        Some(children.trim_matches(WHITE_SPACE))
     }
 
     /// Returns where the character begins in whose escape the client's text stops, else where that
@@ -238,6 +232,10 @@ impl<'a> Model<'a> {
         }
         self.at
     }
+}
+
+fn is_of_scalar(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.')
 }
 
 /// Returns the length of the rest of a string, with its closing quote.

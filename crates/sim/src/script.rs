@@ -2,12 +2,11 @@
 //!
 //! Only names behaviours, without knowing HTTP, documents or conversations.
 
-mod error;
 mod parse;
 
 use std::fmt;
 
-pub use error::{ScriptError, ScriptErrorKind};
+pub use parse::ScriptError;
 
 use super::style::ContinuationStyle;
 

@@ -13,7 +13,7 @@ use std::{io, iter};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, SERVER};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -256,22 +256,16 @@ fn route(
     }
     if parts.method == Method::GET && path.ends_with("/models") {
         let model = json!({"id": shared.sim.model, "object": "model", "created": 0, "owned_by": "restitch"});
-        return Ok(json_reply(
-            StatusCode::OK,
-            json!({"object": "list", "data": [model]}).to_string(),
-        ));
+        let list = json!({"object": "list", "data": [model]});
+        return Ok(reply(StatusCode::OK, JSON, list.to_string()));
     }
     if parts.method == Method::GET && path == "/healthz" {
-        return Ok(json_reply(
-            StatusCode::OK,
-            json!({"status": "ok"}).to_string(),
-        ));
+        return Ok(reply(StatusCode::OK, JSON, r#"{"status":"ok"}"#));
     }
     if shared.sim.profile.keeps_streams() {
-        let answered = (path == "/v1/stream").then(|| kept_stream(shared, parts));
-        return Ok(answered
-            .flatten()
-            .unwrap_or_else(|| json_reply(StatusCode::NOT_FOUND, NOT_FOUND.to_owned())));
+        let kept = Some(path).filter(|path| *path == "/v1/stream");
+        let kept = kept.and_then(|_| kept_stream(shared, parts));
+        return Ok(kept.unwrap_or_else(|| reply(StatusCode::NOT_FOUND, JSON, NOT_FOUND)));
     }
     let message = format!("nothing answers {} {path}", parts.method);
     Ok(refuse(
@@ -300,15 +294,15 @@ fn kept_stream(shared: &SharedState, parts: &Parts) -> Option<Reply> {
     match parts.method {
         Method::DELETE => {
             state.kept.retain(|(kept, _)| *kept != name);
-            let response = Response::builder().status(StatusCode::NO_CONTENT);
-            Some(built(response.body(Either::Left(Full::default()))))
+            let mut response = Response::new(Either::Left(Full::default()));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            Some(response)
         }
         Method::GET => {
             let (_, stream) = state.kept.iter().find(|(kept, _)| *kept == name)?;
             let from: usize = value("from").and_then(|from| from.parse().ok())?;
             let rest = stream.slice(from.min(stream.len())..);
-            let response = Response::builder().header(CONTENT_TYPE, "text/event-stream");
-            Some(built(response.body(Either::Left(Full::new(rest)))))
+            Some(reply(StatusCode::OK, "text/event-stream", rest))
         }
         _ => None,
     }
@@ -378,11 +372,10 @@ fn complete(
     };
     let whole = message(self::answer(sim, parsed, &unlimited));
     let message = message(answer);
-    let mut response = Response::builder();
+    let mut headers = HeaderMap::new();
     let frames: Frames = if parsed.stream {
-        response = response
-            .header(CONTENT_TYPE, wire.content_type())
-            .header(CACHE_CONTROL, "no-cache");
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let lost = wire::events(wire, message, end, sim.chunk);
         match kept.filter(|_| matches!(end, AnswerEnd::Drop | AnswerEnd::Reset(_))) {
             Some(name) => {
@@ -406,9 +399,8 @@ fn complete(
             body.truncate(body.len() / 2);
         }
         // The length is that of the complete body, so that the peer can detect the missing part.
-        response = response
-            .header(CONTENT_TYPE, "application/json")
-            .header(CONTENT_LENGTH, body.len());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         match (ending, step.behaviour) {
             (Ending::Clean, _) => {}
             (_, Behaviour::Drop) => body.clear(),
@@ -424,7 +416,9 @@ fn complete(
         cut.clone(),
         Open::new(shared),
     );
-    Ok(built(response.body(Either::Right(delivery))))
+    let mut response = Response::new(Either::Right(delivery));
+    *response.headers_mut() = headers;
+    Ok(response)
 }
 
 /// Returns a step's answer to a request.
@@ -503,15 +497,13 @@ fn status(wire: &Wire, code: u16, retry_after: Option<u32>) -> Reply {
         _ => ("invalid_request_error", "scripted"),
     };
     let message = format!("The script says {}.", status.as_u16());
-    let mut reply = json_reply(
+    let problem = Problem {
         status,
-        wire.error(&Problem {
-            status,
-            kind,
-            code: Some(code),
-            message: &message,
-        }),
-    );
+        kind,
+        code: Some(code),
+        message: &message,
+    };
+    let mut reply = reply(status, JSON, wire.error(&problem));
     if let Some(seconds) = retry_after {
         reply
             .headers_mut()
@@ -521,40 +513,24 @@ fn status(wire: &Wire, code: u16, retry_after: Option<u32>) -> Reply {
 }
 
 fn refuse(wire: &Wire, error: &RequestError) -> Reply {
-    let body = error.body.map_or_else(
-        || {
-            let (kind, message) = ("invalid_request_error", error.message.as_str());
-            wire.error(&Problem {
-                status: error.status,
-                kind,
-                code: None,
-                message,
-            })
-        },
-        str::to_owned,
-    );
-    json_reply(error.status, body)
+    let problem = Problem {
+        status: error.status,
+        kind: "invalid_request_error",
+        code: None,
+        message: &error.message,
+    };
+    match error.body {
+        Some(body) => reply(error.status, JSON, body),
+        None => reply(error.status, JSON, wire.error(&problem)),
+    }
 }
 
-fn json_reply(status: StatusCode, body: String) -> Reply {
-    let body = Full::new(Bytes::from(body));
-    built(
-        Response::builder()
-            .status(status)
-            .header(CONTENT_TYPE, "application/json")
-            .body(Either::Left(body)),
-    )
-}
-
-/// Unwraps a response. All headers are constants or numbers, so it cannot fail; if it did, the
-/// answer is an empty 500.
-fn built(response: http::Result<Reply>) -> Reply {
-    response.unwrap_or_else(|error| {
-        debug_assert!(false, "a response of constants is valid: {error}");
-        let mut response = Response::new(Either::Left(Full::default()));
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        response
-    })
+fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Either::Left(Full::new(body.into())));
+    *reply.status_mut() = status;
+    let content_type = HeaderValue::from_static(content_type);
+    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    reply
 }
 
 /// Counts an answer as in progress while it lives.
@@ -572,6 +548,8 @@ impl Drop for Open {
         self.0.counts.send_modify(|counts| counts.open -= 1);
     }
 }
+
+const JSON: &str = "application/json";
 
 /// The wait after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);

@@ -46,8 +46,15 @@ pub fn answer<'a>(
 impl Answer<'_> {
     /// Returns the stream.
     pub fn stream(&self) -> String {
-        let message = message(self.dialect, self.kind, self.parts.concat(), self.reason);
-        wire::stream(path(self.dialect), &message, &self.parts).unwrap()
+        let write = |parts: &[&str], reason| {
+            let message = message(self.dialect, self.kind, parts.concat(), reason);
+            wire::stream(path(self.dialect), &message, parts).unwrap()
+        };
+        match self.dialect {
+            // The simulator's last text has the finish, too. Here, each answer has one.
+            Dialect::Completions => write(&self.parts, None) + &write(&[], self.reason),
+            _ => write(&self.parts, self.reason),
+        }
     }
 }
 

@@ -31,3 +31,23 @@ pub fn text(id: &str, text: &str) -> String {
 pub fn finish(id: &str, reason: &str) -> String {
     chunk(id, 0, &json!({}), Some(reason))
 }
+
+/// Returns a chunk of the answer `a` with this delta.
+pub fn delta(delta: &Value, finish: Option<&str>) -> String {
+    chunk("a", 0, delta, finish)
+}
+
+/// Returns a chunk of the answer `a` with text of a choice.
+pub fn content(choice: impl Into<Value>, content: &str, finish: Option<&str>) -> String {
+    chunk("a", choice, &json!({"content": content}), finish)
+}
+
+/// Returns a chunk of the answer `a` with text.
+pub fn said(text: &str) -> String {
+    content(0, text, None)
+}
+
+/// Returns the end of the answer `a`: the chunk with the finish reason, and the last event.
+pub fn end(reason: &str) -> String {
+    finish("a", reason) + DONE
+}

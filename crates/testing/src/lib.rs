@@ -24,6 +24,7 @@ use restitch::json::{CloseOptions, CutState, Partial};
 use restitch::session::{CallEnd, LimitReached};
 use restitch::sse::Decoder;
 use restitch::{Document, Limits};
+pub use restitch_sim::style::Random as Rng;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -40,46 +41,6 @@ pub fn silent() -> CallEnd {
         "idle_timeout",
         Limits::default().transport.idle_timeout,
     ))
-}
-
-/// A seeded generator (splitmix64): the same seed gives the same numbers.
-#[derive(Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Seeds a generator with an input, so that the input alone decides.
-    pub fn of(input: &[u8]) -> Self {
-        Self(input.iter().fold(input.len() as u64, |seed, &byte| {
-            seed.rotate_left(8) ^ u64::from(byte)
-        }))
-    }
-
-    /// Returns the next number.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an endless generator is no iterator"
-    )]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `end`, which is not 0.
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    /// Returns one of `items`, which are not empty.
-    pub fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
 }
 
 /// Returns the chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and

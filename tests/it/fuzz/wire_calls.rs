@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::continued::{Fault, check_form, read, relay, relayed};
 use restitch_testing::answers::answer;
-use restitch_testing::chat;
+use restitch_testing::chat::{DONE, delta};
 use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
 
 pub(crate) fn check(input: &[u8]) {
@@ -33,13 +33,13 @@ pub(crate) fn check(input: &[u8]) {
         let call = rng.below(left.len());
         if !left[call].is_empty() {
             let part = left[call].remove(0);
-            stream += &chunk(
+            stream += &delta(
                 &piece(call, part, std::mem::replace(&mut begun[call], true)),
                 None,
             );
         }
     }
-    stream += &(chunk(&json!({}), Some("tool_calls")) + "data: [DONE]\n\n");
+    stream += &(delta(&json!({}), Some("tool_calls")) + DONE);
 
     let at = usize::from(u16::from_be_bytes([at, at_low])) % (stream.len() + 1);
     let mut first = stream[..floor(&stream, at)].to_owned();
@@ -47,7 +47,7 @@ pub(crate) fn check(input: &[u8]) {
         // The limit is reached after a whole event.
         first.truncate(whole_events(&first).len());
         if !first.contains("finish_reason\":\"tool_calls") {
-            first += &chunk(&json!({}), Some("length"));
+            first += &delta(&json!({}), Some("length"));
         }
     }
     let fault = [Fault::Clean, Fault::Dropped, Fault::Stall][usize::from(fault) % 3];
@@ -153,8 +153,4 @@ fn piece(call: usize, arguments: &str, has_begun: bool) -> Value {
         piece["function"]["name"] = format!("save_{call}").into();
     }
     json!({"tool_calls": [piece]})
-}
-
-fn chunk(delta: &Value, reason: Option<&str>) -> String {
-    chat::chunk("a", 0, delta, reason)
 }

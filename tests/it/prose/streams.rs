@@ -8,15 +8,11 @@ use restitch::session::{Outcome, Prose, Request, Status};
 use serde_json::{Value, json};
 
 use super::{LETTER, NOW, rest};
-use restitch_testing::chat::{self, DONE};
+use restitch_testing::chat::{self, DONE, content};
 use restitch_testing::event_data;
 
 fn relay() -> Relay {
     Relay::new(Limits::default()).prose(Prose::Anchor)
-}
-
-fn chunk(choice: u32, text: &str) -> String {
-    chat::chunk("a", choice, &json!({"content": text}), None)
 }
 
 fn finish(choice: u32, reason: &str) -> String {
@@ -114,7 +110,7 @@ fn stream(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let chunks: String = chars
         .chunks(9)
-        .map(|piece| chunk(0, &piece.iter().collect::<String>()))
+        .map(|piece| content(0, &piece.iter().collect::<String>(), None))
         .collect();
     chunks + &finish(0, "stop") + DONE
 }
@@ -140,7 +136,7 @@ fn a_stream_that_drops_at_any_byte_becomes_whole() {
                     return (stream(LETTER), TransportEnd::Closed);
                 }
                 (
-                    chunk(0, &rest(LETTER, request, &received)) + &finish(0, "stop") + DONE,
+                    content(0, &rest(LETTER, request, &received), None) + &finish(0, "stop") + DONE,
                     TransportEnd::Closed,
                 )
             },
@@ -189,7 +185,7 @@ fn after_the_last_failure_the_client_sees_the_cut() {
     let first: String = stream(LETTER).split_inclusive("\n\n").take(12).collect();
     let refusal = |_: &Request| {
         (
-            chunk(0, "I can't.") + &finish(0, "stop") + DONE,
+            content(0, "I can't.", None) + &finish(0, "stop") + DONE,
             TransportEnd::Closed,
         )
     };
@@ -230,7 +226,7 @@ fn after_the_last_failure_the_client_sees_the_cut() {
 
 #[test]
 fn a_stream_that_its_server_ends_passes() {
-    let text = chunk(0, &LETTER[..80]);
+    let text = content(0, &LETTER[..80], None);
     let never = |_: &Request| -> (String, TransportEnd) { panic!("the answer passes") };
     // Several servers name no finish reason. A limit is no lost connection.
     for end in [
@@ -251,7 +247,9 @@ fn a_stream_that_its_server_ends_passes() {
 #[test]
 fn each_choice_is_continued_in_its_turn() {
     let other = LETTER.replace("harbour", "market");
-    let first = chunk(0, &LETTER[..100]) + &chunk(1, &other[..70]) + &chunk(0, &LETTER[100..150]);
+    let first = content(0, &LETTER[..100], None)
+        + &content(1, &other[..70], None)
+        + &content(0, &LETTER[100..150], None);
     let ended = run(
         relay().request(Vec::new(), 2),
         &first,
@@ -265,7 +263,7 @@ fn each_choice_is_continued_in_its_turn() {
                 LETTER
             };
             (
-                chunk(0, &rest(whole, request, delivered)) + &finish(0, "stop") + DONE,
+                content(0, &rest(whole, request, delivered), None) + &finish(0, "stop") + DONE,
                 TransportEnd::Closed,
             )
         },
@@ -383,12 +381,12 @@ fn arguments_after_prose_stay_json() {
         }
         chat::chunk("a", 0, &json!({"tool_calls": [call]}), None)
     };
-    let first = chunk(0, &LETTER[..60]) + &call("", true) + &call("{\"city\": \"Os", false);
+    let first = content(0, &LETTER[..60], None) + &call("", true) + &call("{\"city\": \"Os", false);
     for relay in [relay(), Relay::new(Limits::default())] {
         let ended = run(relay, &first, TransportEnd::Dropped, 64, |request| {
             assert!(request.turn.as_ref().unwrap().delivered.starts_with('{'));
             (
-                chunk(0, "{\"city\": \"Oslo\"}") + &finish(0, "stop") + DONE,
+                content(0, "{\"city\": \"Oslo\"}", None) + &finish(0, "stop") + DONE,
                 TransportEnd::Closed,
             )
         });

@@ -4,6 +4,7 @@ use restitch::internal::relay::BodyRelay;
 use restitch::session::{StopReason, Turn};
 
 use super::*;
+use restitch_testing::chat::content;
 
 /// What becomes of one choice in the first call and in the calls for its rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,10 +113,6 @@ impl Choice {
     }
 }
 
-fn chunk(index: usize, text: &str, reason: Option<&str>) -> String {
-    chat::chunk("a", index, &json!({"content": text}), reason)
-}
-
 fn choices(rng: &mut Rng) -> Vec<Choice> {
     let count = 2 + rng.below(2);
     (0..count)
@@ -134,7 +131,7 @@ fn first_call(choices: &[Choice], rng: &mut Rng) -> String {
     while left > 0 {
         let index = rng.below(events.len());
         for (text, reason) in events[index].by_ref().take(1 + rng.below(3)) {
-            body += &chunk(index, &text, reason);
+            body += &content(index, &text, reason);
             left -= 1;
         }
     }
@@ -160,7 +157,7 @@ fn each_choice_of_a_stream_ends_by_itself() {
                 match output {
                     Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                     Output::Call { request, .. } => {
-                        bytes = (chunk(0, &Choice::answer(&choices, &request), None)
+                        bytes = (content(0, &Choice::answer(&choices, &request), None)
                             + &finish("b", "stop")
                             + DONE)
                             .into();
@@ -276,10 +273,10 @@ fn an_answer_is_as_complete_as_its_worst_choice() {
             let mut relay = Relay::new(Limits::default())
                 .request(Vec::new(), 2)
                 .give_up(GiveUp::Leave);
-            let first = chunk(cut, "[1, 2", None)
-                + &chunk(other, text, None)
-                + &chunk(cut, "", Some("length"))
-                + &chunk(other, "", Some(reason))
+            let first = content(cut, "[1, 2", None)
+                + &content(other, text, None)
+                + &content(cut, "", Some("length"))
+                + &content(other, "", Some(reason))
                 + DONE;
             relay.handle_bytes(NOW, Bytes::from(first));
             relay.handle_transport_end(NOW, TransportEnd::Closed);
@@ -289,7 +286,7 @@ fn an_answer_is_as_complete_as_its_worst_choice() {
                     Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                     Output::Call { request, .. } => {
                         let rest = answer(request.turn.as_ref().unwrap());
-                        let rest = chunk(0, &rest, None) + &finish("b", "stop") + DONE;
+                        let rest = content(0, &rest, None) + &finish("b", "stop") + DONE;
                         relay.handle_bytes(NOW, Bytes::from(rest));
                         relay.handle_transport_end(NOW, TransportEnd::Closed);
                     }

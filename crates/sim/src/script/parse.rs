@@ -1,40 +1,51 @@
 //! Parses the text of scripts.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::super::style::ContinuationStyle;
 use super::{
-    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, ScriptError,
-    ScriptErrorKind, Side, Step, TEXT,
+    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, Side, Step, TEXT,
 };
+
+/// An error in the text of a script, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    message: String,
+    /// Byte offset of the part that is wrong.
+    pub offset: usize,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (byte {})", self.message, self.offset)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+fn fail<T>(offset: usize, message: impl Into<String>) -> Result<T, ScriptError> {
+    let message = message.into();
+    Err(ScriptError { message, offset })
+}
 
 impl FromStr for Script {
     type Err = ScriptError;
 
     fn from_str(text: &str) -> Result<Self, ScriptError> {
-        let (first, then) = match text.split_once('|') {
-            None => (text, None),
-            Some((first, then)) => (first, Some(then)),
+        let (first, then) = text.split_once('|').unwrap_or((text, ""));
+        let base = first.len() + 1;
+        if let Some(at) = then.find('|') {
+            return fail(base + at, "a second `|`");
+        }
+        let or = |steps: Vec<Step>, usual| match steps.is_empty() {
+            true => vec![Step::plain(usual)],
+            false => steps,
         };
-        let mut script = Self::default();
-        let steps = steps(first, 0, Side::First)?;
-        if !steps.is_empty() {
-            script.first = steps;
-        }
-        if let Some(then) = then {
-            let base = first.len() + 1;
-            if let Some(at) = then.find('|') {
-                return Err(ScriptError {
-                    kind: ScriptErrorKind::SecondBar,
-                    offset: base + at,
-                });
-            }
-            let steps = self::steps(then, base, Side::Then)?;
-            if !steps.is_empty() {
-                script.then = steps;
-            }
-        }
-        Ok(script)
+        Ok(Self {
+            first: or(steps(first, 0, Side::First)?, Behaviour::Answer),
+            then: or(steps(then, base, Side::Then)?, Behaviour::Anchor),
+        })
     }
 }
 
@@ -54,50 +65,53 @@ fn steps(text: &str, base: usize, side: Side) -> Result<Vec<Step>, ScriptError> 
 }
 
 fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
-    let fail = |kind, offset| {
-        Err(ScriptError {
-            kind,
-            offset: base + offset,
-        })
-    };
     let (head, end) = match word.split_once('!') {
         None => (word, None),
-        Some((head, end)) => (head, Some((end, head.len()))),
+        Some((head, end)) => (head, Some(end)),
     };
     let (name, bytes) = match head.split_once('@') {
         None => (head, None),
-        Some((name, bytes)) => (name, Some((bytes, name.len()))),
+        Some((name, bytes)) => (name, Some(bytes)),
     };
+    let (bytes_at, end_at) = (base + name.len(), base + head.len());
     let (lead, name, at) = lead(name);
     let behaviour = behaviour(name, base + at)?;
     if !behaviour.fits(side) {
-        return fail(ScriptErrorKind::Misplaced(behaviour), at);
+        let message = match side {
+            Side::Then => "answers first calls and cannot come after the `|`",
+            Side::First => "continues an answer and cannot come before the `|`",
+        };
+        return fail(base + at, format!("`{behaviour}` {message}"));
     }
     if !behaviour.takes_lead(lead) {
-        return fail(ScriptErrorKind::UnexpectedLead(behaviour), 0);
+        let takes_reasoning = behaviour.takes_end() && behaviour != Behaviour::Reasoning;
+        let message = match takes_reasoning {
+            true => format!("only `tool` has text or a call before it, not `{behaviour}`"),
+            false => format!("nothing comes before `{behaviour}`"),
+        };
+        return fail(base, message);
     }
     let mut step = Step {
         lead,
         ..Step::plain(behaviour)
     };
-    if let Some((bytes, at)) = bytes {
+    if let Some(bytes) = bytes {
         if !behaviour.takes_bytes() {
-            return fail(ScriptErrorKind::UnexpectedBytes(behaviour), at);
+            let message = "delivers nothing of the document and takes no `@`";
+            return fail(bytes_at, format!("`{behaviour}` {message}"));
         }
-        step.bytes = Some(number(bytes, base + at + 1)?);
+        step.bytes = Some(number(bytes, bytes_at + 1)?);
     }
-    if let Some((end, at)) = end {
+    if let Some(end) = end {
         if !behaviour.takes_end() {
-            return fail(ScriptErrorKind::UnexpectedEnd(behaviour), at);
+            let message = format!("`{behaviour}` is an end itself and takes no `!`");
+            return fail(end_at, message);
         }
-        step.end = Some(match end.split_once('=') {
-            Some(("drop", bytes)) => {
-                AnswerEnd::Reset(number(bytes, base + at + 1 + "drop=".len())?)
-            }
-            _ => match ENDS.iter().find(|(known, _)| *known == end) {
-                Some(&(_, end)) => end,
-                None => return fail(ScriptErrorKind::UnknownEnd(end.to_owned()), at + 1),
-            },
+        let found = ENDS.iter().find(|(known, _)| *known == end);
+        step.end = Some(match (end.strip_prefix("drop="), found) {
+            (Some(bytes), _) => AnswerEnd::Reset(number(bytes, end_at + 1 + "drop=".len())?),
+            (None, Some((_, end))) => *end,
+            (None, None) => return fail(end_at + 1, format!("no end is called `{end}`")),
         });
     }
     Ok(step)
@@ -125,17 +139,16 @@ fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
     if let Some(style) = ContinuationStyle::by_name(name) {
         return Ok(Behaviour::Style(style));
     }
-    let fail = |kind| Err(ScriptError { kind, offset });
     let (code, wait) = match name.split_once('~') {
         None => (name, None),
         Some((code, wait)) => (code, Some(wait)),
     };
     if code.len() != 3 || !code.bytes().all(|b| b.is_ascii_digit()) {
-        return fail(ScriptErrorKind::UnknownBehaviour(name.to_owned()));
+        return fail(offset, format!("no behaviour is called `{name}`"));
     }
     let code: u16 = number(code, offset)?;
     if !(400..600).contains(&code) {
-        return fail(ScriptErrorKind::InvalidStatus(code));
+        return fail(offset, format!("{code} is not an HTTP error (400 to 599)"));
     }
     let retry_after = wait.map(|wait| number(wait, offset + 4)).transpose()?;
     Ok(Behaviour::Status { code, retry_after })
@@ -146,10 +159,7 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     match text.parse() {
         Ok(number) if digits => Ok(number),
-        _ => Err(ScriptError {
-            kind: ScriptErrorKind::InvalidNumber(text.to_owned()),
-            offset,
-        }),
+        _ => fail(offset, format!("`{text}` is not a number that fits")),
     }
 }
 

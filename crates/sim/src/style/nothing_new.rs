@@ -1,5 +1,6 @@
 //! Fragments that add nothing new.
 
+use super::ceil_char_boundary;
 use super::index::Site;
 use super::random::Random;
 use super::restart::{Start, WHITE_SPACE};
@@ -14,13 +15,9 @@ pub(super) fn refusal(random: &mut Random) -> String {
 /// Returns the last delivered bytes once more, like a model in a loop.
 pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let delivered = site.delivered();
-    let mut from = delivered
-        .len()
-        .checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;
-    while !delivered.is_char_boundary(from) {
-        from += 1;
-    }
-    Some(delivered[from..].to_owned())
+    let most = delivered.len().checked_sub(50)?;
+    let from = most - random.below(251).min(most);
+    Some(delivered[ceil_char_boundary(delivered, from)..].to_owned())
 }
 
 /// Returns text from the start of an element, a line or the root, up to the cut or a little less.
@@ -31,14 +28,11 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
         .filter(|&start| start < site.cut.offset)
         .collect();
     let slice = &site.delivered()[random.pick(&starts)..];
-    let mut end = match random.below(2) {
+    let end = match random.below(2) {
         0 => slice.len(),
         _ => slice.len().div_ceil(2) + random.below(slice.len() / 2),
     };
-    while !slice.is_char_boundary(end) {
-        end += 1;
-    }
-    Some(slice[..end].to_owned())
+    Some(slice[..ceil_char_boundary(slice, end)].to_owned())
 }
 
 /// Returns the complete part of the delivered text, closed; `None` if that is empty, or all of the

@@ -1,15 +1,28 @@
 //! Pseudo-random numbers that repeat with their seed.
 
-/// A seeded generator (splitmix64).
+/// A seeded generator (splitmix64): the same seed gives the same numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Creates a generator.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// Seeds a generator with an input, so that the input alone decides.
+    pub fn of(input: &[u8]) -> Self {
+        Self(input.iter().fold(input.len() as u64, |seed, &byte| {
+            seed.rotate_left(8) ^ u64::from(byte)
+        }))
+    }
+
+    /// Returns the next number.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an endless generator is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,12 +31,12 @@ impl Random {
     }
 
     /// Returns a number below `end`; 0 if `end` is 0.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         (self.next() % (end.max(1) as u64)) as usize
     }
 
     /// Returns one of `items`, which are not empty.
-    pub(super) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 

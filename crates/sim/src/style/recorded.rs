@@ -1,6 +1,7 @@
 //! Fragments after answers that were recorded from small models. They copy text that the model
 //! sees, and close the document, or never end.
 
+use super::super::answer::floor_char_boundary;
 use super::anchor_tag;
 use super::early_end::closers;
 use super::index::Site;
@@ -85,11 +86,8 @@ pub(super) fn element_loop(site: &Site<'_>, random: &mut Random) -> Option<Strin
     };
     let mut text = one.repeat(2 + random.below(4));
     text.push_str(&one);
-    let mut end = text.len() - 1 - random.below(one.len() - 1);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    let end = text.len() - 1 - random.below(one.len() - 1);
+    text.truncate(floor_char_boundary(&text, end));
     Some(text)
 }
 

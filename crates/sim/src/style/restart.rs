@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::ceil_char_boundary;
 use super::index::Site;
 use super::print::{Layout, View};
 use super::random::Random;
@@ -151,10 +152,7 @@ fn has_twin_keys(site: &Site<'_>, object: usize) -> bool {
 /// characters.
 pub(super) fn half_anchor(site: &Site<'_>) -> Option<String> {
     let (anchor, cut) = (site.cut.anchor, site.cut.offset);
-    let mut half = anchor + (cut - anchor).div_ceil(2);
-    while !site.cut.document.is_char_boundary(half) {
-        half += 1;
-    }
+    let half = ceil_char_boundary(site.cut.document, anchor + (cut - anchor).div_ceil(2));
     (half > anchor && half < cut).then(|| site.from(half).to_owned())
 }
 

@@ -48,40 +48,23 @@ pub(super) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
 /// Returns the length of the first character's spelling, and the character.
 fn first(rest: &str) -> Option<(usize, Option<char>)> {
     let first = rest.chars().next()?;
-    let says = match rest.as_bytes().get(1) {
-        Some(second) if first == '\\' => match second {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let Some(high) = code(rest) else {
-                    return Some((2, None));
-                };
-                let low = rest
-                    .get(6..)
-                    .and_then(code)
-                    .filter(|low| (0xDC00..0xE000).contains(low));
-                return Some(match low {
-                    Some(low) if (0xD800..0xDC00).contains(&high) => (
-                        12,
-                        char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
-                    ),
-                    _ => (6, char::from_u32(high)),
-                });
-            }
-            &other => char::from(other),
-        },
-        _ => return Some((first.len_utf8(), Some(first))),
+    let decoded = |length: usize| {
+        let written = rest.get(..length)?;
+        serde_json::from_str::<char>(&format!("\"{written}\"")).ok()
     };
-    Some((2, Some(says)))
+    Some(match first {
+        '\\' if rest.starts_with("\\u") => match decoded(SURROGATES) {
+            Some(pair) => (SURROGATES, Some(pair)),
+            None => (UNICODE.min(rest.len()), decoded(UNICODE)),
+        },
+        '\\' => (2.min(rest.len()), decoded(2)),
+        _ => (first.len_utf8(), Some(first)),
+    })
 }
 
-/// Returns the number of an escape `\uXXXX` at the start of `text`.
-fn code(text: &str) -> Option<u32> {
-    u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
-}
+/// The lengths of `\uXXXX` and of two of them.
+const UNICODE: usize = 6;
+const SURROGATES: usize = 2 * UNICODE;
 
 /// Writes the text between two quotes in another spelling.
 pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {

@@ -1,5 +1,6 @@
 //! The text that models write around a fragment.
 
+use super::ceil_char_boundary;
 use super::index::Site;
 use super::random::Random;
 
@@ -46,11 +47,8 @@ pub(super) fn epilogue(text: &str, random: &mut Random) -> String {
 /// Puts reasoning before a text that has brackets, quotes and a part of the document.
 pub(super) fn think(text: &str, site: &Site<'_>, random: &mut Random) -> String {
     let delivered = site.delivered();
-    let mut from = delivered.len().saturating_sub(10 + random.below(60));
-    while !delivered.is_char_boundary(from) {
-        from += 1;
-    }
-    let piece = &delivered[from..];
+    let from = delivered.len().saturating_sub(10 + random.below(60));
+    let piece = &delivered[ceil_char_boundary(delivered, from)..];
     let thought = match random.below(3) {
         0 => format!("The text stops at {piece} and then [the rest] is due."),
         1 => format!(

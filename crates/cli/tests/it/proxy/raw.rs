@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::proxy::made::TestProxy;
 use restitch::Limits;
 use restitch_http::Upstream;
-use restitch_testing::chat::{self, DONE};
+pub(super) use restitch_testing::chat::{end as finish, said as chunk};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -261,14 +261,6 @@ pub(super) const ASK_WHOLE: &str = r#"{"model":"m","messages":[{"role":"user","c
 
 pub(super) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-
-pub(super) fn chunk(text: &str) -> String {
-    chat::text("a", text)
-}
-
-pub(super) fn finish(reason: &str) -> String {
-    chat::finish("a", reason) + DONE
-}
 
 /// Returns one whole response of a streaming upstream.
 pub(super) fn stream(body: &str) -> Vec<Piece> {
