@@ -636,9 +636,7 @@ fn random_texts_in_random_pieces() {
         "\n```json\n{",
     ];
     for _ in 0..4000 {
-        let text: String = (0..rng.below(16))
-            .map(|_| rng.pick::<str>(&pieces))
-            .collect();
+        let text: String = (0..rng.below(16)).map(|_| rng.pick(&pieces)).collect();
         crate::fuzz::splits::check(text.as_bytes());
     }
 }
