@@ -7,9 +7,10 @@
 //! this kind. A section `NAME?` has the words of `$NAME` for the finishes: length, stop, filter, tool
 //! and none.
 //!
-//! In a line, `$name` stands for a value or a section. A line with a value that is missing is left
-//! out. `«one|other»` stands for the first alternative whose values are all there, or for nothing.
-//! `@name rest` stands for a section in which `$it` is the rest of the line.
+//! A line is written with its `$name`s replaced by values or by sections. A line with a value that is
+//! missing is left out. `«one|other»` is replaced by the first alternative whose values are all
+//! there, or else by nothing. `@name rest` is replaced by a section whose `$it` is the rest of the
+//! line.
 
 use std::collections::HashMap;
 
