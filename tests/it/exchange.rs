@@ -5,51 +5,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use restitch::Limits;
 use restitch::provider::capability::Capability;
-use restitch::repair::RepairLevel;
 use restitch::session::{
-    CallEnd, Exchange, ExchangeOutput, Outcome, Prose, ResponseHead, StopReason, TransportEnd,
+    CallEnd, Exchange, ExchangeOutput, ResponseHead, StopReason, TransportEnd,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use restitch_testing::case_file::{CaseFile, read_files};
-
-const FACTS: [&str; 10] = [
-    "path",
-    "call",
-    "max_continuations",
-    "idle_timeout",
-    "first_byte_timeout",
-    "on_give_up",
-    "repair",
-    "prose",
-    "status",
-    "end",
-];
-const BLOCKS: [&str; 5] = ["request", "upstream", "asked", "client", "report"];
-
-/// The bytes that the client has got, and the calls that were asked for.
-#[derive(Debug, Default, PartialEq)]
-struct Seen {
-    client: Vec<u8>,
-    asked: Vec<String>,
-    end: Option<(Outcome, TransportEnd, u16)>,
-}
+use restitch_testing::wire_case::{Answer, AnswerEnd, Call, Received, WireCase};
 
 #[test]
 fn exchanges_are_as_their_files_say() {
-    let cases = read_files("tests/wire-cases", &FACTS, &BLOCKS);
-    assert!(cases.len() >= 40, "{} files", cases.len());
+    let cases = WireCase::all();
     let mut wrong = Vec::new();
     for case in &cases {
         let name = &case.name;
         let seen = run(case, usize::MAX);
         assert_eq!(run(case, 1), seen, "{name}: byte by byte");
-        let differences = differences(case, &seen);
+        let differences = case.differences(&seen);
         if !differences.is_empty() {
-            let client = String::from_utf8_lossy(&seen.client);
-            let report = seen.end.as_ref().map(|(outcome, ..)| outcome.report());
-            let all = (client, &seen.asked, report);
-            wrong.push(format!("{name}\n{}\n{all:#?}", differences.join("\n")));
+            wrong.push(format!("{name}\n{}\n{seen:#?}", differences.join("\n")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -58,10 +31,13 @@ fn exchanges_are_as_their_files_say() {
 
 #[test]
 fn a_client_that_leaves_with_the_last_event_has_its_answer() {
-    let cases = read_files("tests/wire-cases", &FACTS, &BLOCKS);
+    let cases = WireCase::all();
     let case = cases.iter().find(|case| case.name == "chat-stream-healthy");
     let case = case.unwrap();
-    let body = case.block("upstream").unwrap().replace("----\n", "");
+    let Call::Answered(answer) = &case.calls[0] else {
+        panic!("it is answered");
+    };
+    let body = answer.pieces.concat();
     let mut exchange = exchange(case);
     let head = ResponseHead::of(200, "text/event-stream");
     assert!(exchange.handle_response(Duration::ZERO, &head));
@@ -111,223 +87,110 @@ fn a_known_server_is_asked_as_it_can_be() {
     }
 }
 
-/// The patterns would be worth nothing if they fitted everything.
-#[test]
-fn a_pattern_can_fail() {
-    for (pattern, value, fits) in [
-        (json!({"a": 1}), json!({"a": 1, "b": 2}), true),
-        (json!({"a": 1}), json!({"a": 2}), false),
-        (json!({"a": null}), json!({}), false),
-        (json!([1, {}]), json!([1, {"a": 2}]), true),
-        (json!([1]), json!([1, 2]), false),
-        (json!("a…c…"), json!("abcd"), true),
-        (json!("…c"), json!("abcd"), false),
-        (json!("a…b"), json!("ab"), true),
-        (json!("ab…ba"), json!("aba"), false),
-    ] {
-        assert_eq!(self::fits(&pattern, &value), fits, "{pattern} {value}");
-    }
-}
-
-/// Runs a case. `size`: the most bytes of a piece of the upstream's bodies.
-fn run(case: &CaseFile, size: usize) -> Seen {
-    let mut seen = Seen::default();
-    let mut exchange = exchange(case);
-    let mut now = Duration::ZERO;
-    let mut bodies = case.blocks("upstream");
-    for call in case.facts("call") {
-        assert!(seen.end.is_none(), "{}: {call} is not asked for", case.name);
+/// Replays a case. `size`: the most bytes of a piece of the upstream's bodies.
+fn run(case: &WireCase, size: usize) -> Received {
+    let mut replay = Replay {
+        exchange: exchange(case),
+        now: Duration::ZERO,
+        seen: Received::default(),
+        is_done: false,
+    };
+    for call in &case.calls {
+        assert!(!replay.is_done, "{}: {call:?} is not asked for", case.name);
         assert_eq!(
-            exchange.outcome().reason(),
+            replay.exchange.outcome().reason(),
             Some(StopReason::Abandoned),
             "a client that leaves now"
         );
-        if call == "refused" {
-            let reason = "connection refused".to_owned();
-            let end = CallEnd::Unavailable {
-                reason,
-                retry_after: None,
-            };
-            exchange.handle_call_end(now, end);
-        } else {
-            let [status, content_type, end] = call.split(' ').collect::<Vec<_>>()[..] else {
-                panic!("{call}");
-            };
-            let head = ResponseHead::of(status.parse().unwrap(), content_type);
-            let body = bodies.next().unwrap();
-            answer(&mut exchange, &mut now, (&head, body, end), size, &mut seen);
+        match call {
+            Call::Refused => {
+                let reason = "connection refused".to_owned();
+                let end = CallEnd::Unavailable {
+                    reason,
+                    retry_after: None,
+                };
+                replay.exchange.handle_call_end(replay.now, end);
+            }
+            Call::Answered(answer) => replay.answer(answer, size),
         }
-        now = take(&mut exchange, &mut seen).map_or(now, |at| at.max(now));
+        replay.take();
     }
-    assert_eq!(bodies.next(), None, "{}: a body too many", case.name);
-    assert!(seen.end.is_some(), "{}: another call is made", case.name);
-    seen
+    assert!(replay.is_done, "{}: another call is made", case.name);
+    replay.seen
 }
 
-fn exchange(case: &CaseFile) -> Exchange {
-    let seconds = |name| case.fact(name).map(|time| time.parse().unwrap());
-    let mut limits = Limits::default();
-    if let Some(most) = case.fact("max_continuations") {
-        limits.continuation.max_continuations = most.parse().unwrap();
-    }
-    if let Some(time) = seconds("idle_timeout") {
-        limits.transport.idle_timeout = Duration::from_secs_f64(time);
-    }
-    if let Some(time) = seconds("first_byte_timeout") {
-        limits.transport.first_byte_timeout = Duration::from_secs_f64(time);
-    }
-    let request = case.block("request").unwrap().as_bytes();
-    let path = case.fact("path").unwrap();
-    let exchange = Exchange::for_request("127.0.0.1", path, request, limits).unwrap();
-    let give_up = case.fact("on_give_up").unwrap_or("leave");
-    let level = case.fact("repair").unwrap_or("strict");
-    let prose = match case.fact("prose") {
-        Some("anchor") => Prose::Anchor,
-        _ => Prose::Pass,
-    };
-    exchange
-        .give_up(give_up.parse().unwrap())
-        .repair(RepairLevel::named(level).unwrap())
-        .prose(prose)
+fn exchange(case: &WireCase) -> Exchange {
+    let (path, body) = (&case.path, case.request.as_bytes());
+    Exchange::for_request("127.0.0.1", path, body, case.limits.clone())
+        .unwrap()
+        .give_up(case.give_up)
+        .repair(case.repair)
+        .prose(case.prose)
 }
 
-/// Answers the open call with a head, a body and its end.
-fn answer(
-    exchange: &mut Exchange,
-    now: &mut Duration,
-    (head, body, end): (&ResponseHead<'_>, &str, &str),
-    size: usize,
-    seen: &mut Seen,
-) {
-    if !exchange.handle_response(*now, head) {
-        return;
-    }
-    let pieces = body.split("----\n").map(str::as_bytes);
-    for piece in pieces.flat_map(|piece| piece.chunks(size)) {
-        exchange.handle_bytes(*now, Bytes::copy_from_slice(piece));
-        let asked = seen.asked.len();
-        // Bytes after the end of a call are not read.
-        let at = take(exchange, seen);
-        if seen.end.is_some() || seen.asked.len() > asked {
-            *now = at.map_or(*now, |at| at.max(*now));
+/// A case that runs.
+struct Replay {
+    exchange: Exchange,
+    now: Duration,
+    seen: Received,
+    is_done: bool,
+}
+
+impl Replay {
+    /// Answers the open call with a head, a body and its end.
+    fn answer(&mut self, answer: &Answer, size: usize) {
+        let head = ResponseHead::of(answer.status, &answer.content_type);
+        if !self.exchange.handle_response(self.now, &head) {
             return;
         }
-    }
-    match end {
-        "closed" => exchange.handle_end(*now, TransportEnd::Closed),
-        "dropped" => exchange.handle_end(*now, TransportEnd::Dropped),
-        "silent" => {
-            *now = exchange.silent_at().unwrap();
-            exchange.handle_timeout(*now);
-        }
-        other => panic!("{other}"),
-    }
-}
-
-/// Takes all outputs. Returns the time of the call that is asked for.
-fn take(exchange: &mut Exchange, seen: &mut Seen) -> Option<Duration> {
-    let mut at = None;
-    while let Some(output) = exchange.poll_output() {
-        match output {
-            ExchangeOutput::Bytes(bytes) => seen.client.extend_from_slice(&bytes),
-            ExchangeOutput::Call(call) => {
-                seen.asked.push(match call.method {
-                    "GET" => format!("GET {}", call.path),
-                    _ => call.body,
-                });
-                at = Some(call.at);
+        let pieces = answer.pieces.iter().map(String::as_bytes);
+        for piece in pieces.flat_map(|piece| piece.chunks(size)) {
+            let bytes = Bytes::copy_from_slice(piece);
+            self.exchange.handle_bytes(self.now, bytes);
+            let asked = self.seen.asked.len();
+            self.take();
+            // Bytes after the end of a call are not read.
+            if self.is_done || self.seen.asked.len() > asked {
+                return;
             }
-            ExchangeOutput::Done {
-                outcome,
-                last,
-                transport_end,
-                status,
-            } => {
-                seen.client.extend_from_slice(&last);
-                seen.end = Some((outcome, transport_end, status));
+        }
+        match answer.end {
+            AnswerEnd::Closed => self.exchange.handle_end(self.now, TransportEnd::Closed),
+            AnswerEnd::Dropped => self.exchange.handle_end(self.now, TransportEnd::Dropped),
+            AnswerEnd::Silent => {
+                self.now = self.exchange.silent_at().unwrap();
+                self.exchange.handle_timeout(self.now);
             }
-            _ => {}
         }
     }
-    at
-}
 
-/// Returns how a case differs from its file.
-fn differences(case: &CaseFile, seen: &Seen) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut compare = |what: &str, pattern: &str, value: &str| {
-        let is_equal = match (serde_json::from_str(pattern), serde_json::from_str(value)) {
-            (Ok(pattern), Ok(value)) => fits(&pattern, &value),
-            _ => pattern == value,
-        };
-        if !is_equal {
-            found.push(format!("{what}\n  wanted {pattern}\n  found  {value}"));
-        }
-    };
-    let asked: Vec<_> = case.blocks("asked").collect();
-    for (pattern, body) in padded(&asked, &seen.asked) {
-        compare("asked", pattern, body);
-    }
-    let client = String::from_utf8_lossy(&seen.client).replace("\r\n", "\n");
-    let events: Vec<_> = client
-        .split("\n\n")
-        .filter_map(|event| Some(event.split_once("data: ")?.1.to_owned()))
-        .collect();
-    let is_stream = !events.is_empty();
-    let received = if is_stream { events } else { vec![client] };
-    let wanted: Vec<_> = case.block("client").unwrap().lines().collect();
-    for (pattern, value) in padded(&wanted, &received) {
-        compare("client", pattern, value);
-    }
-    let (outcome, transport_end, status) = seen.end.as_ref().unwrap();
-    compare("report", case.block("report").unwrap(), &outcome.report());
-    let is_dropped = *transport_end == TransportEnd::Dropped;
-    let end = if is_dropped { "dropped" } else { "closed" };
-    compare("end", case.fact("end").unwrap_or("closed"), end);
-    if !is_stream {
-        let wanted = case.fact("status").unwrap_or("200");
-        compare("status", wanted, &status.to_string());
-    }
-    found
-}
-
-/// Pairs two lists, the shorter one filled up.
-fn padded<'a>(wanted: &'a [&str], found: &'a [String]) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let at = |index: usize| {
-        let wanted = wanted.get(index).copied().unwrap_or("nothing");
-        (wanted, found.get(index).map_or("nothing", String::as_str))
-    };
-    (0..wanted.len().max(found.len())).map(at)
-}
-
-/// Whether a value fits a pattern.
-fn fits(pattern: &Value, value: &Value) -> bool {
-    match (pattern, value) {
-        (Value::Object(pattern), Value::Object(value)) => pattern
-            .iter()
-            .all(|(key, pattern)| value.get(key).is_some_and(|value| fits(pattern, value))),
-        (Value::Array(pattern), Value::Array(value)) => {
-            pattern.len() == value.len() && pattern.iter().zip(value).all(|(a, b)| fits(a, b))
-        }
-        (Value::String(pattern), Value::String(value)) => text_fits(pattern, value),
-        _ => pattern == value,
-    }
-}
-
-/// Whether a text fits one in which `…` fits any text.
-fn text_fits(pattern: &str, text: &str) -> bool {
-    let Some((first, others)) = pattern.split_once('…') else {
-        return pattern == text;
-    };
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let (middle, last) = others.rsplit_once('…').unwrap_or(("", others));
-    for part in middle.split('…') {
-        match rest.split_once(part) {
-            Some((_, after)) => rest = after,
-            None => return false,
+    /// Takes all outputs, and waits for the time of the call that is asked for.
+    fn take(&mut self) {
+        while let Some(output) = self.exchange.poll_output() {
+            match output {
+                ExchangeOutput::Bytes(bytes) => {
+                    self.seen.body += std::str::from_utf8(&bytes).unwrap()
+                }
+                ExchangeOutput::Call(call) => {
+                    self.now = self.now.max(call.at);
+                    self.seen.asked.push(Some(match call.method {
+                        "GET" => format!("GET {}", call.path),
+                        _ => call.body,
+                    }));
+                }
+                ExchangeOutput::Done {
+                    outcome,
+                    last,
+                    transport_end,
+                    status,
+                } => {
+                    self.seen.body += std::str::from_utf8(&last).unwrap();
+                    self.seen.is_dropped = transport_end == TransportEnd::Dropped;
+                    (self.seen.status, self.seen.report) = (status, outcome.report());
+                    self.is_done = true;
+                }
+                _ => {}
+            }
         }
     }
-    rest.ends_with(last)
 }

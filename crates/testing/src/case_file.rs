@@ -6,6 +6,8 @@
 
 use std::fs;
 
+use serde::de::DeserializeOwned;
+
 /// A test case as its file has it.
 #[derive(Debug, Default, PartialEq)]
 pub struct CaseFile {
@@ -133,6 +135,16 @@ pub fn read_files(folder: &str, facts: &[&str], blocks: &[&str]) -> Vec<CaseFile
         case
     };
     files.iter().map(read).collect()
+}
+
+/// Reads the rows of a file of `tests/cases`: a JSON array a line. A line that begins with `#` is a
+/// comment on the rows after it.
+pub fn read_rows<T: DeserializeOwned>(file: &str) -> Vec<T> {
+    let path = crate::root().join("tests/cases").join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
 }
 
 /// The text of a block. Line feeds join its lines; the line end before the closing fence does not

@@ -12,6 +12,7 @@ pub mod case_file;
 pub mod chat;
 pub mod rows;
 pub mod tree;
+pub mod wire_case;
 pub mod wires;
 
 use std::fmt::Debug;

@@ -16,3 +16,4 @@ mod packaging;
 mod proxy;
 mod run;
 mod tls;
+mod wire_cases;

@@ -7,6 +7,7 @@ use restitch_sim::style::{ContinuationStyle, Cut, Group, write};
 use serde_json::Value;
 
 use restitch_testing::Rng;
+use restitch_testing::case_file::read_rows;
 
 const DOCUMENT: &str = r#"{"s":[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#;
 
@@ -82,220 +83,22 @@ fn names_are_unique_and_found() {
     );
 }
 
-/// Styles whose fragment does not depend on the seed.
+/// The rows of `tests/cases/fragments.rows`.
 #[test]
-fn fragments_that_are_always_the_same() {
-    let cases = [
-        ("anchor", r#"1,"t":"Hello world"},{"id":2,"t":"x"}]}"#),
-        (
-            "anchor-progress",
-            "PROGRESS: 54\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-fence-nested",
-            "```markdown\n```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```\n```",
-        ),
-        ("exact", r#"ld"},{"id":2,"t":"x"}]}"#),
-        ("exact-unasked", r#"ld"},{"id":2,"t":"x"}]}"#),
-        ("half-anchor", r#"ello world"},{"id":2,"t":"x"}]}"#),
-        ("newline", "\nld\"},{\"id\":2,\"t\":\"x\"}]}"),
-        ("value", r#""Hello world"},{"id":2,"t":"x"}]}"#),
-        ("member", r#""t":"Hello world"},{"id":2,"t":"x"}]}"#),
-        (
-            "element",
-            r#"{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "parent",
-            r#"[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        ("root", DOCUMENT),
-        (
-            "closer-missing",
-            r#"1,"t":"Hello world"},{"id":2,"t":"x"}]"#,
-        ),
-        ("bare-list", r#"[{"id":2,"t":"x"}]"#),
-        (
-            "bare-list-cut",
-            r#"[{"id":1,"t":"Hello world"},{"id":2,"t":"x"}]"#,
-        ),
-        ("bare", r#"{"id":2,"t":"x"}"#),
-        ("bare-cut", r#"{"id":1,"t":"Hello world"},{"id":2,"t":"x"}"#),
-        ("reopened", r#""ld"},{"id":2,"t":"x"}]}"#),
-        ("empty", ""),
-        ("closed-delivered", r#"{"s":[{"id":1,"t":"Hello wor"}]}"#),
-        ("bare-next", r#"{"id":2,"t":"x"}"#),
-        ("anchor-curly", r#"1,“t”:“Hello world"},{"id":2,"t":"x"}]}"#),
-        (
-            "anchor-line-end",
-            "1,\"t\":\"Hello wor\nld\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-twice",
-            r#"1,"t":"Hello wor1,"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "anchor-white",
-            r#"1, "t": "Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "anchor-wordless",
-            r#","t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "anchor-tags-lines",
-            "<overlap_context>\n1,\"t\":\"Hello wor\n</overlap_context>\nld\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-    ];
-    for (name, fragment) in cases {
-        assert_eq!(all(name, &CUT), [fragment], "{name}");
-    }
-}
-
-/// Styles whose fragment depends on the seed: one text each, which some seed gives.
-#[test]
-fn fragments_that_a_seed_decides() {
-    let cases = [
-        (
-            "anchor-fence",
-            "```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```",
-        ),
-        (
-            "anchor-fence-open",
-            "```\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-preamble",
-            "Sure, here is the rest:\n\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-preamble-quotes",
-            "I continue after \"t\" in {\"id\":1}:\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-preamble-fence",
-            "Sure, here is the rest:\n\n```json\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```",
-        ),
-        (
-            "anchor-epilogue",
-            "1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n\nThat is all. See [1] and {note} for more.",
-        ),
-        (
-            "exact-fence",
-            "```json\nld\"},{\"id\":2,\"t\":\"x\"}]}\n```",
-        ),
-        (
-            "exact-preamble",
-            "Sure, here is the rest:\n\nld\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "value-reformatted",
-            r#""Hello world"}, {"id": 2, "t": "x"}]}"#,
-        ),
-        (
-            "member-reformatted",
-            r#""t": "Hello world"}, {"id": 2, "t": "x"}]}"#,
-        ),
-        (
-            "element-reformatted",
-            r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#,
-        ),
-        (
-            "element-reformatted",
-            "{\n      \"t\": \"Hello world\",\n      \"id\": 1\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}",
-        ),
-        (
-            "parent-reformatted",
-            r#"[{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#,
-        ),
-        (
-            "root-reformatted",
-            r#"{"s": [{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#,
-        ),
-        (
-            "root-reformatted",
-            "{\n\t\"s\": [\n\t\t{\n\t\t\t\"t\": \"Hello world\",\n\t\t\t\"id\": 1\n\t\t},\n\t\t{\n\t\t\t\"id\": 2,\n\t\t\t\"t\": \"x\"\n\t\t}\n\t]\n}",
-        ),
-        (
-            "root-reformatted-fence",
-            "```json\n{\"s\": [{\"t\": \"Hello world\", \"id\": 1}, {\"id\": 2, \"t\": \"x\"}]}\n```",
-        ),
-        (
-            "closer-extra",
-            r#"1,"t":"Hello world"},{"id":2,"t":"x"}]}]}"#,
-        ),
-        (
-            "element-fence",
-            "```json\n{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```",
-        ),
-        (
-            "root-fence",
-            "```json\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}\n```",
-        ),
-        (
-            "element-preamble",
-            "Sure, here is the rest:\n\n{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "root-preamble",
-            "Sure, here is the rest:\n\n{\"s\":[{\"id\":1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "new-root-rest",
-            r#"{"s":[{"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "new-root-rest",
-            r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#,
-        ),
-        ("new-root-without", r#"{"s":[{"id":2,"t":"x"}]}"#),
-        ("differs-value", r#""maple world"},{"id":2,"t":"x"}]}"#),
-        (
-            "differs-element",
-            r#"{"id":5,"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "differs-root",
-            r#"{"s":[{"id":3,"t":"river world"},{"id":2,"t":"x"}]}"#,
-        ),
-        ("refusal", "I'm sorry, but I can't help with that."),
-        (
-            "refusal",
-            r#"{"error": "The response could not be completed."}"#,
-        ),
-        ("only-delivered", r#"{"id":1,"t":"Hello wor"#),
-        ("only-delivered", r#"{"s":[{"id":1,"t":"Hello wor"#),
-        (
-            "anchor-ellipsis",
-            r#"...1,"t":"Hello world"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "anchor-quoted",
-            "Continuing from `1,\"t\":\"Hello wor`:\n1,\"t\":\"Hello world\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-fence-alone",
-            "```json\n1,\"t\":\"Hello wor\n```\nld\"},{\"id\":2,\"t\":\"x\"}]}",
-        ),
-        (
-            "anchor-tags-line",
-            r#"<overlap_context>1,"t":"Hello wor</overlap_context>ld"},{"id":2,"t":"x"}]}"#,
-        ),
-        (
-            "anchor-tags-line",
-            r#"1,"t":"Hello wor</overlap_context>ld"},{"id":2,"t":"x"}]}"#,
-        ),
-        ("early-close", r#""}]}"#),
-        ("early-close", r#"1,"t":"Hello wor"}]}"#),
-        ("early-ellipsis", r#"…"}]}"#),
-    ];
-    for (name, fragment) in cases {
+fn fragments_of_one_cut() {
+    let rows: Vec<(String, String, String)> = read_rows("fragments.rows");
+    assert_eq!(rows.len(), 66);
+    for (how, name, fragment) in &rows {
         let texts = all(name, &CUT);
-        assert!(
-            texts.iter().any(|text| text == fragment),
-            "{name}: none is\n{fragment}\nbut\n{}",
-            texts.join("\n")
-        );
+        if how == "always" {
+            assert_eq!(texts, [fragment.as_str()], "{name}");
+        } else {
+            assert!(
+                texts.contains(fragment),
+                "{name}: none is\n{fragment}\nbut\n{}",
+                texts.join("\n")
+            );
+        }
     }
     for name in ["anchor-think", "exact-think", "root-think"] {
         let rest = write(named(&name[..name.len() - 6]), &CUT, 0).unwrap();

@@ -13,7 +13,7 @@ mod forced;
 mod limits;
 mod listeners;
 mod logged;
-mod made;
+pub(crate) mod made;
 mod named_tokens;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -39,7 +39,6 @@ use http_body_util::BodyExt;
 use restitch::Limits;
 use restitch::internal::chat;
 use restitch::internal::chat::Transcript;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::session::GiveUp;
 use restitch::sse::Decoder;
 use restitch_http::{Body, Client, Upstream};
@@ -48,8 +47,6 @@ use serde_json::{Value, json};
 
 use crate::proxy::made::TestProxy;
 use restitch_testing::Rng;
-use restitch_testing::chat::{self as events, DONE};
-use restitch_testing::rows::Rows;
 
 /// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
 /// similar rows.
@@ -391,73 +388,4 @@ async fn whole_bodies_are_made_whole() {
     let direct = Setup::new("answer").await;
     let direct = ask(&direct.sim.url(), &request(false, "x")).await;
     assert_eq!(through.body, direct.body);
-}
-
-/// Needs no sockets: one upstream response is cut at every byte.
-#[test]
-fn a_reset_at_every_byte_gives_the_identical_document() {
-    let now = Duration::ZERO;
-    let stream = |id: &str, text: &str| {
-        let mut out = String::new();
-        for part in [text] {
-            let mut rest = part;
-            out.push_str(&events::role(id));
-            while !rest.is_empty() {
-                let mut end = rest.len().min(9);
-                while !rest.is_char_boundary(end) {
-                    end += 1;
-                }
-                out.push_str(&events::text(id, &rest[..end]));
-                rest = &rest[end..];
-            }
-        }
-        out.push_str(&events::finish(id, "stop"));
-        out.push_str(DONE);
-        out
-    };
-    let response = stream("first", DOCUMENT);
-    let mut rows = Rows::of("resets of a stream");
-    for at in 0..=response.len() {
-        for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
-            if !rows.runs_next() {
-                continue;
-            }
-            let mut relay = Relay::new(Limits::default());
-            relay.handle_bytes(now, response.as_bytes()[..at].to_vec().into());
-            relay.handle_transport_end(now, transport_end);
-            let mut body = Vec::new();
-            let mut ended = None;
-            while let Some(output) = relay.poll_output() {
-                match output {
-                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-                    Output::Call { request, .. } => {
-                        relay.handle_open(now);
-                        let rest = match request.turn {
-                            None => DOCUMENT.to_owned(),
-                            Some(turn) => format!(
-                                "{}{}",
-                                turn.anchor,
-                                &DOCUMENT[turn.delivered.trim_end().len()..]
-                            ),
-                        };
-                        relay.handle_bytes(now, stream("second", &rest).into());
-                        // If `[DONE]` has ended the call, the hangup is ignored.
-                        relay.handle_transport_end(now, TransportEnd::Closed);
-                    }
-                    Output::Done { transport_end, .. } => ended = Some(transport_end),
-                    _ => {}
-                }
-            }
-            assert_eq!(ended, Some(TransportEnd::Closed), "at {at}");
-            let answer = Answer {
-                status: 200,
-                body,
-                whole: true,
-            };
-            assert_eq!(answer.text(), DOCUMENT, "at {at}");
-            if transport_end == TransportEnd::Dropped {
-                answer.assert_seamless(DOCUMENT, &format!("at {at}"));
-            }
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! Trouble of an upstream on every API, streamed and whole: it goes away and comes back, asks for
-//! patience, falls silent, or refuses the request for the rest.
+//! Trouble of an upstream, streamed and whole: it goes away and comes back, or asks for patience.
+//! The wire cases have what each API's client gets meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch_proxy::Server;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -28,159 +27,50 @@ const ANSWERS: usize = 12;
 const DOCUMENT: &str = "[{\"name\": \"Alma\", \"age\": 41}, {\"name\": \"Berta\", \"age\": 37}, {\"name\": \"Cilli\"}]";
 const CUT: usize = 45;
 
-const PROSE: &str = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
-const PROSE_CUT: usize = 70;
-
-/// One way to ask for an answer.
-#[derive(Clone, Copy, Debug)]
-struct Ask {
-    dialect: Dialect,
-    stream: bool,
-    prose: bool,
-}
-
-/// Returns each API, streamed and whole.
-fn asks() -> Vec<Ask> {
-    let streams = Dialect::ALL.map(|dialect| Ask {
-        dialect,
-        stream: true,
-        prose: false,
-    });
-    let bodies = Dialect::ALL.map(|dialect| Ask {
-        dialect,
-        stream: false,
-        prose: false,
-    });
-    [streams, bodies].concat()
-}
-
-/// Returns each API whose prose is continued: legacy Completions continue any text as it is.
-fn prose() -> Vec<Ask> {
-    let known = Dialect::ALL
-        .into_iter()
-        .filter(|dialect| *dialect != Dialect::Completions);
-    known
-        .map(|dialect| Ask {
-            dialect,
-            stream: true,
-            prose: true,
-        })
-        .collect()
+/// The ways to ask for an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ask {
+    Stream,
+    Whole,
 }
 
 impl Ask {
-    fn document(self) -> &'static str {
-        if self.prose { PROSE } else { DOCUMENT }
-    }
-
-    fn delivered(self) -> &'static str {
-        if self.prose {
-            &PROSE[..PROSE_CUT]
-        } else {
-            &DOCUMENT[..CUT]
-        }
-    }
+    const BOTH: [Self; 2] = [Self::Stream, Self::Whole];
 
     fn request(self) -> String {
-        let turns = json!([{"role": "user", "content": "x"}]);
-        let (path, mut body) = match self.dialect {
-            Dialect::Chat => (
-                "/v1/chat/completions",
-                json!({"model": "m", "messages": turns}),
-            ),
-            Dialect::Completions => ("/v1/completions", json!({"model": "m", "prompt": "x"})),
-            Dialect::Responses => ("/v1/responses", json!({"model": "m", "input": "x"})),
-            Dialect::Messages => (
-                "/v1/messages",
-                json!({"model": "m", "max_tokens": 99, "messages": turns}),
-            ),
-            Dialect::Ollama => ("/api/chat", json!({"model": "m", "messages": turns})),
-            Dialect::Cohere => ("/v2/chat", json!({"model": "m", "messages": turns})),
-            _ => {
-                let path = match self.stream {
-                    true => "/v1beta/models/m:streamGenerateContent?alt=sse",
-                    false => "/v1beta/models/m:generateContent",
-                };
-                (
-                    path,
-                    json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}),
-                )
-            }
-        };
-        if self.dialect != Dialect::Gemini {
-            body["stream"] = self.stream.into();
+        match self {
+            Self::Stream => post(ASK),
+            Self::Whole => post(ASK_WHOLE),
         }
-        post(&body.to_string()).replace("/v1/chat/completions", path)
     }
 
-    fn head(self, more: &str) -> String {
-        let media_type = match (self.stream, self.dialect) {
-            (false, _) => "application/json",
-            (true, Dialect::Ollama) => "application/x-ndjson",
-            (true, _) => "text/event-stream",
-        };
-        format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\nconnection: close\r\n{more}\r\n")
-    }
-
-    /// Returns a response whose text is `text`. `reason`: why it ends, in the words of Chat
-    /// Completions. `None`: a stream stops after its text, and a body in the middle.
+    /// Returns a response whose text is `text`. `reason`: why it ends. `None`: a stream stops after
+    /// its text, and a body in the middle.
     fn answer(self, text: &str, reason: Option<&str>) -> String {
-        if self.stream {
-            return self.head("") + &answer(self.dialect, SlotKind::Text, text, reason).stream();
+        let (dialect, kind) = (Dialect::Chat, SlotKind::Text);
+        if self == Self::Stream {
+            return STREAM.to_owned() + &answer(dialect, kind, text, reason).stream();
         }
-        let body =
-            whole_body(self.dialect, SlotKind::Text, text, reason.unwrap_or("stop")).to_string();
-        let sent = if reason.is_some() {
-            body.len()
-        } else {
-            body.len() / 2
-        };
-        self.head(&format!("content-length: {}\r\n", body.len())) + &body[..sent]
+        let body = whole_body(dialect, kind, text, reason.unwrap_or("stop")).to_string();
+        let length = body.len();
+        let sent = if reason.is_some() { length } else { length / 2 };
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+        format!("{head}content-length: {length}\r\n\r\n{}", &body[..sent])
     }
 
-    /// Returns a cut answer that ends with other words than those of the limit.
-    fn cut_with(self, limit: &str, end: &str) -> String {
-        let response = self.answer(self.delivered(), Some("length"));
-        let (_, body) = response.split_once("\r\n\r\n").unwrap();
-        assert!(body.contains(limit), "{self:?}: {body}");
-        let body = body.replace(limit, end);
-        let length = if self.stream {
-            String::new()
-        } else {
-            format!("content-length: {}\r\n", body.len())
-        };
-        self.head(&length) + &body
+    /// Returns a response that the limit has cut.
+    fn cut(self) -> String {
+        self.answer(&DOCUMENT[..CUT], Some("length"))
     }
 
-    /// Returns the answer to a call for the rest, or to the request that is made again.
-    fn rest(self, is_of_rest: bool) -> String {
-        let text = match self.dialect {
-            Dialect::Completions if is_of_rest => &self.document()[self.delivered().len()..],
-            _ if self.prose => &PROSE[10..],
-            _ => self.document(),
-        };
-        self.answer(text, Some("stop"))
-    }
-
-    /// Returns the text of an answer, as a client of the API reads it.
+    /// Returns the text of an answer, as a client reads it.
     fn text(self, response: &str) -> String {
         let (body, _) = body_of(response);
-        let read = match self.stream {
-            true => transcript(self.dialect, body.as_bytes()),
-            false => read_body(self.dialect, &body),
+        let read = match self {
+            Self::Stream => transcript(Dialect::Chat, body.as_bytes()),
+            Self::Whole => read_body(Dialect::Chat, &body),
         };
         read.text.into_values().collect()
-    }
-
-    /// Returns how often the client of a stream got something that it ignores.
-    fn keep_alives(self, response: &str) -> usize {
-        let sign = match self.dialect {
-            Dialect::Messages => "event: ping\n",
-            Dialect::Gemini => "\"text\":\"\"",
-            Dialect::Ollama => "\"content\":\"\"",
-            _ => "\n: ",
-        };
-        body_of(response).0.matches(sign).count()
     }
 
     fn check(self, response: &str, context: &str) {
@@ -190,11 +80,11 @@ impl Ask {
         );
         assert_eq!(
             self.text(response),
-            self.document(),
+            DOCUMENT,
             "{self:?}, {context}: {response}"
         );
         // A whole body that was lost is asked for anew, and passes.
-        let is_told = !self.stream || response.contains("\"status\":\"complete\"");
+        let is_told = self == Self::Whole || response.contains("\"status\":\"complete\"");
         assert!(is_told, "{self:?}, {context}: {response}");
     }
 }
@@ -289,14 +179,9 @@ async fn serve(mut stream: TcpStream, script: Script, seen: watch::Sender<[usize
     let _ = stream.read(&mut [0; 64]).await;
 }
 
-async fn proxy_of(addr: SocketAddr, limits: Limits, prose: bool) -> Server {
+async fn proxy_of(addr: SocketAddr, limits: Limits) -> Server {
     super::logged::watch_the_log();
     let proxy = TestProxy::new(format!("http://{addr}")).limits(limits);
-    let proxy = if prose {
-        with_routes(proxy, &[], "[[route]]\nprose = \"anchor\"\n")
-    } else {
-        proxy
-    };
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
@@ -325,17 +210,23 @@ enum Killed {
 }
 
 /// Asks for answers, kills the upstream, starts it again, and checks that all answers are whole.
-async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
+async fn outlive(killed: Killed, down: Duration, limits: Limits) {
+    let outlive_one = |ask| outlive_as(ask, killed, down, limits.clone());
+    let both: JoinSet<()> = Ask::BOTH.into_iter().map(outlive_one).collect();
+    both.join_all().await;
+}
+
+async fn outlive_as(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
     let (mut upstream, socket) = Mortal::new();
     let first: Script = Arc::new(move |is_of_rest| match killed {
         Killed::BeforeHead => vec![Piece::Hold],
-        Killed::InTheMiddle => vec![send(ask.answer(ask.delivered(), None)), Piece::Hold],
+        Killed::InTheMiddle => vec![send(ask.answer(&DOCUMENT[..CUT], None)), Piece::Hold],
         Killed::InTheRest if is_of_rest => vec![Piece::Hold],
-        Killed::InTheRest => vec![send(ask.answer(ask.delivered(), Some("length")))],
+        Killed::InTheRest => vec![send(ask.cut())],
     });
     upstream.live(socket, first);
     let keep_alive = limits.transport.keep_alive_interval;
-    let proxy = proxy_of(upstream.addr, limits, ask.prose).await;
+    let proxy = proxy_of(upstream.addr, limits).await;
     let (addr, request) = (proxy.addr(), ask.request());
     let answers = ask_together(addr, &request);
     let outage = async {
@@ -347,24 +238,20 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
         }
         let socket = upstream.die().await;
         sleep(down).await;
-        upstream.live(
-            socket,
-            Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
-        );
+        let whole = move |_| vec![send(ask.answer(DOCUMENT, Some("stop")))];
+        upstream.live(socket, Arc::new(whole));
     };
     let (answers, ()) = tokio::join!(answers, outage);
     for answer in answers {
         let context = format!("{killed:?}, down for {down:?}");
-        // Two for each five intervals. The answer of an API has at most two of its own.
-        let least = if ask.stream && killed == Killed::InTheMiddle {
+        // Two for each five intervals.
+        let least = if ask == Ask::Stream && killed == Killed::InTheMiddle {
             2 * down.as_millis() / (5 * keep_alive).as_millis()
         } else {
             0
         };
-        assert!(
-            ask.keep_alives(&answer) as u128 >= least,
-            "{ask:?}, {context}: {answer}"
-        );
+        let keep_alives = body_of(&answer).0.matches("\n: ").count();
+        assert!(keep_alives as u128 >= least, "{ask:?}, {context}: {answer}");
         if killed == Killed::BeforeHead {
             assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}, {context}: {answer}");
         } else {
@@ -373,76 +260,52 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
     }
 }
 
-async fn outlive_all(asks: Vec<Ask>, killed: Killed, down: Duration, limits: &Limits) {
-    few_at_a_time(&asks, |ask| outlive(ask, killed, down, limits.clone())).await;
-}
-
-/// Runs a few at a time: their waits overlap, and each has many connections.
-async fn few_at_a_time<F>(asks: &[Ask], run: impl Fn(Ask) -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    for few in asks.chunks(7) {
-        let runs: JoinSet<()> = few.iter().map(|ask| run(*ask)).collect();
-        runs.join_all().await;
-    }
-}
-
 const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn answers_outlive_a_restart_of_the_upstream() {
-    outlive_all(
-        [asks(), prose()].concat(),
-        Killed::InTheMiddle,
-        SHORT,
-        &Limits::default(),
-    )
-    .await;
+    outlive(Killed::InTheMiddle, SHORT, Limits::default()).await;
 }
 
 #[tokio::test]
 async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
-    outlive_all(asks(), Killed::InTheRest, SHORT, &Limits::default()).await;
+    outlive(Killed::InTheRest, SHORT, Limits::default()).await;
 }
 
 /// The outage is two thirds of the time that an answer waits, as 20 seconds are of the default.
 #[tokio::test]
 async fn answers_outlive_an_outage_within_patience() {
     let limits = Limits::default()
-        .with_patience(Duration::from_secs(3))
-        .with_max_backoff(Duration::from_secs(1));
-    let limits = limits.with_keep_alive_interval(Duration::from_millis(200));
-    for killed in [Killed::InTheMiddle, Killed::InTheRest] {
-        outlive_all(asks(), killed, Duration::from_secs(2), &limits).await;
-    }
+        .with_patience(Duration::from_millis(1500))
+        .with_max_backoff(Duration::from_millis(500))
+        .with_keep_alive_interval(Duration::from_millis(100));
+    let down = Duration::from_secs(1);
+    tokio::join!(
+        outlive(Killed::InTheMiddle, down, limits.clone()),
+        outlive(Killed::InTheRest, down, limits.clone()),
+    );
 }
 
 /// An upstream that refuses connections after a call was lost is not working on it any more.
 #[tokio::test]
 async fn first_calls_outlive_a_restart_of_the_upstream() {
-    outlive_all(asks(), Killed::BeforeHead, SHORT, &Limits::default()).await;
+    outlive(Killed::BeforeHead, SHORT, Limits::default()).await;
 }
 
 /// The last of the calls is made when the time for them ends.
 #[tokio::test]
 async fn first_calls_use_all_of_their_time() {
-    let limits = || Limits::default().with_patience(Duration::from_millis(1200));
-    let run = move |ask: Ask| async move {
-        let (mut upstream, socket) = Mortal::new();
-        let proxy = proxy_of(upstream.addr, limits(), false).await;
-        let back = async {
-            sleep(Duration::from_millis(900)).await;
-            upstream.live(
-                socket,
-                Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
-            );
-        };
-        let request = ask.request();
-        let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
-        assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}: {answer}");
+    let limits = Limits::default().with_patience(Duration::from_millis(1200));
+    let (mut upstream, socket) = Mortal::new();
+    let proxy = proxy_of(upstream.addr, limits).await;
+    let back = async {
+        sleep(Duration::from_millis(900)).await;
+        let whole = |_| vec![send(Ask::Stream.answer(DOCUMENT, Some("stop")))];
+        upstream.live(socket, Arc::new(whole));
     };
-    few_at_a_time(&asks(), run).await;
+    let request = post(ASK);
+    let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
+    assert_eq!(Ask::Stream.text(&answer), DOCUMENT, "{answer}");
 }
 
 /// An upstream that is there may have finished the answer and billed it. The client's SDK decides,
@@ -469,19 +332,14 @@ async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
 /// faster.
 #[tokio::test]
 async fn a_body_that_was_silent_for_long_is_not_requested_again() {
-    let chat = Ask {
-        dialect: Dialect::Chat,
-        stream: false,
-        prose: false,
-    };
     let lost = |after: u64| {
         vec![
-            send(chat.answer(DOCUMENT, None)),
+            send(Ask::Whole.answer(DOCUMENT, None)),
             Piece::Wait(Duration::from_millis(after)),
             Piece::Reset,
         ]
     };
-    let whole = || vec![send(chat.answer(DOCUMENT, Some("stop")))];
+    let whole = || vec![send(Ask::Whole.answer(DOCUMENT, Some("stop")))];
     let limits = || Limits::default().with_patience(Duration::from_secs(1));
     for (after, calls, status) in [(0, 2, "200"), (700, 1, "502")] {
         let base = Raw::new(vec![lost(after), whole()]).await;
@@ -504,7 +362,7 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
         let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }]\n";
         let proxy = with_routes(base.unbound(limits()), &[&other], routes);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        chat.check(
+        Ask::Whole.check(
             &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
             "a fallback",
         );
@@ -512,75 +370,6 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
             [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
             [1, 1]
         );
-    }
-}
-
-/// The words of an API for an end by the limit, for ends that are neither a limit nor a refusal,
-/// and for refusals.
-fn ends(
-    dialect: Dialect,
-) -> (
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-) {
-    match dialect {
-        Dialect::Responses => (
-            "{\"reason\":\"max_output_tokens\"}",
-            &["null", "{\"reason\":\"timeout\"}"],
-            &["{\"reason\":\"content_filter\"}"],
-        ),
-        Dialect::Messages => (
-            "\"max_tokens\"",
-            &["\"network_error\"", "\"unknown\""],
-            &["\"refusal\"", "\"content_filtered\""],
-        ),
-        Dialect::Gemini => (
-            "\"MAX_TOKENS\"",
-            &["\"OTHER\"", "\"LENGTH\""],
-            &["\"SAFETY\"", "\"MODEL_ARMOR\""],
-        ),
-        Dialect::Cohere => (
-            "\"MAX_TOKENS\"",
-            &["\"ERROR\"", "\"TIMEOUT\""],
-            &["\"ERROR_TOXIC\"", "\"USER_CANCEL\""],
-        ),
-        _ => (
-            "\"length\"",
-            &[
-                "\"insufficient_system_resource\"",
-                "\"network_error\"",
-                "\"eos\"",
-                "\"LENGTH\"",
-                "\"error\"",
-            ],
-            &["\"content_filter\"", "\"CONTENT-FILTER\""],
-        ),
-    }
-}
-
-#[tokio::test]
-async fn an_unknown_end_is_continued_on_each_api_and_a_refusal_passes() {
-    for ask in asks() {
-        let (limit, unknown, refusals) = ends(ask.dialect);
-        let cut = |end: &str| ask.cut_with(limit, end);
-        for end in unknown {
-            let base = Raw::new(vec![vec![send(cut(end))], vec![send(ask.rest(true))]]).await;
-            let proxy = base.proxy(Limits::default()).await;
-            ask.check(&exchange(proxy.addr(), &ask.request()).await, end);
-            assert_eq!(base.requests.lock().unwrap().len(), 2, "{ask:?}, {end}");
-        }
-        for end in refusals {
-            let base = Raw::new(vec![vec![send(cut(end))]]).await;
-            let proxy = base.proxy(Limits::default()).await;
-            let answer = exchange(proxy.addr(), &ask.request()).await;
-            assert_eq!(
-                body_of(&answer).0,
-                cut(end).split_once("\r\n\r\n").unwrap().1,
-                "{ask:?}, {end}"
-            );
-            assert_eq!(base.requests.lock().unwrap().len(), 1, "{ask:?}, {end}");
-        }
     }
 }
 
@@ -641,7 +430,7 @@ async fn sdks_are_told_whether_to_send_a_request_again() {
         );
     }
     let (refusing, _socket) = Mortal::new();
-    let proxy = proxy_of(refusing.addr, brief(), false).await;
+    let proxy = proxy_of(refusing.addr, brief()).await;
     check_retry(
         &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
         "502",
@@ -687,16 +476,16 @@ fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {
 
 #[tokio::test]
 async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
-    let wait = |ask: Ask| async move {
+    for ask in Ask::BOTH {
         let refused = Arc::new(AtomicUsize::new(0));
         let script: Script = Arc::new(move |is_of_rest| match is_of_rest {
-            false => vec![send(ask.answer(ask.delivered(), Some("length")))],
+            false => vec![send(ask.cut())],
             true if refused.fetch_add(1, Ordering::Relaxed) < 2 * ANSWERS => vec![send(BUSY)],
-            true => vec![send(ask.rest(true))],
+            true => vec![send(ask.answer(DOCUMENT, Some("stop")))],
         });
         let (mut upstream, socket) = Mortal::new();
         upstream.live(socket, script);
-        let proxy = proxy_of(upstream.addr, Limits::default(), false).await;
+        let proxy = proxy_of(upstream.addr, Limits::default()).await;
         let request = ask.request();
         for answer in ask_together(proxy.addr(), &request).await {
             ask.check(&answer, "429");
@@ -705,67 +494,7 @@ async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
                 "{ask:?}: {answer}"
             );
         }
-    };
-    few_at_a_time(&asks(), wait).await;
+    }
 }
 
 const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-
-/// Returns a proxy whose route has a fallback.
-async fn with_fallback(base: &Raw, other: &Raw) -> Server {
-    let limits = Limits::default().with_idle_timeout(Duration::from_millis(400));
-    let limits = limits.with_first_byte_timeout(Duration::from_millis(400));
-    let routes =
-        "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
-    let proxy = with_routes(base.unbound(limits), &[other], routes);
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
-}
-
-#[tokio::test]
-async fn silence_moves_each_api_to_the_fallback() {
-    let run = |ask: Ask| async move {
-        for silence in [Piece::Hold, Piece::Wait(Duration::from_millis(250))] {
-            let begun = send(ask.answer(ask.delivered(), None));
-            let base = Raw::new(vec![vec![begun, silence.clone(), Piece::Reset]]).await;
-            // A whole body that was lost is asked for anew.
-            let other = Raw::new(vec![vec![send(ask.rest(ask.stream))]]).await;
-            let proxy = with_fallback(&base, &other).await;
-            let answer = exchange(proxy.addr(), &ask.request()).await;
-            ask.check(&answer, "silence");
-            assert_eq!(
-                [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-                [1, 1],
-                "{ask:?}: {answer}"
-            );
-        }
-    };
-    few_at_a_time(&[asks(), prose()].concat(), run).await;
-}
-
-#[tokio::test]
-async fn a_rest_that_is_too_long_moves_each_api_to_the_fallback() {
-    let body = "{\"error\":{\"message\":\"prompt is too long: 9 tokens > 8 maximum\"}}";
-    let too_long = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    for ask in asks() {
-        let cut = send(ask.answer(ask.delivered(), Some("length")));
-        let base = Raw::new(vec![vec![cut.clone()], vec![send(too_long.clone())]]).await;
-        let other = Raw::new(vec![vec![send(ask.rest(true))]]).await;
-        let proxy = with_fallback(&base, &other).await;
-        let answer = exchange(proxy.addr(), &ask.request()).await;
-        ask.check(&answer, "too long");
-        assert_eq!(
-            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-            [2, 1],
-            "{ask:?}: {answer}"
-        );
-        // Without a fallback the answer ends, and the same request is not made again.
-        let base = Raw::new(vec![vec![cut], vec![send(too_long.clone())]]).await;
-        let proxy = base.proxy(Limits::default()).await;
-        let answer = exchange(proxy.addr(), &ask.request()).await;
-        assert!(answer.contains("\"stop\":\"context\""), "{ask:?}: {answer}");
-        assert_eq!(base.requests.lock().unwrap().len(), 2, "{ask:?}: {answer}");
-    }
-}

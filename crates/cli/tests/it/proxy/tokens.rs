@@ -36,20 +36,6 @@ fn events(pieces: &[&str], from: usize, to: usize, end: &str) -> Vec<String> {
         .collect()
 }
 
-fn body(pieces: &[&str], from: usize, to: usize, end: &str) -> String {
-    let last = responses(pieces, from, to, end).pop().unwrap();
-    let mut last: Value = serde_json::from_str(&last).unwrap();
-    last["candidates"][0]["content"]["parts"][0]["text"] = json!(pieces[from..to].concat());
-    last.to_string()
-}
-
-fn whole(status: &str, body: &str) -> Vec<Piece> {
-    let length = body.len();
-    vec![send(format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
-    ))]
-}
-
 fn lost(bytes: &[u8]) -> Vec<Piece> {
     let head = STREAM.replace("\r\n\r\n", "\r\ncontent-length: 100000\r\n\r\n");
     let body = String::from_utf8_lossy(bytes);
@@ -96,50 +82,6 @@ fn check_request(raw: &Raw, number: usize, token: &str) {
 }
 
 #[tokio::test]
-async fn hops_of_a_stream_reach_the_client_as_one() {
-    for pieces in [DOCUMENT, PROSE] {
-        let raw = Raw::new(vec![
-            stream(&events(&pieces, 0, 3, "CONTINUATION").concat()),
-            stream(&events(&pieces, 3, 5, "CONTINUATION").concat()),
-            stream(&events(&pieces, 5, 6, "STOP").concat()),
-        ])
-        .await;
-        let (body, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
-        let usage = json!({"promptTokenCount": 15, "candidatesTokenCount": 6});
-        assert!(is_whole && !body.contains("CONTINUATION"), "{body}");
-        assert_eq!(
-            read(&body),
-            (pieces.concat(), vec!["STOP".to_owned()], usage)
-        );
-        check_request(&raw, 1, "t3");
-        check_request(&raw, 2, "t5");
-    }
-}
-
-#[tokio::test]
-async fn hops_of_whole_bodies_reach_the_client_as_one() {
-    for pieces in [DOCUMENT, PROSE] {
-        let raw = Raw::new(vec![
-            whole("200 OK", &body(&pieces, 0, 3, "CONTINUATION")),
-            whole("200 OK", &body(&pieces, 3, 5, "CONTINUATION")),
-            whole("200 OK", &body(&pieces, 5, 6, "STOP")),
-        ])
-        .await;
-        let (got, is_whole) = body_of(&run(&raw, "generateContent").await);
-        let got: Value = serde_json::from_str(&got).unwrap();
-        let candidate = json!({"content": {"parts": [{"text": pieces.concat()}], "role": "model"}, "index": 0, "finishReason": "STOP", "continuationToken": "t6"});
-        assert!(is_whole);
-        assert_eq!(got["candidates"], json!([candidate]));
-        assert_eq!(
-            got["usageMetadata"],
-            json!({"promptTokenCount": 15, "candidatesTokenCount": 6})
-        );
-        check_request(&raw, 1, "t3");
-        check_request(&raw, 2, "t5");
-    }
-}
-
-#[tokio::test]
 async fn a_lost_stream_continues_from_its_last_token() {
     for pieces in [DOCUMENT, PROSE] {
         let first = events(&pieces, 0, 6, "STOP");
@@ -170,35 +112,6 @@ async fn a_lost_stream_continues_from_its_last_token() {
             check_request(&raw, 1, &format!("t{token}"));
         }
     }
-}
-
-/// The client's own library may continue the answer later.
-#[tokio::test]
-async fn a_refused_token_is_left_to_the_client() {
-    let refusal = || {
-        whole(
-            "400 Bad Request",
-            r#"{"error":{"code":400,"message":"no"}}"#,
-        )
-    };
-    let raw = Raw::new(vec![
-        stream(&events(&PROSE, 0, 3, "CONTINUATION").concat()),
-        refusal(),
-    ])
-    .await;
-    let (got, is_whole) = body_of(&run(&raw, "streamGenerateContent?alt=sse").await);
-    let (text, finishes, _) = read(&got);
-    assert!(
-        is_whole && got.contains("\"finishReason\":\"CONTINUATION\",\"continuationToken\":\"t3\""),
-        "{got}"
-    );
-    assert_eq!(
-        (text, finishes),
-        (PROSE[..3].concat(), vec!["CONTINUATION".to_owned()])
-    );
-    let first = body(&PROSE, 0, 3, "CONTINUATION");
-    let raw = Raw::new(vec![whole("200 OK", &first), refusal()]).await;
-    assert_eq!(body_of(&run(&raw, "generateContent").await), (first, true));
 }
 
 /// A connection that fails before the first byte is made again.
@@ -268,7 +181,7 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
     let stream = "streamGenerateContent?alt=sse";
     let mut calls = 0;
     for at in (30..LONG.len())
-        .step_by(9)
+        .step_by(31)
         .filter(|at| LONG.is_char_boundary(*at))
     {
         // Before the end of the document, where the answer would end as a whole one.
@@ -321,7 +234,7 @@ async fn a_cut_answer_of_a_scripted_gemini_is_identical_without_words() {
             calls += seen.len() - 1;
         }
     }
-    assert!(calls > 80, "{calls}");
+    assert!(calls > 30, "{calls}");
 }
 
 /// The limit of the request has ended the answer: the token needs a higher one.
