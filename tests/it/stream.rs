@@ -286,38 +286,6 @@ async fn rejected_calls_wait_twice_as_long_each_up_to_a_cap() {
 const SPREAD: u64 = 100;
 
 #[tokio::test(start_paused = true)]
-async fn retry_after_counts_up_to_the_cap() {
-    for (seconds, at) in [
-        (0, 0),
-        (2, 2000),
-        (10, 10_000),
-        (60, 10_000),
-        (u64::MAX, 10_000),
-    ] {
-        let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(seconds)))), rest()]);
-        let items = all(
-            &calls,
-            stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
-        )
-        .await;
-        assert_eq!(text(&items), "[1, 20]");
-        let times = calls.times();
-        assert!(
-            times.len() == 2 && (at..=(at + SPREAD).min(10_000)).contains(&times[1]),
-            "{seconds}: {times:?}"
-        );
-    }
-    // An error that waiting does not help is followed by the next call at once.
-    let calls = Calls::new(vec![(0, Err(Lost::Forbidden)), rest()]);
-    all(
-        &calls,
-        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
-    )
-    .await;
-    assert_eq!(calls.times(), [0, 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_resend_waits_and_keeps_the_connection_like_a_continuation() {
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(7)))), rest()]);
     let limits = Limits::default().with_patience(Duration::ZERO);

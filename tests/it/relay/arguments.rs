@@ -135,19 +135,6 @@ fn the_question_names_the_tool_and_shows_all_arguments() {
 }
 
 #[test]
-fn whole_calls_stay_and_the_one_that_is_cut_is_continued() {
-    let before = text("a", "I will write two files.") + &call(0, "write") + &part(0, "{\"a\": 1}");
-    let first = closed(
-        before + &call(1, "write") + &part(1, &ARGUMENTS[..20]) + &finish("a", "length") + DONE,
-    );
-    let ended = run(Relay::new(Limits::default()), &[first, rest()]);
-    assert_eq!(ended.arguments(0), ("{\"a\": 1}".to_owned(), 1));
-    assert_eq!(ended.arguments(1), (ARGUMENTS.to_owned(), 1));
-    assert_eq!(ended.finishes(), ["tool_calls"]);
-    assert_eq!(ended.requests.len(), 1);
-}
-
-#[test]
 fn a_rest_that_comes_as_a_call_is_joined() {
     let first =
         closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
@@ -670,58 +657,6 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
     assert_eq!(
         (ended.text().as_str(), ended.outcome.status()),
         ("{\"a\": [1, 2, 3]}", Status::Complete)
-    );
-}
-
-#[test]
-fn each_choice_is_continued_in_turn() {
-    let of = |choice: u32, content: &str, reason: Option<&str>| {
-        chat::chunk("a", choice, &json!({"content": content}), reason)
-    };
-    let documents = ["{\"a\": [1, 2, 3]}", "{\"b\": [4, 5, 6]}", "[7]"];
-    let content = |ended: &Ended, choice: u32| {
-        let chunks = ended.chunks();
-        let mut all = chunks.iter().filter_map(|chunk| {
-            Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0]))
-        });
-        let mut text = String::new();
-        let mut reasons = Vec::new();
-        all.by_ref()
-            .filter(|(index, _)| *index == u64::from(choice))
-            .for_each(|(_, chunk)| {
-                text += chunk["delta"]["content"].as_str().unwrap_or_default();
-                reasons.extend(chunk["finish_reason"].as_str().map(str::to_owned));
-            });
-        (text, reasons)
-    };
-    let first = of(0, &documents[0][..9], None)
-        + &of(1, &documents[1][..10], None)
-        + &of(2, documents[2], None)
-        + &of(0, "", Some("length"))
-        + &of(2, "", Some("stop"))
-        + &of(1, "", Some("length"))
-        + DONE;
-    let replies = [
-        closed(first),
-        closed(text("b", documents[0]) + &finish("b", "stop") + DONE),
-        closed(text("c", documents[1]) + &finish("c", "stop") + DONE),
-    ];
-    let ended = run(
-        Relay::new(Limits::default()).request(Vec::new(), 3),
-        &replies,
-    );
-    for (choice, document) in (0..).zip(documents) {
-        assert_eq!(
-            content(&ended, choice),
-            (document.to_owned(), vec!["stop".to_owned()]),
-            "{}",
-            ended.body
-        );
-    }
-    assert_eq!(ended.requests.len(), 2);
-    assert_eq!(
-        (ended.outcome.status(), ended.outcome.tally().continuations),
-        (Status::Complete, 2)
     );
 }
 

@@ -477,23 +477,6 @@ pub(crate) fn text_of(kind: SlotKind, read: &Transcript) -> String {
 }
 
 #[test]
-fn healthy_answers_pass_unchanged() {
-    for (dialect, kind) in carried() {
-        let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
-        check_form(dialect, &stream);
-        for size in [1, 7, 1 << 16] {
-            let received = through(relay(dialect), stream.as_bytes(), Fault::Clean, size, "");
-            assert_eq!(
-                (received.body.as_str(), received.calls),
-                (stream.as_str(), 0),
-                "{dialect} {kind:?}"
-            );
-            assert_eq!(received.outcome.status(), Status::PassedThrough);
-        }
-    }
-}
-
-#[test]
 fn answers_that_are_cut_by_the_limit_become_whole() {
     for (dialect, kind) in carried() {
         for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {

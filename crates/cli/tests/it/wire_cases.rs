@@ -13,7 +13,7 @@ use restitch_http::{Body, Client, Upstream};
 use restitch_testing::wire_case::{Answer, AnswerEnd, Call, Received, WireCase, fits};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use crate::cli::{folder, run};
@@ -140,6 +140,7 @@ async fn through_the_command(case: WireCase, prompt: String) -> Option<String> {
     let most = case.limits.continuation.max_continuations.to_string();
     let request: Value = serde_json::from_str(&case.request).unwrap();
     let tokens = request.get("max_tokens").map(Value::to_string);
+    let model = request["model"].as_str().unwrap_or("m").to_owned();
     let mut found = Vec::new();
     let text = text_of(&case);
     let mut report: Value = serde_json::from_str(&case.report).unwrap();
@@ -153,10 +154,11 @@ async fn through_the_command(case: WireCase, prompt: String) -> Option<String> {
         let server = Server::new(&case).await;
         let url = format!("{}{base}", server.url());
         let prompt = prompt.clone();
-        let (folder, most, tokens) = (folder.clone(), most.clone(), tokens.clone());
+        let (folder, most, tokens, model) =
+            (folder.clone(), most.clone(), tokens.clone(), model.clone());
         let ran = spawn_blocking(move || {
             let mut arguments = vec!["run", "--base-url", &url, "--dialect", dialect.as_str()];
-            arguments.extend(["--model", "m", "--prompt", &prompt]);
+            arguments.extend(["--model", &model, "--prompt", &prompt]);
             arguments.extend(["--config", "restitch.toml", "--max-continuations", &most]);
             if let Some(tokens) = &tokens {
                 arguments.extend(["--max-tokens", tokens]);
@@ -227,7 +229,7 @@ fn prompt_of_the_command(case: &WireCase) -> Option<String> {
         "contents",
     ];
     let is_plain = { request.as_object().unwrap().keys() }.all(|key| members.contains(&&**key));
-    let is_stream = request["stream"] == true || case.path.contains(":stream");
+    let is_stream = request["stream"] == true || case.path.ends_with("alt=sse");
     if !is_given_up_alike || !is_plain || !is_stream {
         return None;
     }
@@ -329,11 +331,10 @@ async fn serve(
             seen.lock().unwrap().push(None);
             // The port refuses connections before the peer knows that it has to make another one.
             drop(listener);
-            let closed = bound(addr);
             write_answer(&mut stream, &answer).await;
             drop(stream);
             tokio::time::sleep(REFUSING).await;
-            listener = closed.listen(64).unwrap();
+            listener = listening_again(addr).await;
             continue;
         }
         write_answer(&mut stream, &answer).await;
@@ -345,12 +346,14 @@ async fn serve(
 /// How long a port refuses connections: less than the wait before a call is made again.
 const REFUSING: Duration = Duration::from_millis(100);
 
-/// Keeps a port that refuses connections.
-fn bound(addr: SocketAddr) -> TcpSocket {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket.bind(addr).unwrap();
-    socket
+/// Listens at an address again. A connection that leaves from the same port may be in the way.
+async fn listening_again(addr: SocketAddr) -> TcpListener {
+    loop {
+        match TcpListener::bind(addr).await {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(REFUSING / 10).await,
+        }
+    }
 }
 
 /// Reads a request. Returns its body, or `GET` and its path.

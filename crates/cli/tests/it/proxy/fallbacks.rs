@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
+use tokio::task::JoinSet;
 
 use super::logged::{Log, listen};
 use super::raw::*;
@@ -913,7 +914,7 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         "[[route]]\nretries = 2\nfirst_byte_timeout = 0.5\nfallback = [{ upstream = \"{0}\" }]\n";
     let internal = || refused("500 Internal Server Error", "");
     let busy = |wait: &str| refused("429 Too Many Requests", &format!("retry-after: {wait}\r\n"));
-    for (name, before, calls) in [
+    let rows = [
         ("two errors", vec![internal(), internal()], [3, 0]),
         ("a reset", vec![vec![Piece::Reset]], [2, 0]),
         ("a wait", vec![busy("1")], [2, 0]),
@@ -925,7 +926,9 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         ),
         // A second call would wait equally long.
         ("silence", vec![vec![Piece::Hold]], [1, 1]),
-    ] {
+    ];
+    // The waits overlap.
+    let check = |(name, before, calls)| async move {
         let base = Raw::new([before, vec![whole("[1]")]].concat()).await;
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = patient(&base, &other, routes).await;
@@ -939,7 +942,12 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
             calls,
             "{name}"
         );
-    }
+    };
+    rows.map(check)
+        .into_iter()
+        .collect::<JoinSet<_>>()
+        .join_all()
+        .await;
     // Calls for the rest, too.
     let base = Raw::new(vec![
         stream(&chunk("[1, 2")),

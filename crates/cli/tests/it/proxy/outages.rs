@@ -276,10 +276,10 @@ async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
 #[tokio::test]
 async fn answers_outlive_an_outage_within_patience() {
     let limits = Limits::default()
-        .with_patience(Duration::from_millis(1500))
-        .with_max_backoff(Duration::from_millis(500))
-        .with_keep_alive_interval(Duration::from_millis(100));
-    let down = Duration::from_secs(1);
+        .with_patience(Duration::from_secs(3))
+        .with_max_backoff(Duration::from_secs(1))
+        .with_keep_alive_interval(Duration::from_millis(200));
+    let down = Duration::from_secs(2);
     tokio::join!(
         outlive(Killed::InTheMiddle, down, limits.clone()),
         outlive(Killed::InTheRest, down, limits.clone()),

@@ -120,7 +120,7 @@ impl Raw {
     pub(super) async fn stalls(&self) {
         self.wait(|state| state.written > 0).await;
         let mut state = self.state.clone();
-        while let Ok(moved) = timeout(Duration::from_millis(300), state.changed()).await {
+        while let Ok(moved) = timeout(Duration::from_secs(1), state.changed()).await {
             moved.unwrap();
         }
     }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{Answer, DOCUMENT, ask, request};
 use crate::proxy::made::TestProxy;
 use restitch_testing::Rng;
+use restitch_testing::rows::Rows;
 
 /// How a combination ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +182,13 @@ async fn every_style_gives_the_document_or_says_that_it_does_not() {
         scenes.push(Scene::new(text).await);
     }
     let scenes = Arc::new(scenes);
-    let combinations = Arc::new(combinations(&scenes, COMBINATIONS));
+    let rounds = if Rows::of("seams over sockets").is_whole() {
+        8
+    } else {
+        1
+    };
+    let count = rounds * ContinuationStyle::ALL.len();
+    let combinations = Arc::new(combinations(&scenes, count));
     let mut lanes = tokio::task::JoinSet::new();
     for lane in 0..LANES {
         let (scenes, combinations) = (Arc::clone(&scenes), Arc::clone(&combinations));
@@ -290,9 +297,6 @@ async fn every_style_gives_the_document_or_says_that_it_does_not() {
         .collect();
     assert!(gated.is_empty(), "wrong, and nobody says so: {gated:?}");
 }
-
-/// A few rounds of all styles.
-const COMBINATIONS: usize = 500;
 
 /// Conversations at a time.
 const LANES: usize = 4;
