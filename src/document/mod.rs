@@ -12,6 +12,8 @@ mod utf8;
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use crate::envelope::{AllowedRoots, missing_fence};
 use crate::error::{SourceLocation, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
@@ -74,7 +76,7 @@ impl Truncations {
 }
 
 /// The position where a text stops.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Cut {
     /// The number of bytes of text.
@@ -82,6 +84,7 @@ pub struct Cut {
     /// The JSON Pointer of the value that is due or open, else of the innermost open container.
     pub path: String,
     /// The position in the grammar.
+    #[serde(rename = "in")]
     pub state: CutState,
 }
 

@@ -8,6 +8,8 @@
 
 mod marked;
 
+use serde::Serialize;
+
 use super::close;
 use super::event::{Event, ParserView, Scalar, Sink, Span};
 use super::grammar::{self, Act, GrammarState, GrammarStep};
@@ -50,7 +52,8 @@ pub struct Machine {
 }
 
 /// The position of a cut in the grammar: the `in` of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CutState {
     /// Before the root.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Serialize, Serializer};
+
 use super::{Status, ellipsis};
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
@@ -12,7 +14,7 @@ use crate::splice::{
 };
 
 /// The document that the parts make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stitched {
     /// Complete; closed; or failed, if nothing of the document is certain or the first part is not
@@ -27,54 +29,48 @@ pub struct Stitched {
     pub failed: Vec<FailedPart>,
     /// Why each part after the first was joined where it was, or skipped. Empty unless
     /// [`explained`](StitchOptions::explained) was called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explanations: Vec<Explanation>,
     /// JSON Pointers of the elements that were replaced because a later part contradicted them, in
     /// order. The root's pointer is empty. See [`Rewind`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rewound: Vec<String>,
 }
 
 /// A part that was skipped, or joined only in part. Its text may be missing from the document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FailedPart {
-    /// The part's number. The first part is 0.
+    /// The part's number. The first part is 0; serialized, it is 1.
+    #[serde(serialize_with = "from_one")]
     pub part: usize,
     /// Why it was skipped, or where it became illegal.
     pub reason: SpliceError,
 }
 
 /// Why one part was joined where it was, or skipped.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The part's number. The first part is 0.
+    /// The part's number. The first part is 0; serialized, it is 1.
+    #[serde(serialize_with = "from_one")]
     pub part: usize,
     /// A part before it was skipped, so only repeated text proves where it belongs.
     pub after_gap: bool,
     /// The decision.
+    #[serde(flatten)]
     pub explained: Explained,
-    /// The text that each candidate would add to the document, in the order of the candidates, cut
-    /// after [`SHOWN`](Self::SHOWN) characters.
-    pub adds: Vec<String>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
+fn from_one<S: Serializer>(part: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+    (part + 1).serialize(serializer)
 }
 
 impl Explanation {
-    /// Characters that are kept of the text that a candidate would add.
-    pub const SHOWN: usize = 40;
-
-    fn new(part: usize, after_gap: bool, explained: Explained, fragment: &str) -> Self {
-        let adds = explained.candidates.iter().map(|candidate| {
-            let text = candidate.adds(fragment);
-            text.chars().take(Self::SHOWN).collect()
-        });
-        Self {
-            part,
-            after_gap,
-            adds: adds.collect(),
-            explained,
-        }
-    }
-
     /// Returns the seam of the part, if it was joined.
     pub fn seam(&self) -> Option<&Seam> {
         self.explained.seam.as_ref()
@@ -96,8 +92,9 @@ impl Explanation {
 /// let options = StitchOptions::new().expect(Expect::Exact).explained();
 /// let stitched = stitch_with(["[10, 2", "0, 30]"], &options, &Limits::default());
 /// let why = &stitched.explanations[0];
-/// assert_eq!((why.part, why.adds[0].as_str()), (1, "0, 30]"));
 /// let winner = &why.explained.candidates[0];
+/// assert_eq!((why.part, winner.adds.as_str()), (1, "0, 30]"));
+/// let winner = &winner.candidate;
 /// assert_eq!((winner.alignment, winner.status), (Alignment::Exact, AttemptStatus::Won));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -315,10 +312,11 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
         }
         let merged = fed.and_then(|()| splice.finish(&mut self.slot));
         if self.options.is_explained {
-            let explained = splice.explain(&self.slot);
-            self.result
-                .explanations
-                .push(Explanation::new(number, after_gap, explained, text));
+            self.result.explanations.push(Explanation {
+                part: number,
+                after_gap,
+                explained: splice.explain(&self.slot, text),
+            });
         }
         if let Some(seam) = splice.seam() {
             match seam.alignment {

@@ -1,12 +1,14 @@
 //! Joins the parts of a text that is not JSON.
 
+use serde::Serialize;
+
 use super::Status;
 use crate::limits::Limits;
 use crate::splice::text::TextSplice;
 use crate::splice::{Alignment, Expect, Seam};
 
 /// The text that the parts make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StitchedText {
     /// Complete if every part was joined, since a text does not show where it ends. Closed if a
@@ -17,7 +19,7 @@ pub struct StitchedText {
     /// The seams, in order.
     pub seams: Vec<Seam>,
     /// Parts that failed to merge.
-    pub failures: u32,
+    pub failures: usize,
 }
 
 /// Joins parts of a text in order, at their anchors or directly: see [`TextSplice`]. A part that

@@ -36,8 +36,6 @@ pub use expect::Expect;
 pub use report::ParseError;
 pub use report::Parsed;
 #[doc(hidden)]
-pub use report::status_name;
-#[doc(hidden)]
 pub use report::{Dropped, Renamed, Repaired, Root, Violation};
 #[cfg(feature = "schema")]
 pub use schema::Schema;

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::Attempt;
 use crate::json::repair::{Repair, RepairStatus};
 
 /// A whole text whose root was found and repaired.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repaired<'t> {
     /// The status of the text.
@@ -19,6 +19,7 @@ pub struct Repaired<'t> {
     /// root.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
+    #[serde(skip)]
     pub range: Range<usize>,
     /// The changes, in the order of the text. Their ranges are in bytes of the whole text.
     pub repairs: Vec<Repair>,
@@ -27,7 +28,7 @@ pub struct Repaired<'t> {
 }
 
 /// A root of a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Root<'t> {
     /// The status of the root.
@@ -35,11 +36,12 @@ pub struct Root<'t> {
     /// The root, repaired.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
+    #[serde(serialize_with = "serialize_range")]
     pub range: Range<usize>,
 }
 
 /// The JSON of a response, in its shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Parsed<'t> {
     /// The effort of reading the text.
@@ -51,16 +53,20 @@ pub struct Parsed<'t> {
     /// The name of the shape that the value has, if it is known.
     pub shape: Option<String>,
     /// The bytes of the text that belong to the root.
+    #[serde(skip)]
     pub range: Range<usize>,
     /// The repairs of the root, in the order of the text.
     pub repairs: Vec<Repair>,
-    /// The keys that were renamed.
-    pub renamed: Vec<Renamed>,
-    /// The members of the root that `json` lacks.
-    pub dropped: Vec<Dropped>,
     /// The other roots of the text.
     pub others: Vec<Root<'t>>,
+    /// The keys that were renamed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<Renamed>,
+    /// The members of the root that `json` lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<Dropped>,
     /// The differences between the value and the expectation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
 }
 
@@ -96,27 +102,9 @@ pub struct Violation {
     pub message: String,
 }
 
-impl Serialize for Root<'_> {
-    /// As `{"status", "json", "range": [start, end]}`.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-
-        let mut row = serializer.serialize_struct("Root", 3)?;
-        row.serialize_field("status", status_name(self.status))?;
-        row.serialize_field("json", &self.json)?;
-        row.serialize_field("range", &[self.range.start, self.range.end])?;
-        row.end()
-    }
-}
-
-/// Returns the name of a status in reports: `valid`, `repaired`, `truncated`, `malformed`.
-pub fn status_name(status: RepairStatus) -> &'static str {
-    match status {
-        RepairStatus::Valid => "valid",
-        RepairStatus::Repaired => "repaired",
-        RepairStatus::Truncated => "truncated",
-        RepairStatus::Malformed(_) => "malformed",
-    }
+/// As `[start, end]`.
+fn serialize_range<S: Serializer>(range: &Range<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    [range.start, range.end].serialize(serializer)
 }
 
 /// Why a response could not be parsed: attempt 5 of the ladder.
@@ -160,38 +148,6 @@ impl Repaired<'_> {
             range,
             repairs,
             others: owned(others),
-        }
-    }
-}
-
-impl Parsed<'_> {
-    /// Copies the borrowed text.
-    #[doc(hidden)]
-    pub fn into_owned(self) -> Parsed<'static> {
-        let others = owned(self.others);
-        let Parsed {
-            attempt,
-            status,
-            shape,
-            range,
-            repairs,
-            renamed,
-            dropped,
-            violations,
-            ..
-        } = self;
-        let json = self.json.into_owned().into();
-        Parsed {
-            attempt,
-            status,
-            json,
-            shape,
-            range,
-            repairs,
-            renamed,
-            dropped,
-            others,
-            violations,
         }
     }
 }

@@ -12,10 +12,8 @@ use crate::error::SyntaxErrorKind;
 #[non_exhaustive]
 pub struct Candidate {
     /// How the fragment would be joined.
-    #[serde(serialize_with = "name")]
     pub alignment: Alignment,
     /// The type of the candidate's start.
-    #[serde(serialize_with = "name")]
     pub start: Start,
     /// Where the repeated text begins, in bytes of the delivered text; the cut where nothing is
     /// repeated.
@@ -185,25 +183,4 @@ impl From<&FlowError> for RejectReason {
             FlowError::Pending | FlowError::Ellipsis => Self::Pending,
         }
     }
-}
-
-/// A type whose values have names in reports.
-trait ReportName: Copy {
-    fn name(self) -> &'static str;
-}
-
-impl ReportName for Alignment {
-    fn name(self) -> &'static str {
-        self.as_str()
-    }
-}
-
-impl ReportName for Start {
-    fn name(self) -> &'static str {
-        self.as_str()
-    }
-}
-
-fn name<T: ReportName, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
 }

@@ -12,7 +12,7 @@ use crate::document::{Cut, Document};
 use crate::envelope::AllowedRoots;
 
 /// The whole decision of one [`Splice`], up to now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Explained {
     /// The expected beginning.
@@ -23,9 +23,7 @@ pub struct Explained {
     pub anchor: Option<RequestedAnchor>,
     /// Every candidate for the beginning of the fragment: the winner first, then the open ones,
     /// then the rejected ones. Empty if nothing was delivered.
-    pub candidates: Vec<Candidate>,
-    /// The JSON Pointers at which the candidates' repeated text begins, in the same order.
-    pub paths: Vec<String>,
+    pub candidates: Vec<ExplainedCandidate>,
     /// Candidates that were rejected and are not listed: of very many only the first are
     /// remembered.
     pub unlisted: usize,
@@ -39,6 +37,24 @@ pub struct Explained {
     pub failure: Option<SpliceError>,
     /// The changes to the fragment's text, in order.
     pub repairs: Vec<Repair>,
+}
+
+/// A candidate, and what it means for the document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExplainedCandidate {
+    /// The candidate.
+    #[serde(flatten)]
+    pub candidate: Candidate,
+    /// The JSON Pointer at which its repeated text begins.
+    pub path: String,
+    /// The text that it would add to the document, cut after [`SHOWN`](Self::SHOWN) characters.
+    pub adds: String,
+}
+
+impl ExplainedCandidate {
+    /// Characters that are kept of the text that a candidate would add.
+    pub const SHOWN: usize = 40;
 }
 
 /// The anchor that a fragment had to repeat.
@@ -110,9 +126,10 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
 }
 
 impl Splice {
-    /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text
-    /// once more, for the paths: it is meant for people who ask why.
-    pub fn explain(&self, slot: &Slot) -> Explained {
+    /// Returns the decision up to now. `slot` is the one that was fed, and `fragment` the text that
+    /// was fed. Reads the delivered text once more, for the paths: it is meant for people who ask
+    /// why.
+    pub fn explain(&self, slot: &Slot, fragment: &str) -> Explained {
         let open = if let SplicePhase::Deciding(deciding) = &self.phase {
             Some(deciding)
         } else {
@@ -133,8 +150,7 @@ impl Splice {
                 length: anchor.range.len(),
                 ambiguous: anchor.ambiguous,
             }),
-            paths: paths(slot, &self.task.cut, &candidates),
-            candidates,
+            candidates: explained(slot, &self.task.cut, candidates, fragment),
             unlisted,
             is_crowded,
             pending: self.max_pending,
@@ -145,8 +161,13 @@ impl Splice {
     }
 }
 
-/// The JSON Pointers at which the candidates' repeated text begins.
-fn paths(slot: &Slot, cut: &Cut, candidates: &[Candidate]) -> Vec<String> {
+/// Adds to each candidate the JSON Pointer at which its repeated text begins, and its new text.
+fn explained(
+    slot: &Slot,
+    cut: &Cut,
+    candidates: Vec<Candidate>,
+    fragment: &str,
+) -> Vec<ExplainedCandidate> {
     let mut offsets: Vec<usize> = candidates
         .iter()
         .map(|one| one.from)
@@ -164,12 +185,17 @@ fn paths(slot: &Slot, cut: &Cut, candidates: &[Candidate]) -> Vec<String> {
         read.cut().path
     };
     let paths: Vec<String> = offsets.iter().map(path).collect();
-    let path = |one: &Candidate| {
+    let explained = |candidate: Candidate| {
         let known = offsets
-            .binary_search(&one.from)
+            .binary_search(&candidate.from)
             .ok()
             .and_then(|at| paths.get(at));
-        known.unwrap_or(&cut.path).clone()
+        let adds = candidate.adds(fragment).chars();
+        ExplainedCandidate {
+            path: known.unwrap_or(&cut.path).clone(),
+            adds: adds.take(ExplainedCandidate::SHOWN).collect(),
+            candidate,
+        }
     };
-    candidates.iter().map(path).collect()
+    candidates.into_iter().map(explained).collect()
 }

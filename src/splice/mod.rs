@@ -47,7 +47,7 @@ use deciding::Deciding;
 pub(crate) use early_end::has_more_json;
 use explain::CandidateReport;
 #[doc(hidden)]
-pub use explain::{Explained, RequestedAnchor};
+pub use explain::{Explained, ExplainedCandidate, RequestedAnchor};
 use fence::Fenced;
 use joined::JoinedFragment;
 use predictor::Counting;

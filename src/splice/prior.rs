@@ -4,10 +4,13 @@
 //! two is one bit of a score, and a joined candidate has about ten bits more than all other
 //! readings together.
 
+use serde::Serialize;
+
 use super::seam::Expect;
 
 /// Where the content of a fragment begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Start {
     /// At the requested offset.

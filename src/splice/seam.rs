@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer};
 
 use crate::error::SyntaxError;
 
 /// The request, which decides where a fragment is expected to begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Expect {
     /// At the anchor that it was asked to repeat.
     Anchor,
@@ -61,7 +63,8 @@ impl From<Expect> for SpliceRequest {
 }
 
 /// How a fragment was joined: the type of the winning candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Alignment {
     /// It repeats the anchor, then continues.
@@ -109,7 +112,7 @@ impl Alignment {
 }
 
 /// The result of joining a fragment: its offset, and how it was joined.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Seam {
     /// Bytes of delivered text before it.
@@ -144,7 +147,7 @@ pub struct Seam {
 }
 
 /// A change of the continuation's text at or after a seam.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repair {
     /// The type of the change.
@@ -154,7 +157,8 @@ pub struct Repair {
 }
 
 /// A change to a continuation's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Rule {
     /// A comma that was due at the seam was added.
@@ -254,3 +258,9 @@ impl std::fmt::Display for SpliceError {
 }
 
 impl std::error::Error for SpliceError {}
+
+impl Serialize for SpliceError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use restitch::Limits;
 use restitch::session::{Status, stitch};
 use restitch::splice::{
-    Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Rule, Seam, Slot, Splice,
-    SpliceError,
+    Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, ExplainedCandidate, Rule, Seam,
+    Slot, Splice, SpliceError,
 };
 
 use crate::document::{all_documents, cuts};
@@ -636,7 +636,7 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
         from = cut;
     }
     let _ = splice.finish(&mut slot);
-    splice.explain(&slot)
+    splice.explain(&slot, fragment)
 }
 
 /// Members that were not delivered, with their commas, do not prove that the open member is meant.
@@ -648,7 +648,7 @@ fn new_members_are_no_evidence() {
             .collect();
         let fragment = format!("{{{new}\"text\":\"abcdef\"}}]}}");
         let explained = explained_in(r#"{"rows":[{"text":"abc"#, &fragment, Expect::Any, &[]);
-        explained.candidates.first().unwrap().evidence.surprise
+        explained.candidates[0].candidate.evidence.surprise
     };
     let (few, many) = (surprise(1), surprise(12));
     assert!(
@@ -664,9 +664,8 @@ fn strange_keys_are_evidence_against_a_place() {
     let misfit = |begun: &str, key: &str, alignment: Alignment| {
         let fragment = format!("{begun}\"{key}\":7}}]");
         let explained = explained_in(delivered, &fragment, Expect::Any, &[]);
-        let candidate = explained
-            .candidates
-            .into_iter()
+        let mut candidates = explained.candidates.into_iter().map(|one| one.candidate);
+        let candidate = candidates
             .find(|candidate| candidate.alignment == alignment)
             .unwrap();
         candidate.evidence.misfit
@@ -694,7 +693,12 @@ fn a_document_that_begins_again_is_not_waited_for() {
 
 /// Writes one line a candidate.
 fn described(explained: &Explained) -> Vec<String> {
-    let describe = |(tried, path): (&Candidate, &String)| {
+    let describe = |explained: &ExplainedCandidate| {
+        let ExplainedCandidate {
+            candidate: tried,
+            path,
+            ..
+        } = explained;
         let status = match tried.status {
             AttemptStatus::Rejected { byte, reason } => format!("rejected at {byte}: {reason}"),
             status => status.as_str().to_owned(),
@@ -713,12 +717,7 @@ fn described(explained: &Explained) -> Vec<String> {
             start.as_str()
         )
     };
-    explained
-        .candidates
-        .iter()
-        .zip(&explained.paths)
-        .map(describe)
-        .collect()
+    explained.candidates.iter().map(describe).collect()
 }
 
 #[test]

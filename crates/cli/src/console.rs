@@ -9,22 +9,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use serde::Serialize;
-use tracing_subscriber::{
-    filter::{LevelFilter, Targets},
-    fmt::layer,
-    layer::{Layer, SubscriberExt},
-    reload,
-    util::SubscriberInitExt,
-};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::Exit;
 use super::encoding::EncodedText;
-use super::log_filter::{LogFilter, LogHandle};
-use super::logfmt::Logfmt;
+use super::log::{self, LogHandle};
 use super::output::Output;
-use super::output::has_colors;
-use super::progress::{self, Watched};
 use restitch::{Document, SyntaxError};
 use restitch_proxy::config::LogFormat;
 
@@ -71,10 +63,26 @@ impl Console {
         self.verdict(exit);
     }
 
-    /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes
-    /// its output meanwhile; on a terminal the two would mix.
-    pub(super) fn is_live(&self, writes: bool) -> bool {
-        self.notes.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
+    /// Creates a line on standard error that shows progress; no other output appears there. It is
+    /// hidden where standard error is not a terminal. `writes`: the command writes its output
+    /// meanwhile; on a terminal the two would mix.
+    pub(super) fn progress(
+        &self,
+        template: &str,
+        length: Option<u64>,
+        writes: bool,
+    ) -> ProgressBar {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_hidden = self.notes.verbosity < 0 || is_dumb || writes && self.is_terminal();
+        let target = if is_hidden {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        let style = ProgressStyle::with_template(template);
+        ProgressBar::with_draw_target(length, target)
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            .with_finish(ProgressFinish::AndClear)
     }
 
     /// Writes one answer on one line.
@@ -83,11 +91,10 @@ impl Console {
         self.out.write_all(b"\n")
     }
 
-    /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes,
-    /// since the writer of the requests may wait for the answer.
-    pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
-        let answer = serde_json::to_string(answer)?;
-        let members = answer.strip_prefix('{').unwrap_or(&answer);
+    /// Writes one JSON object on one line, with a first member `id` whose value is raw JSON.
+    /// Flushes, since the writer of the requests may wait for the answer.
+    pub(super) fn answer_to(&mut self, id: &str, answer: &str) -> io::Result<()> {
+        let members = answer.strip_prefix('{').unwrap_or(answer);
         writeln!(self.out, "{{\"id\":{id},{members}")?;
         self.out.flush()
     }
@@ -102,11 +109,12 @@ impl Console {
         self.out.write_all(lines.as_bytes())
     }
 
-    /// Writes exactly this text, so that another command can continue from it. A terminal gets the
-    /// line end that its prompt needs.
-    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+    /// Writes exactly this text, so that another command can continue from it. A text without a line
+    /// end gets one on a terminal, or if it is one of several.
+    pub(super) fn text(&mut self, text: &str, is_one_of_several: bool) -> io::Result<()> {
         self.out.write_all(text.as_bytes())?;
-        if !text.is_empty() && self.is_terminal() {
+        let needs_line_end = is_one_of_several || self.is_terminal();
+        if needs_line_end && !text.is_empty() && !text.ends_with('\n') {
             self.out.write_all(b"\n")?;
         }
         Ok(())
@@ -134,7 +142,7 @@ impl Console {
 
     /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be
     /// opened, after a report. `writes`: the command writes its output meanwhile.
-    pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
+    pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Box<dyn Read>> {
         if writes && self.out.get_ref().is_same(path) {
             self.fail(
                 Exit::Usage,
@@ -145,14 +153,16 @@ impl Console {
             );
             return None;
         }
-        let is_live = self.is_live(writes);
         if is_stdin(path) {
-            return Some(Watched::new(Box::new(io::stdin().lock()), None, is_live));
+            let progress = self.progress("read {bytes}", None, writes);
+            return Some(Box::new(progress.wrap_read(io::stdin().lock())));
         }
         match File::open(path) {
             Ok(file) => {
                 let length = file.metadata().ok().map(|metadata| metadata.len());
-                Some(Watched::new(Box::new(file), length, is_live))
+                let template = "read {bytes} of {total_bytes}, {percent} %";
+                let progress = self.progress(template, length, writes);
+                Some(Box::new(progress.wrap_read(file)))
             }
             Err(error) => self.unreadable(path, &error),
         }
@@ -227,31 +237,15 @@ impl Notes {
     }
 
     /// Writes a line that belongs to the note before.
-    pub(super) fn detail(&self, words: impl fmt::Display) {
+    pub(super) fn detail(&self, line: &str) {
         if self.verbosity >= 0 {
-            let _ = writeln!(io::stderr(), "{}", one_line(&words.to_string()));
+            let _ = writeln!(io::stderr(), "{}", one_line(line));
         }
     }
 
     /// Whether notes go to a terminal, and are written.
     pub(super) fn on_terminal(&self) -> bool {
         self.verbosity >= 0 && io::stderr().is_terminal()
-    }
-
-    /// Writes a text that was replaced and the new one, below a note: in red and green where there
-    /// are colors.
-    pub(super) fn change(&self, before: &str, after: &str) {
-        let (red, green, end) = match has_colors(&io::stderr()) {
-            true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
-            false => ("", "", ""),
-        };
-        let (before, after) = (one_line(before), one_line(after));
-        if self.verbosity >= 0 {
-            let _ = writeln!(
-                io::stderr(),
-                "{red}  - {before}{end}\n{green}  + {after}{end}"
-            );
-        }
     }
 
     /// Reports the position where a text leaves the grammar.
@@ -276,21 +270,7 @@ impl Notes {
             1 => all(LevelFilter::DEBUG),
             _ => all(LevelFilter::TRACE),
         };
-        let (filter, handle) = reload::Layer::new(LogFilter(filter?));
-        let lines = layer().with_writer(io::stderr);
-        let lines = match format {
-            LogFormat::Json => lines
-                .json()
-                .flatten_event(true)
-                .with_span_list(false)
-                .boxed(),
-            _ => lines.fmt_fields(Logfmt).event_format(Logfmt).boxed(),
-        };
-        // A process has one log: a second start has no effect.
-        let _ = tracing_subscriber::registry()
-            .with(filter)
-            .with(lines)
-            .try_init();
+        let handle = log::start(filter?, format);
         (self.verbosity == 0).then_some(handle)
     }
 }
@@ -316,30 +296,16 @@ pub(super) fn is_zero(count: &usize) -> bool {
 
 /// Escapes control characters, including line ends. Names, paths and messages come from foreign
 /// texts: unescaped, they could break a line or move the cursor of a terminal.
-fn one_line(text: &str) -> String {
-    let mut line = text.to_owned();
-    escape_controls(&mut line, 0);
-    line
-}
-
-/// Escapes the control characters of `text` from byte `start` on.
-pub(super) fn escape_controls(text: &mut String, start: usize) {
-    // U+0080 to U+009F are two bytes in UTF-8; the first one is 0xC2.
-    let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
-    if text
-        .as_bytes()
-        .get(start..)
-        .is_some_and(|tail| tail.iter().any(may_be_control))
-    {
-        let tail = text.split_off(start);
-        for c in tail.chars() {
-            if c.is_control() {
-                text.extend(c.escape_default());
-            } else {
-                text.push(c);
-            }
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
         }
     }
+    line
 }
 
 /// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path

@@ -1,32 +1,38 @@
-//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and
-//! the proxy's health.
+//! `restitch doctor`: checks whether the proxy serves, whether a provider answers, and whether a
+//! model continues a prefill.
 
 use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::ArgGroup;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, SERVER};
 use http::{Request, StatusCode};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::console::one_line;
 use super::ladder::ladder;
 use super::output::To;
 use super::run::key::Key;
 use super::run::providers;
 use super::{Console, Exit, block_on, epilogue};
-use restitch::provider::Dialect;
 use restitch::provider::capability::{PrefillForm, Table};
+use restitch::provider::{Delta, Dialect};
 use restitch::session::Rungs;
-use restitch_http::{Body, Client, Upstream};
+use restitch_http::{Body, Client, TlsFiles, Upstream};
+use restitch_proxy::address::{self, ListenAddress};
 use restitch_proxy::config::ProxyConfig;
 
 /// Arguments of `restitch doctor`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
-#[command(group(ArgGroup::new("target").args(["upstream", "provider"]).required(true)))]
+#[command(group(ArgGroup::new("target").args(["upstream", "provider"])))]
 pub struct DoctorArgs {
     /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
     #[arg(long, value_name = "URL")]
@@ -36,35 +42,44 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     /// Ask this model to continue a prefill. Costs up to five short calls.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "target")]
     model: Option<String>,
     /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// The proxy's address. By default the one where `restitch proxy` listens, if a proxy answers
-    /// there.
-    #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
+    /// The proxy's address, as `restitch proxy --listen` takes it, or its URL. By default the one
+    /// where `restitch proxy` listens; beside a provider it is asked only if a proxy answers there.
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
+    proxy: Option<ProxyAddress>,
+    /// Certificates in PEM that are trusted in addition to the system's, for the `https` URL of a
+    /// proxy.
+    #[arg(long, value_name = "FILE", env = "RESTITCH_CA_FILE")]
+    ca_file: Option<PathBuf>,
     /// Answer in JSON.
-    #[arg(long)]
+    #[arg(long, requires = "target")]
     json: bool,
     #[command(flatten)]
     to: To,
 }
 
 const EXAMPLES: &str = r#"Examples:
+  restitch doctor
+  restitch doctor --proxy unix:/run/restitch/llm.sock
+  restitch doctor --proxy https://llm.example:7378
   restitch doctor --upstream https://api.openai.com --key-variable OPENAI_API_KEY
   restitch doctor --provider mistral --model mistral-small-latest
   restitch doctor --upstream http://127.0.0.1:8788 --model sim --json
 
-The command asks for the list of models, which costs nothing. With --model, it asks the model to continue
+Without a provider the command asks the proxy only: 0 if it answers `/healthz` with 200 within 5 seconds, else 1.
+
+Of a provider it asks for the list of models, which costs nothing. With --model, it asks the model to continue
 `[1, 2,3, 4,` in each form of prefill that providers have, until one works: in a stream, and then in one body. While
 the server loads the model, the result is `unknown`. The rungs follow with which the proxy would obtain the rest of an
-answer. If the result differs from the built-in table, the row for the configuration file is shown.
+answer. If the result differs from the built-in table, a `[[capability]]` row for the configuration file follows.
 
-With --json: {"upstream": {"url", "status", "milliseconds", "error", "server"}, "prefill": {"model", "form",
-"returns_prefill", "returns_prefill_whole", "known", "rungs", "tried": [{"form", "status", "answer"}]}, "proxy": {"url",
-"status", "milliseconds", "error", "server"}}.
+The answer is TOML; with --json it is one line of JSON. The members are "upstream": {"url", "status", "milliseconds",
+"error", "server"}, "prefill": {"model", "form", "returns_prefill", "returns_prefill_whole", "known", "rungs", "tried":
+[{"form", "status", "answer"}]}, "proxy": {"url", "status", "milliseconds", "error", "server"}, and "capability".
 
 Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
 
@@ -119,10 +134,42 @@ struct DoctorReport {
     prefill: Option<Prefill>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<Reached>,
+    /// The row for the configuration file, if the built-in table differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    capability: Vec<CapabilityRow>,
+}
+
+/// What was found out about a model, as the configuration file has it.
+#[derive(Debug, Serialize)]
+struct CapabilityRow {
+    model: String,
+    prefill: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    returns_prefill: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    returns_prefill_whole: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prefill_keeps_format: bool,
+}
+
+impl CapabilityRow {
+    fn of(prefill: &Prefill, upstream: &Reached) -> Option<Self> {
+        let is_known = prefill.form == prefill.known || prefill.form == UNKNOWN;
+        (!is_known).then(|| Self {
+            model: prefill.model.clone(),
+            prefill: prefill.form,
+            returns_prefill: prefill.returns_prefill,
+            returns_prefill_whole: prefill.returns_prefill_whole,
+            prefill_keeps_format: upstream.server.is_some(),
+        })
+    }
 }
 
 pub(super) fn run(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
+    if args.upstream.is_none() && args.provider.is_none() {
+        return health(args, console);
+    }
     let target = match DoctorTarget::of(args) {
         Ok(target) => target,
         Err(reason) => {
@@ -143,10 +190,9 @@ pub(super) fn run(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
         console.verdict(report.proxy.as_ref().map_or(Exit::Io, exit_of));
     }
     if args.json {
-        console.answer(&report)
-    } else {
-        print(&report, console)
+        return console.answer(&report);
     }
+    console.lines(&toml::to_string(&report).map_err(io::Error::other)?)
 }
 
 fn exit_of(reached: &Reached) -> Exit {
@@ -175,7 +221,7 @@ impl DoctorTarget {
         let known_url = provider.and_then(|provider| provider.base_url(Dialect::Chat));
         let url = args.upstream.as_deref().or(known_url).unwrap_or_default();
         // The address is not repeated, since it may have a password.
-        let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
+        let upstream = address::upstream(url).map_err(|error| format!("--upstream: {error}"))?;
         // A known provider's address has the version of the API; the address of a proxy's upstream
         // usually has not.
         let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
@@ -204,21 +250,130 @@ async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> io::Result<DoctorR
         _ => None,
     };
     let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
+    let capability = prefill
+        .iter()
+        .filter_map(|prefill| CapabilityRow::of(prefill, &upstream));
     Ok(DoctorReport {
+        capability: capability.collect(),
         upstream,
         prefill,
         proxy,
     })
 }
 
+/// Where the proxy is asked.
+#[derive(Clone, Debug)]
+enum ProxyAddress {
+    Url(Upstream),
+    Unix(PathBuf),
+}
+
+impl FromStr for ProxyAddress {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        let url = if written.contains("://") {
+            written.to_owned()
+        } else {
+            match written.parse()? {
+                ListenAddress::Unix(path) => return Ok(Self::Unix(path)),
+                ListenAddress::Tcp(address) if !address.ip().is_unspecified() => {
+                    format!("http://{address}")
+                }
+                ListenAddress::Tcp(address) => format!("http://localhost:{}", address.port()),
+                ListenAddress::Localhost(port) | ListenAddress::Any(port) => {
+                    format!("http://localhost:{port}")
+                }
+            }
+        };
+        let upstream = Upstream::parse(&url).map_err(|error| error.to_string())?;
+        Ok(Self::Url(upstream))
+    }
+}
+
+impl ProxyAddress {
+    fn of(args: &DoctorArgs) -> Result<Self, String> {
+        let default = || ProxyConfig::LISTEN.to_string().parse();
+        args.proxy.clone().map_or_else(default, Ok)
+    }
+}
+
+/// Asks whether the proxy serves, for containers and service managers.
+fn health(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
+    let asked = block_on(async {
+        let asked = timeout(HEALTH_PATIENCE, health_status(args)).await;
+        Ok(asked.unwrap_or_else(|_| {
+            let seconds = HEALTH_PATIENCE.as_secs();
+            Err(format!("no answer within {seconds} seconds"))
+        }))
+    })?;
+    match asked {
+        Ok(StatusCode::OK) => return console.line("proxy     serves"),
+        Ok(status) => console.fail(
+            Exit::Io,
+            format_args!("the proxy is not healthy: it answers {status}"),
+        ),
+        Err(error) => console.fail(Exit::Io, format_args!("the proxy is not healthy: {error}")),
+    }
+    Ok(())
+}
+
+/// How long the proxy may take. Its answer needs no other machine.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(5);
+
+async fn health_status(args: &DoctorArgs) -> Result<StatusCode, String> {
+    match ProxyAddress::of(args)? {
+        ProxyAddress::Url(upstream) => {
+            let client = proxy_client(args, upstream)?;
+            let answered = send(&client, HEALTH, "", None).await;
+            answered.map(|answered| answered.status)
+        }
+        ProxyAddress::Unix(path) => ask_socket(&path)
+            .await
+            .map_err(|error| format!("{}: {error}", path.display())),
+    }
+}
+
+const HEALTH: &str = "/healthz";
+
+#[cfg(unix)]
+async fn ask_socket(path: &Path) -> io::Result<StatusCode> {
+    let stream = tokio::net::UnixStream::connect(path).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    let request = Request::get(HEALTH)
+        .header("host", "localhost")
+        .body(Empty::<&[u8]>::new());
+    let response = sender.send_request(request.map_err(io::Error::other)?);
+    tokio::select! {
+        response = response => response.map(|response| response.status()).map_err(io::Error::other),
+        // It ends after its last answer only.
+        ended = connection => Err(ended.map_or_else(io::Error::other, |()| io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+#[cfg(not(unix))]
+async fn ask_socket(_: &Path) -> io::Result<StatusCode> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn proxy_client(args: &DoctorArgs, upstream: Upstream) -> Result<Client, String> {
+    let files = TlsFiles {
+        ca_file: args.ca_file.clone(),
+        ..TlsFiles::default()
+    };
+    Client::with_tls(upstream, &files).map_err(|error| error.to_string())
+}
+
 /// Asks the proxy for its health and, through it, for the provider's list of models. `None` if
 /// there is no proxy.
 async fn proxy(args: &DoctorArgs, key: &str) -> Result<Option<Reached>, String> {
-    let default = format!("http://{}", ProxyConfig::LISTEN);
-    let url = args.proxy.as_deref().unwrap_or(&default);
-    let upstream = Upstream::parse(url).map_err(|error| format!("--proxy: {error}"))?;
-    let client = Client::new(upstream).map_err(|error| error.to_string())?;
-    let health = reach(&client, "/healthz", "").await;
+    let ProxyAddress::Url(upstream) = ProxyAddress::of(args)? else {
+        return Err("--proxy: beside a provider it is a URL or an address of TCP".to_owned());
+    };
+    let client = proxy_client(args, upstream)?;
+    let health = reach(&client, HEALTH, "").await;
     if health.status != Some(200) {
         // Without the flag, the port may belong to another program.
         return Ok(args.proxy.is_some().then_some(health));
@@ -376,7 +531,7 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
         };
         let (status, answer) = match ask(true).await {
             Ok(answered) if answered.status.is_success() => {
-                (Some(answered.status), text_of_stream(&answered.body))
+                (Some(answered.status), text_of(&answered.body))
             }
             Ok(answered) => (Some(answered.status), message(&answered.body, &target.key)),
             Err(error) => (None, error),
@@ -434,22 +589,22 @@ fn prefilled(model: &str, form: PrefillForm, stream: bool) -> String {
 }
 
 /// Returns the text of a stream, or of one body where the server does not stream.
-fn text_of_stream(body: &str) -> String {
-    let mut text = text_of(body);
-    let events = body.lines().filter_map(|line| line.strip_prefix("data:"));
-    for event in events.filter_map(|event| serde_json::from_str::<Value>(event).ok()) {
-        let delta = event.pointer("/choices/0/delta/content");
-        text.push_str(delta.and_then(Value::as_str).unwrap_or_default());
+fn text_of(body: &str) -> String {
+    let mut text = String::new();
+    let mut take = |delta: Delta<'_>| {
+        if let Delta::Text { text: new, .. } = delta {
+            text.push_str(new);
+        }
+    };
+    let wire = Dialect::Chat.wire();
+    if wire.read_body(body, &mut take) {
+        return text;
+    }
+    let mut reader = wire.reader();
+    for event in body.lines().filter_map(|line| line.strip_prefix("data:")) {
+        reader.read("message", event.trim(), &mut take);
     }
     text
-}
-
-fn text_of(body: &str) -> String {
-    let body: Value = serde_json::from_str(body).unwrap_or_default();
-    body.pointer("/choices/0/message/content")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
 }
 
 /// Returns the message of an error body, without the key.
@@ -463,84 +618,11 @@ fn message(body: &str, key: &str) -> String {
 }
 
 fn short(text: &str) -> String {
-    text.trim().chars().take(SHOWN).collect()
+    one_line(&text.trim().chars().take(SHOWN).collect::<String>())
 }
 
 /// Characters of an answer that are shown.
 const SHOWN: usize = 200;
-
-fn print(report: &DoctorReport, console: &mut Console) -> io::Result<()> {
-    print_reached("upstream", &report.upstream, console)?;
-    if let Some(prefill) = &report.prefill {
-        for DoctorAttempt {
-            form,
-            status,
-            answer,
-        } in &prefill.tried
-        {
-            let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-            console.line(format_args!(
-                "tried     prefill = \"{form}\": {status}: {answer}"
-            ))?;
-        }
-        let Prefill {
-            model, form, known, ..
-        } = prefill;
-        let words = match *form {
-            "none" => "does not continue one: restitch uses a re-prompt",
-            UNKNOWN => "is not loaded yet: unknown whether it continues one",
-            _ => "continues one",
-        };
-        console.line(format_args!("prefill   {model} {words}"))?;
-        if !prefill.rungs.is_empty() {
-            let rungs = prefill.rungs.join(", ");
-            console.line(format_args!(
-                "rungs     {rungs}, for the rest of a JSON answer that is cut"
-            ))?;
-        }
-        if form != known && *form != UNKNOWN {
-            console.line("          the built-in table differs; for the configuration file:")?;
-            let model = restitch::internal::json::string::quoted(model);
-            let mut row = format!("model = {model}\nprefill = \"{form}\"\n");
-            let keeps_format = report.upstream.server.is_some();
-            for (key, is_set) in [
-                ("returns_prefill", prefill.returns_prefill),
-                ("returns_prefill_whole", prefill.returns_prefill_whole),
-                ("prefill_keeps_format", keeps_format),
-            ] {
-                if is_set {
-                    row += &format!("{key} = true\n");
-                }
-            }
-            console.lines(&format!("\n[[capability]]\n{row}\n"))?;
-        }
-    }
-    match &report.proxy {
-        Some(proxy) => print_reached("proxy", proxy, console),
-        None => console.line(format_args!("proxy     none on {}", ProxyConfig::LISTEN)),
-    }
-}
-
-fn print_reached(name: &str, reached: &Reached, console: &mut Console) -> io::Result<()> {
-    let Reached {
-        url,
-        status,
-        milliseconds,
-        error,
-        server,
-        ..
-    } = reached;
-    let server = server.map_or_else(String::new, |server| format!(", {server}"));
-    let error = error
-        .as_ref()
-        .map_or_else(String::new, |error| format!(": {error}"));
-    match status {
-        Some(status) => console.line(format_args!(
-            "{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{server}{error}"
-        )),
-        None => console.line(format_args!("{name:<9} {url}: not reachable{error}")),
-    }
-}
 
 #[expect(
     clippy::disallowed_methods,

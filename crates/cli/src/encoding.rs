@@ -11,26 +11,29 @@ pub(super) struct EncodedText {
     /// The bytes of the character that the end of the file cuts. Empty if the file ends with a
     /// whole one.
     pub(super) half: Vec<u8>,
+    /// The file's bytes, if they are not those of the text.
+    raw: Option<Vec<u8>>,
 }
 
 impl EncodedText {
-    pub(super) fn new(mut bytes: Vec<u8>) -> Self {
-        let half = bytes.split_off(open_character(&bytes).unwrap_or(bytes.len()));
-        match String::from_utf8(bytes) {
-            Ok(text) => Self {
-                text,
-                removed: 0,
-                half,
-            },
-            Err(error) => {
-                let (text, removed) = clean_encoding(error.as_bytes());
-                Self {
-                    text: text.into_owned(),
-                    removed,
-                    half,
-                }
-            }
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        let raw = match String::from_utf8(bytes) {
+            Ok(text) => return text.into(),
+            Err(error) => error.into_bytes(),
+        };
+        let (whole, half) = raw.split_at(open_character(&raw).unwrap_or(raw.len()));
+        let (text, removed) = clean_encoding(whole);
+        Self {
+            text: text.into_owned(),
+            removed,
+            half: half.to_vec(),
+            raw: Some(raw),
         }
+    }
+
+    /// Returns the file's bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.raw.as_deref().unwrap_or(self.text.as_bytes())
     }
 
     /// Returns the number of bytes that are not in the text.
@@ -73,13 +76,11 @@ mod tests {
             (b"a\xff", "a", 1, b""),
             (b"a\x80\x80\x80\x80", "a", 4, b""),
         ] {
+            let encoded = EncodedText::new(bytes.to_vec());
+            assert_eq!(encoded.bytes(), bytes);
             assert_eq!(
-                EncodedText::new(bytes.to_vec()),
-                EncodedText {
-                    text: text.to_owned(),
-                    removed,
-                    half: half.to_vec()
-                }
+                (encoded.text.as_str(), encoded.removed, &encoded.half[..]),
+                (text, removed, half)
             );
         }
     }

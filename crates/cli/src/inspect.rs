@@ -1,21 +1,31 @@
-//! `restitch inspect`: shows where a text stops, and the contexts for its continuation.
+//! `restitch inspect`: shows where a text stops, the contexts for its continuation, and its complete
+//! part.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::console::count;
-use super::parsed::{Answers, Input, Parsed};
-use super::{Console, epilogue};
-use restitch::context::{self, ContextIndex, ContextOptions, Contexts};
-use restitch::{Document, Limits};
+use super::console::{Notes, count, one_line};
+use super::encoding::EncodedText;
+use super::jsonl::LineRequest;
+use super::parsed::Parsed;
+use super::texts::{TextCommand, Texts};
+use super::{Console, Exit, epilogue};
+use restitch::context::{self, ContextOptions, Contexts};
+use restitch::{Cut, Limits};
 
 /// Arguments of `restitch inspect`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct InspectArgs {
     #[command(flatten)]
-    input: Input,
+    texts: Texts,
+    /// Write only the complete part: the text up to its last certain byte, with the missing
+    /// closers.
+    #[arg(long, conflicts_with_all = ["json", "jsonl"])]
+    close: bool,
     /// Characters that `hierarchy_context_for_prompt` may take of values.
     #[arg(long, value_name = "CHARACTERS", default_value_t = context::BUDGET)]
     budget: usize,
@@ -23,17 +33,21 @@ pub struct InspectArgs {
 
 const EXAMPLES: &str = r#"Examples:
   restitch inspect cut.json
-  printf '{"items": [1, "tw' | restitch inspect
+  restitch inspect --close < cut.json | jq .
   restitch inspect --json cut.json | jq -r .overlap_context
   restitch inspect --json --budget 100 cut.json | jq -r .hierarchy_context_for_prompt
   echo '{"id": 7, "text": "[1, 2"}' | restitch inspect --jsonl
+
+The complete part drops whatever is not certain: an unfinished number, literal, escape or key, a comma, a key without its
+value. A cut string is kept. Text around the JSON, for example a Markdown fence, is left out. Of several roots the first
+counts; if the text is cut in a later one, the first is not the whole answer: exit code 3.
 
 With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "complete_part",
 "json_parsing_success", "hierarchy_context", "hierarchy_context_for_prompt", "delivered_summary", "cut_off_element",
 "element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
 value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text, which a
 continuation is asked to repeat; `ambiguous` says that it also occurs elsewhere, or could go on as it began.
-docs/internals/contexts.md explains the others.
+docs/contexts.md explains the others.
 
 Of a malformed text, the part before the error is shown, and `error` says what is wrong. Bytes that are not UTF-8 are
 removed, and `removed_bytes` counts them. With several files, each answer names its `file`.
@@ -41,116 +55,138 @@ removed, and `removed_bytes` counts them. With several files, each answer names 
 Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-8, 1 unreadable. Of several files the
 worst counts."#;
 
-#[derive(Serialize)]
-pub(super) struct InspectReport<'a> {
-    cut: CutReport,
-    #[serde(flatten)]
-    contexts: Contexts<'a>,
-    complete: bool,
+pub(super) fn run(args: &InspectArgs, console: &mut Console) -> io::Result<()> {
+    args.texts.run(args, console)
 }
 
-/// Where a text stops.
-#[derive(Serialize)]
-pub(super) struct CutReport {
-    pub(super) offset: usize,
-    pub(super) path: String,
-    #[serde(rename = "in")]
-    pub(super) state: &'static str,
+/// A text. Its contexts are made when the answer is serialized.
+pub(super) struct InspectReport {
+    parsed: Parsed,
+    budget: usize,
 }
 
-impl CutReport {
-    fn of(document: &Document) -> Self {
-        let cut = document.cut();
-        Self {
-            offset: cut.offset,
-            path: cut.path,
-            state: cut.state.as_str(),
+impl Serialize for InspectReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Members<'a> {
+            cut: Cut,
+            #[serde(flatten)]
+            contexts: Contexts<'a>,
+            complete: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<String>,
         }
-    }
-}
-
-impl Answers for InspectArgs {
-    type Sink = ContextIndex;
-    type Answer<'a> = InspectReport<'a>;
-
-    fn answer<'a>(&self, parsed: &'a Parsed<ContextIndex>) -> InspectReport<'a> {
-        let document = &parsed.document;
+        let Parsed {
+            document, index, ..
+        } = &self.parsed;
         let options = ContextOptions::default().budget(self.budget);
-        InspectReport {
-            cut: CutReport::of(document),
-            contexts: Contexts::of(document, &parsed.sink, &options),
-            complete: parsed.is_complete(),
+        Members {
+            cut: document.cut(),
+            contexts: Contexts::of(document, index, &options),
+            complete: self.parsed.exit() == Exit::Complete,
+            error: self.parsed.mistake(),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl TextCommand for InspectArgs {
+    type Report<'t> = InspectReport;
+
+    fn read(
+        &self,
+        text: &EncodedText,
+        _: Option<&LineRequest<'_>>,
+    ) -> Result<InspectReport, String> {
+        Ok(InspectReport {
+            parsed: Parsed::new(text),
+            budget: self.budget,
+        })
+    }
+
+    fn exit(&self, report: &InspectReport) -> Exit {
+        report.parsed.exit()
+    }
+
+    fn note(&self, name: &str, _: &str, report: &InspectReport, notes: Notes) {
+        let parsed = &report.parsed;
+        parsed.note_deviation(name, notes);
+        if self.close && parsed.exit() == Exit::Cut {
+            let cut = parsed.document.cut();
+            let place = if parsed.is_cut_later {
+                "a later root, and this is the first one"
+            } else {
+                cut.state.as_str()
+            };
+            notes.note(format_args!(
+                "{name}: cut at byte {}, in {place}",
+                cut.offset
+            ));
         }
     }
 
-    /// Writes aligned lines; of the complete part, which may be long, the size and the end.
-    fn print(
-        &self,
-        file: &str,
-        are_several: bool,
-        parsed: &Parsed<ContextIndex>,
-        console: &mut Console,
-    ) -> io::Result<()> {
-        if are_several {
-            console.line(format_args!("file             {file}"))?;
-        }
-        let document = &parsed.document;
-        let yes_or_no = |yes| if yes { "yes" } else { "no" };
-        let cut = CutReport::of(document);
-        let path = if cut.path.is_empty() {
-            "the root"
+    fn output<'r>(&self, name: &str, report: &'r InspectReport) -> Cow<'r, str> {
+        Cow::Owned(if self.close {
+            report.parsed.complete_part().unwrap_or_default()
         } else {
-            &cut.path
-        };
-        console.line(format_args!(
-            "cut              byte {}, in `{}`",
-            cut.offset, cut.state
-        ))?;
-        console.line(format_args!("path             {path}"))?;
-        match document.complete() {
-            Some(part) => {
-                let start = part
-                    .char_indices()
-                    .rev()
-                    .nth(SHOWN - 1)
-                    .map_or(0, |(at, _)| at);
-                let end = part.get(start..).unwrap_or_default();
-                let dots = if start > 0 { "…" } else { "" };
-                console.line(format_args!(
-                    "complete part    {}: {dots}{end}",
-                    count(part.len(), "byte")
-                ))?;
-            }
-            None => console.line("complete part    none yet")?,
-        }
-        let overlap = restitch::internal::context::overlap_context(
-            document,
-            Limits::default().continuation.max_anchor_chars,
-        );
-        if overlap.text.is_empty() {
-            console.line("overlap context  none")?;
-        } else {
-            console.line(format_args!("overlap context  {}", overlap.text))?;
-            console.line(format_args!(
-                "ambiguous        {}",
-                yes_or_no(overlap.ambiguous)
-            ))?;
-        }
-        console.line(format_args!(
-            "complete         {}",
-            yes_or_no(parsed.is_complete())
-        ))?;
-        if are_several {
-            console.line("")
-        } else {
-            Ok(())
-        }
+            described(name, &report.parsed)
+        })
     }
+}
+
+/// Returns aligned lines; of the complete part, which may be long, the size and the end.
+fn described(name: &str, parsed: &Parsed) -> String {
+    let document = &parsed.document;
+    let cut = document.cut();
+    let path = if cut.path.is_empty() {
+        "the root"
+    } else {
+        &cut.path
+    };
+    let part = document.complete().map_or_else(
+        || "none yet".to_owned(),
+        |part| {
+            let start = part.char_indices().rev().nth(SHOWN - 1);
+            let start = start.map_or(0, |(at, _)| at);
+            let dots = if start > 0 { "…" } else { "" };
+            let end = part.get(start..).unwrap_or_default();
+            format!("{}: {dots}{end}", count(part.len(), "byte"))
+        },
+    );
+    let anchor = restitch::internal::context::overlap_context(
+        document,
+        Limits::default().continuation.max_anchor_chars,
+    );
+    let is_complete = parsed.exit() == Exit::Complete;
+    let mut lines = String::new();
+    for (key, value) in [
+        ("text", name),
+        (
+            "cut",
+            &format!("byte {}, in `{}`", cut.offset, cut.state.as_str()),
+        ),
+        ("path", path),
+        ("complete part", &part),
+        (
+            "overlap context",
+            if anchor.text.is_empty() {
+                "none"
+            } else {
+                anchor.text
+            },
+        ),
+        ("ambiguous", yes_or_no(anchor.ambiguous)),
+        ("complete", yes_or_no(is_complete)),
+    ] {
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "{key:<15}  {}", one_line(value));
+    }
+    lines
+}
+
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
 }
 
 /// Characters that are shown of the complete part's end.
 const SHOWN: usize = 60;
-
-pub(super) fn run(args: &InspectArgs, console: &mut Console) -> io::Result<()> {
-    args.input.run(console, args)
-}

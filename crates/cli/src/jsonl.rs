@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 use serde::Serialize;
 
-use super::check::Checker;
+use super::check::check;
 use super::{Console, Exit};
 use restitch::internal::json::string::Unescaper;
 use restitch::internal::json::walk::{Raw, ValueKind};
@@ -18,12 +18,12 @@ pub(super) struct LineRequest<'a> {
     pub name: String,
 }
 
-/// Reads requests to the end of standard input. A line that is not a request, or that `answer`
-/// refuses, is answered with an error, under its id if it has one; other lines are not affected.
+/// Reads requests to the end of standard input, and writes the JSON object that `answer` returns for
+/// each. A line that is not a request, or that `answer` refuses, is answered with an error, under its id if it has one; other lines are not affected.
 /// Empty lines have no answer.
-pub(super) fn serve<A: Serialize>(
+pub(super) fn serve(
     console: &mut Console,
-    mut answer: impl FnMut(&LineRequest<'_>, &mut Console) -> Result<A, String>,
+    mut answer: impl FnMut(&LineRequest<'_>, &mut Console) -> Result<String, String>,
 ) -> io::Result<()> {
     let mut stdin = io::stdin().lock();
     let mut line = Vec::new();
@@ -47,18 +47,14 @@ pub(super) fn serve<A: Serialize>(
             .ok()
             .and_then(|request| request.root.member("id"));
         let id = id.map_or("null", |id| id.as_str()).to_owned();
-        match request.and_then(|request| answer(&request, console)) {
-            Ok(answer) => console.answer_to(&id, &answer)?,
-            Err(error) => {
-                console.verdict(Exit::Invalid);
-                console.answer_to(
-                    &id,
-                    &LineRefusal {
-                        error: format!("{name}: {error}"),
-                    },
-                )?;
-            }
-        }
+        let answer = request.and_then(|request| answer(&request, console));
+        let answer = answer.or_else(|error| {
+            console.verdict(Exit::Invalid);
+            serde_json::to_string(&LineRefusal {
+                error: format!("{name}: {error}"),
+            })
+        });
+        console.answer_to(&id, &answer?)?;
     }
     Ok(())
 }
@@ -71,14 +67,13 @@ struct LineRefusal {
 fn read<'a>(line: &'a [u8], name: &str) -> Result<LineRequest<'a>, String> {
     let text = std::str::from_utf8(line)
         .map_err(|error| format!("not UTF-8 (byte {})", error.valid_up_to()))?;
-    let mut checker = Checker::new();
-    checker.feed(line);
-    if let Some(error) = checker.finish().error {
-        return Err(error.to_string());
+    let checked = check(line);
+    if let Some(error) = checked.error {
+        return Err(format!("{error} (byte {})", checked.offset));
     }
-    let root =
-        Raw::root(text).filter(|root| root.kind() == ValueKind::Object && checker.is_complete());
-    let root = root.ok_or("not a whole JSON object")?;
+    let root = Raw::root(text)
+        .filter(|root| root.kind() == ValueKind::Object && checked.complete)
+        .ok_or("not a whole JSON object")?;
     Ok(LineRequest {
         root,
         name: name.to_owned(),

@@ -10,8 +10,6 @@ use std::process::ExitCode;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub mod check;
-pub mod close;
-mod color;
 pub mod config;
 mod console;
 pub mod demo;
@@ -19,19 +17,15 @@ pub mod dialect;
 pub mod doctor;
 mod encoding;
 mod environment;
-mod explain;
-pub mod health;
 pub mod inspect;
 mod jsonl;
 mod ladder;
-mod log_filter;
-mod logfmt;
+mod log;
 mod output;
 pub mod pages;
 pub mod parse;
 mod parsed;
 pub mod paths;
-mod progress;
 pub mod proxy;
 pub mod repair;
 mod repairs;
@@ -42,10 +36,8 @@ pub mod sim;
 mod source;
 pub mod stitch;
 mod texts;
-mod tracker;
 mod version;
 
-use color::ColorChoice;
 use console::Console;
 pub use environment::parse;
 
@@ -70,10 +62,8 @@ struct General {
     /// Log more of what the proxy and the model server do; -vv logs every step.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// When to use colors: auto, always or never. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE
-    /// and TERM.
-    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true)]
-    color: ColorChoice,
+    #[command(flatten)]
+    color: colorchoice_clap::Color,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -85,18 +75,15 @@ enum Command {
     Proxy(proxy::ProxyArgs),
     /// Asks a model for a document, and for the rest of it until it is complete.
     Run(run::RunArgs),
-    /// Says whether a provider can be reached, and whether a model continues a prefill.
+    /// Says whether a running proxy serves, whether a provider can be reached, and whether a model
+    /// continues a prefill.
     Doctor(doctor::DoctorArgs),
-    /// Asks a running proxy whether it serves.
-    Health(health::HealthArgs),
     /// Runs a scripted model server that cuts its answers and misbehaves on request.
     Sim(sim::SimArgs),
     /// Joins the parts of a cut-off JSON document.
     Stitch(stitch::StitchArgs),
-    /// Shows where a text stops, and the contexts for its continuation.
+    /// Shows where a text stops, the contexts for its continuation, and its complete part as JSON.
     Inspect(inspect::InspectArgs),
-    /// Closes cut-off JSON: keeps the certain part, and adds the missing closers.
-    Close(close::CloseArgs),
     /// Repairs the mistakes that models make in JSON, and lists every change.
     Repair(repair::RepairArgs),
     /// Reads the JSON of a response, and gives it the shape that is expected.
@@ -107,10 +94,8 @@ enum Command {
     Paths(paths::PathsArgs),
     /// Checks and shows the configuration file.
     Config(config::ConfigArgs),
-    /// Writes the completions for a shell.
-    Completions(pages::Completions),
-    /// Writes the manual pages.
-    Man(pages::Man),
+    /// Writes the manual pages and the completions of all shells to a folder.
+    Pages(pages::PagesArgs),
 }
 
 /// Runs a command on the process's own standard streams.
@@ -122,18 +107,15 @@ pub fn run(args: &Args) -> Exit {
         Command::Proxy(args) => proxy::run(args, &mut console),
         Command::Run(args) => run::run(args, &mut console),
         Command::Doctor(args) => doctor::run(args, &mut console),
-        Command::Health(args) => health::run(args, &mut console),
         Command::Sim(args) => sim::run(args, &mut console),
         Command::Stitch(args) => stitch::run(args, &mut console),
         Command::Inspect(args) => inspect::run(args, &mut console),
-        Command::Close(args) => close::run(args, &mut console),
         Command::Repair(args) => repair::run(args, &mut console),
         Command::Parse(args) => parse::run(args, &mut console),
         Command::Check(args) => check::run(args, &mut console),
         Command::Paths(args) => paths::run(args, &mut console),
         Command::Config(args) => config::run(args, &mut console),
-        Command::Completions(args) => pages::completions(args, &mut console),
-        Command::Man(args) => pages::man(args, &mut console),
+        Command::Pages(args) => pages::run(args, &mut console),
     };
     match result.and_then(|()| console.flush()) {
         Ok(()) => {}
@@ -197,7 +179,7 @@ Of several files or lines the worst counts: 0, 5, 3, 4, 1 from best to worst.
 
 Examples:
   restitch check answer.json
-  restitch close < cut.json | jq .
+  restitch inspect --close < cut.json | jq .
   restitch repair --log answer.txt > answer.json
   curl -sN https://example.org/stream | restitch paths '/items/*'
   restitch stitch first.json second.json

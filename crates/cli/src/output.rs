@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
 
+use anstream::{AutoStream, ColorChoice};
+
 /// The flag `-o` of all commands that write data.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct To {
@@ -32,9 +34,11 @@ impl Output {
         matches!(self, Self::Stdout(stdout) if stdout.is_terminal())
     }
 
-    /// Returns whether the output may have colors; see [`has_colors`].
+    /// Returns whether the output may have colors. `--color` decides. If it is `auto`, `NO_COLOR`,
+    /// `CLICOLOR_FORCE` and `CLICOLOR` decide, then whether the output is a terminal with colors
+    /// (`TERM=dumb` has none).
     pub(super) fn has_colors(&self) -> bool {
-        matches!(self, Self::Stdout(stdout) if has_colors(stdout))
+        matches!(self, Self::Stdout(stdout) if AutoStream::choice(stdout) != ColorChoice::Never)
     }
 
     /// Returns whether the output is the file at `path`.
@@ -73,11 +77,4 @@ impl Write for Output {
             Self::File(_, file) => file.as_mut().map_or(Ok(()), Write::flush),
         }
     }
-}
-
-/// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`,
-/// `CLICOLOR_FORCE` and `CLICOLOR` decide, then whether the stream is a terminal with colors
-/// (`TERM=dumb` has none).
-pub(super) fn has_colors(stream: &impl anstream::stream::RawStream) -> bool {
-    anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }

@@ -5,12 +5,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Serialize, Serializer};
 
-use super::texts::{Reads, Texts};
-use super::{Console, Exit, epilogue, jsonl, repair, repairs};
+use super::console::Notes;
+use super::encoding::EncodedText;
+use super::jsonl::LineRequest;
+use super::texts::{TextCommand, Texts};
+use super::{Console, Exit, epilogue, repair, repairs};
 use restitch::internal::json::walk::Raw;
-use restitch::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape};
+use restitch::repair::RepairStatus;
+use restitch::shape::{
+    self, Attempt, Dropped, Expect, ParseError, Parsed, Renamed, RootKind, Shape,
+};
 
 /// Arguments of `restitch parse`.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,7 +24,8 @@ use restitch::shape::{self, Attempt, Expect, ParseError, Parsed, RootKind, Shape
 pub struct ParseArgs {
     #[command(flatten)]
     texts: Texts,
-    /// The shape of the response: a built-in stage, or a shape of `--shapes`. `list` prints all.
+    /// The shape of the response, by its name in the file of --shapes. `list` prints the file's
+    /// shapes; docs/shapes.md has the built-in ones.
     #[arg(long, value_name = "NAME", conflicts_with = "schema")]
     stage: Option<String>,
     /// The JSON Schema that the value is checked against. Of several roots the first valid one is
@@ -35,11 +42,10 @@ pub struct ParseArgs {
 
 const EXAMPLES: &str = r#"Examples:
   restitch parse answer.txt
-  restitch parse --stage extract_prompts --json answer.txt
-  restitch parse --stage list
-  restitch parse --schema schema.json answer.txt
+  restitch parse --schema schema.json --json answer.txt
+  restitch parse --shapes shapes.toml --stage list
   restitch parse --shapes shapes.toml --stage reviews answer.txt
-  echo '{"id": 1, "text": "Here: {\"data\": [1]}", "stage": "extract_prompts"}' | restitch parse --jsonl
+  echo '{"id": 1, "text": "Here: {\"data\": [1]}"}' | restitch parse --jsonl
 
 `attempt` says what was needed: 1 nothing, 1.5 repairs, 2 text around the JSON was left out, 3 a fence was, 4 text with
 brackets was; 5: there is no JSON. Without --stage a value is recognised by its keys. A single object is wrapped in an
@@ -53,19 +59,23 @@ Exit codes: 0 valid or repaired; 3 truncated, and closed; 4 there is no JSON, it
 expected; 1 unreadable. Of several files the worst counts, in this order."#;
 
 pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
-    args.texts.start(console);
-    let mut shapes = Shape::stages();
-    if let Some(path) = &args.shapes {
-        match read_shapes(path, console) {
-            Some(own) => shapes.extend(own),
+    let own = match &args.shapes {
+        Some(path) => match read_shapes(path, console) {
+            Some(own) => own,
             None => return Ok(()),
-        }
-    }
+        },
+        None => Vec::new(),
+    };
     if args.stage.as_deref() == Some("list") {
-        return shapes
-            .iter()
-            .try_for_each(|shape| console.line(describe(shape)));
+        if own.is_empty() {
+            console
+                .notes
+                .note("name a file of shapes by --shapes; docs/shapes.md has the built-in ones");
+        }
+        let mut shapes = own.iter();
+        return shapes.try_for_each(|shape| console.line(describe(shape)));
     }
+    let shapes = [Shape::stages(), own].concat();
     let mut parser = Parser {
         args,
         shapes,
@@ -86,7 +96,7 @@ pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
         };
         parser.expect = parser.expect.schema(schema);
     }
-    args.texts.run(console, &parser)
+    args.texts.run(&parser, console)
 }
 
 /// Reads a file of shapes. `None` if it can't be read or is wrong, which has been reported then.
@@ -158,156 +168,104 @@ impl Parser<'_> {
             .iter()
             .find(|shape| shape.name == name || shape.name == name.replace('-', "_"));
         let known = || {
-            self.shapes
+            let names: Vec<&str> = self
+                .shapes
                 .iter()
                 .map(|shape| shape.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
+                .collect();
+            names.join(", ")
         };
         found
             .map(|shape| Expect::shape(shape.clone()))
-            .ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
-    }
-
-    fn parse<'t>(&self, text: &'t str, expect: &Expect) -> ParseReport<'t> {
-        let parsed = shape::parse(text, expect);
-        let is_text = |name: &String| {
-            self.shapes
-                .iter()
-                .any(|shape| shape.name == *name && shape.root == RootKind::Text)
-        };
-        let is_text = parsed
-            .as_ref()
-            .is_ok_and(|parsed| parsed.shape.as_ref().is_some_and(is_text));
-        ParseReport {
-            parsed,
-            is_text,
-            or_empty: self.args.or_empty,
-        }
+            .ok_or_else(|| format!("`{name}` is not a stage: there are {}", known()))
     }
 }
 
 /// The answer for one text.
-pub(super) struct ParseReport<'t> {
-    parsed: Result<Parsed<'t>, ParseError>,
-    is_text: bool,
-    or_empty: bool,
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ParseReport<'t> {
+    Parsed {
+        #[serde(flatten)]
+        parsed: Parsed<'t>,
+        /// The text of a shape that is text.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    Nothing {
+        attempt: Attempt,
+        status: RepairStatus,
+        json: &'static str,
+        #[serde(serialize_with = "serialize_words")]
+        error: ParseError,
+    },
 }
 
-impl ParseReport<'_> {
-    fn text(&self) -> Option<Cow<'_, str>> {
-        let parsed = self.parsed.as_ref().ok().filter(|_| self.is_text)?;
-        Raw::root(&parsed.json)?.decode()
-    }
-
-    /// The output for a text without JSON.
-    fn nothing(&self) -> &'static str {
-        if self.or_empty { "[]" } else { "" }
-    }
+fn serialize_words<S: Serializer>(error: &ParseError, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(error)
 }
 
-impl Serialize for ParseReport<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut row = serializer.serialize_map(None)?;
-        let parsed = match &self.parsed {
-            Ok(parsed) => parsed,
-            Err(error) => {
-                row.serialize_entry("attempt", &Attempt::Nothing)?;
-                row.serialize_entry("status", shape::status_name(error.status))?;
-                row.serialize_entry("json", self.nothing())?;
-                row.serialize_entry("shape", &None::<()>)?;
-                row.serialize_entry("repairs", &[(); 0])?;
-                row.serialize_entry("others", &[(); 0])?;
-                row.serialize_entry("error", &error.to_string())?;
-                return row.end();
-            }
-        };
-        row.serialize_entry("attempt", &parsed.attempt)?;
-        row.serialize_entry("status", shape::status_name(parsed.status))?;
-        row.serialize_entry("json", &parsed.json)?;
-        row.serialize_entry("shape", &parsed.shape)?;
-        row.serialize_entry("repairs", &parsed.repairs)?;
-        row.serialize_entry("others", &parsed.others)?;
-        if let Some(text) = self.text() {
-            row.serialize_entry("text", &text)?;
-        }
-        if !parsed.renamed.is_empty() {
-            row.serialize_entry("renamed", &parsed.renamed)?;
-        }
-        if !parsed.dropped.is_empty() {
-            row.serialize_entry("dropped", &parsed.dropped)?;
-        }
-        if !parsed.violations.is_empty() {
-            row.serialize_entry("violations", &parsed.violations)?;
-        }
-        row.end()
-    }
-}
+impl TextCommand for Parser<'_> {
+    type Report<'t> = ParseReport<'t>;
 
-impl Reads for Parser<'_> {
-    type Answer<'t> = ParseReport<'t>;
-
-    fn read<'t>(&self, text: &'t str) -> ParseReport<'t> {
-        self.parse(text, &self.expect)
-    }
-
-    fn read_line(
+    fn read<'t>(
         &self,
-        line: &jsonl::LineRequest<'_>,
-        text: &str,
-    ) -> Result<ParseReport<'static>, String> {
-        let own = line
-            .word("stage")?
-            .map(|name| self.expected(&name))
-            .transpose()?;
-        let answer = self.parse(text, own.as_ref().unwrap_or(&self.expect));
-        Ok(ParseReport {
-            parsed: answer.parsed.map(Parsed::into_owned),
-            ..answer
-        })
-    }
-
-    fn exit(&self, answer: &ParseReport<'_>) -> Exit {
-        let status = match &answer.parsed {
-            Ok(parsed) if !parsed.violations.is_empty() => return Exit::Invalid,
-            Ok(parsed) => parsed.status,
-            Err(error) => error.status,
-        };
-        repairs::exit(status)
-    }
-
-    fn is_logged(&self) -> bool {
-        false
-    }
-
-    fn note(&self, name: &str, text: &str, answer: &ParseReport<'_>, console: &Console) {
-        let parsed = match &answer.parsed {
+        text: &'t EncodedText,
+        line: Option<&LineRequest<'_>>,
+    ) -> Result<ParseReport<'t>, String> {
+        let own = line.map_or(Ok(None), |line| line.word("stage"))?;
+        let own = own.map(|name| self.expected(&name)).transpose()?;
+        let parsed = match shape::parse(&text.text, own.as_ref().unwrap_or(&self.expect)) {
             Ok(parsed) => parsed,
             Err(error) => {
-                console.notes.note(format_args!("{name}: {error}"));
-                return;
+                return Ok(ParseReport::Nothing {
+                    attempt: Attempt::Nothing,
+                    status: error.status,
+                    json: if self.args.or_empty { "[]" } else { "" },
+                    error,
+                });
             }
         };
-        repairs::print(name, text, &parsed.repairs, false, console);
-        repairs::note_status(name, text, parsed.status, &parsed.others, console);
-        for renamed in &parsed.renamed {
-            console.notes.note(format_args!(
-                "{name}: {}: renamed to `{}`",
-                renamed.path, renamed.to
-            ));
-        }
-        for dropped in &parsed.dropped {
-            console
-                .notes
-                .note(format_args!("{name}: {}: left out", dropped.path));
-        }
-        repairs::note_violations(name, &parsed.violations, console);
+        let shape = parsed.shape.as_ref();
+        let shape = shape.and_then(|name| self.shapes.iter().find(|shape| shape.name == *name));
+        let is_text = shape.is_some_and(|shape| shape.root == RootKind::Text);
+        let text = is_text
+            .then(|| Raw::root(&parsed.json)?.decode())
+            .flatten()
+            .map(Cow::into_owned);
+        Ok(ParseReport::Parsed { parsed, text })
     }
 
-    fn output<'a>(&self, answer: &'a ParseReport<'_>) -> Cow<'a, str> {
-        match &answer.parsed {
-            Ok(parsed) => answer.text().unwrap_or(Cow::Borrowed(&parsed.json)),
-            Err(_) => Cow::Borrowed(answer.nothing()),
+    fn exit(&self, report: &ParseReport<'_>) -> Exit {
+        match report {
+            ParseReport::Parsed { parsed, .. } if !parsed.violations.is_empty() => Exit::Invalid,
+            ParseReport::Parsed { parsed, .. } => repairs::exit(parsed.status),
+            ParseReport::Nothing { status, .. } => repairs::exit(*status),
         }
+    }
+
+    fn note(&self, name: &str, text: &str, report: &ParseReport<'_>, notes: Notes) {
+        let parsed = match report {
+            ParseReport::Parsed { parsed, .. } => parsed,
+            ParseReport::Nothing { error, .. } => {
+                return notes.note(format_args!("{name}: {error}"));
+            }
+        };
+        repairs::note_repairs(name, text, &parsed.repairs, false, notes);
+        repairs::note_status(name, text, parsed.status, &parsed.others, notes);
+        for Renamed { path, to, .. } in &parsed.renamed {
+            notes.note(format_args!("{name}: {path}: renamed to `{to}`"));
+        }
+        for Dropped { path, .. } in &parsed.dropped {
+            notes.note(format_args!("{name}: {path}: left out"));
+        }
+        repairs::note_violations(name, &parsed.violations, notes);
+    }
+
+    fn output<'r>(&self, _: &str, report: &'r ParseReport<'_>) -> Cow<'r, str> {
+        Cow::Borrowed(match report {
+            ParseReport::Parsed { parsed, text } => text.as_deref().unwrap_or(&parsed.json),
+            ParseReport::Nothing { json, .. } => json,
+        })
     }
 }

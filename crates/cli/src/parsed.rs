@@ -1,181 +1,35 @@
-//! One whole text as a document: the code and the arguments that `close` and `inspect` share.
+//! One whole text as a document.
 
-use std::io;
-use std::path::PathBuf;
-
-use serde::{Serialize, Serializer};
-
-use super::console::is_zero;
+use super::Exit;
+use super::console::Notes;
 use super::encoding::EncodedText;
-use super::output::To;
-use super::{Console, Exit, jsonl};
-use restitch::AllowedRoots;
-use restitch::json::Sink;
-use restitch::{Document, Limits, SyntaxError, SyntaxErrorKind};
+use restitch::context::ContextIndex;
+use restitch::{AllowedRoots, Document, Limits, SyntaxError, SyntaxErrorKind};
 
-/// Where the texts come from, and how they are answered.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct Input {
-    /// The texts; `-` is standard input.
-    #[arg(value_name = "FILE", default_value = "-")]
-    files: Vec<PathBuf>,
-    /// Answer in JSON, one line per file.
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Read {"id", "text"} from each line of standard input, and answer each in JSON.
-    #[arg(long, conflicts_with = "files")]
-    jsonl: bool,
-    #[command(flatten)]
-    to: To,
-}
-
-/// A command that answers for one text.
-pub(super) trait Answers {
-    /// The sink that follows the text.
-    type Sink: Sink + Default;
-    /// The answer in JSON.
-    type Answer<'a>: Serialize;
-
-    fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
-
-    /// Writes the answer in readable form. `file` is the text's name, and `are_several` is set if
-    /// there are other files.
-    fn print(
-        &self,
-        file: &str,
-        are_several: bool,
-        parsed: &Parsed<Self::Sink>,
-        console: &mut Console,
-    ) -> io::Result<()>;
-}
-
-impl Input {
-    /// Reads texts from files or lines, and answers each.
-    pub(super) fn run<T: Answers>(&self, console: &mut Console, answers: &T) -> io::Result<()> {
-        console.write_to(self.to.output.as_deref());
-        if self.jsonl {
-            return jsonl::serve(console, |request, console| {
-                let parsed = Parsed::new(&request.text(console)?);
-                parsed.note_deviation(&request.name, console);
-                console.verdict(parsed.exit());
-                Ok(Said {
-                    file: None,
-                    answers,
-                    parsed,
-                })
-            });
-        }
-        if !console.names_stdin_once(&self.files) {
-            return Ok(());
-        }
-        let are_several = self.files.len() > 1;
-        for path in &self.files {
-            let file = path.display().to_string();
-            let Some(text) = console.read_text(path) else {
-                if self.json && are_several {
-                    console.answer(&Unread {
-                        file,
-                        error: "can't be read",
-                    })?;
-                }
-                continue;
-            };
-            let parsed = Parsed::of(&text);
-            // The document has its own copy, and one copy of a large file is enough.
-            drop(text);
-            parsed.note_deviation(&file, console);
-            console.verdict(parsed.exit());
-            if self.json {
-                console.answer(&Said {
-                    file: are_several.then_some(file),
-                    answers,
-                    parsed,
-                })?;
-            } else {
-                answers.print(&file, are_several, &parsed, console)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The answer for one of several files, if the file can't be read.
-#[derive(Serialize)]
-struct Unread {
-    file: String,
-    error: &'static str,
-}
-
-/// An answer that owns its text. The answer itself is made when it is serialized.
-struct Said<'t, T: Answers> {
-    /// Only where there are several files.
-    file: Option<String>,
-    answers: &'t T,
-    parsed: Parsed<T::Sink>,
-}
-
-impl<T: Answers> Serialize for Said<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Named<'a, A> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            file: Option<&'a str>,
-            #[serde(flatten)]
-            answer: A,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            error: Option<String>,
-            #[serde(skip_serializing_if = "is_zero")]
-            removed_bytes: usize,
-        }
-        let parsed = &self.parsed;
-        let (answer, error) = (self.answers.answer(parsed), parsed.mistake());
-        Named {
-            file: self.file.as_deref(),
-            answer,
-            error,
-            removed_bytes: parsed.removed,
-        }
-        .serialize(serializer)
-    }
-}
-
-/// A whole text as a document, its deviation from the grammar if it has one, and the sink that
-/// followed it.
-pub(super) struct Parsed<S> {
+/// A whole text as a document, its deviation from the grammar if it has one, and the index of its
+/// contexts.
+pub(super) struct Parsed {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
-    pub(super) sink: S,
+    pub(super) index: ContextIndex,
     /// The root is whole, and the text ends inside a later one.
     pub(super) is_cut_later: bool,
-    /// Bytes that are not in the document, since they are no UTF-8 or not the whole of a character.
-    removed: usize,
 }
 
-impl<S: Sink + Default> Parsed<S> {
-    pub(super) fn new(text: &str) -> Self {
-        Self::with_half(text, &[])
-    }
-
-    /// Reads the text of a file, which may end inside a character.
-    pub(super) fn of(text: &EncodedText) -> Self {
-        Self {
-            removed: text.left_out(),
-            ..Self::with_half(&text.text, &text.half)
-        }
-    }
-
-    fn with_half(text: &str, half: &[u8]) -> Self {
-        let mut sink = S::default();
+impl Parsed {
+    /// Reads a text, which may end inside a character.
+    pub(super) fn new(text: &EncodedText) -> Self {
+        let mut index = ContextIndex::default();
         let mut document =
             Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
         let mut deviation = document
-            .push_with(text, &mut sink)
+            .push_with(&text.text, &mut index)
             .err()
-            .or_else(|| half_mistake(&document, half));
+            .or_else(|| half_mistake(&document, &text.half));
         if deviation.is_none() {
             // Ends a number, and settles an array of numbers after prose as the root. The error of
             // an open root is not needed: the document has its cut.
-            let _ = document.finish_with(&mut sink);
+            let _ = document.finish_with(&mut index);
             deviation = document.text_after_scalar();
         }
         let after_root = document
@@ -186,9 +40,8 @@ impl<S: Sink + Default> Parsed<S> {
         Self {
             document,
             deviation,
-            sink,
+            index,
             is_cut_later,
-            removed: 0,
         }
     }
 
@@ -202,25 +55,17 @@ impl<S: Sink + Default> Parsed<S> {
         }
     }
 
-    /// Returns whether the root is closed and without mistakes.
-    pub(super) fn is_complete(&self) -> bool {
-        self.exit() == Exit::Complete
-    }
-
-    /// Returns whether the text ends before its root does, or inside a later root.
-    pub(super) fn is_cut(&self) -> bool {
-        self.exit() == Exit::Cut
-    }
-
-    /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text
-    /// touches, or with a bracket without JSON after it: `1.4.5`, `[the docs]`.
-    pub(super) fn shows_json(&self) -> bool {
+    /// Returns the complete part. `None` for a text that is not JSON. Prose may begin with a scalar
+    /// that other text touches, or with a bracket without JSON after it: `1.4.5`, `[the docs]`.
+    pub(super) fn complete_part(&self) -> Option<String> {
         let inside = || {
             self.document
                 .root()
                 .and_then(|root| root.strip_prefix(['{', '[']))
         };
-        self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
+        let is_json =
+            self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty());
+        is_json.then(|| self.document.complete()).flatten()
     }
 
     /// Returns the mistake in the text. A cut is not a mistake, unless it is in a root that is not
@@ -235,11 +80,11 @@ impl<S: Sink + Default> Parsed<S> {
     }
 
     /// Reports where the text leaves the grammar. `name` is the name of the file or line.
-    pub(super) fn note_deviation(&self, name: &str, console: &Console) {
+    pub(super) fn note_deviation(&self, name: &str, notes: Notes) {
         if let Some(error) = self.deviation {
-            console.notes.deviation(name, &self.document, &error);
+            notes.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
-            console.notes.note(format_args!("{name}: {NO_JSON}"));
+            notes.note(format_args!("{name}: {NO_JSON}"));
         }
     }
 }
@@ -260,5 +105,5 @@ pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxErr
 }
 
 /// The text is cut, and not in the root that is answered.
-pub(super) const LATER_ROOT: &str = "the text is cut in a later root";
+const LATER_ROOT: &str = "the text is cut in a later root";
 pub(super) const NO_JSON: &str = "there is no JSON in the text";

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::log_filter::{LogFilter, LogHandle};
+use super::log::LogHandle;
 use super::settings::Settings;
 use super::{Console, Exit, interrupted};
 use restitch_http::Expiry;
@@ -182,7 +182,7 @@ fn loader(settings: &Settings, log: Option<LogHandle>) -> Option<Loader> {
             let proxy = built(config).map_err(|error| error.to_string())?;
             let used = move || {
                 // Reloading fails if there is no log.
-                let _ = log.map(|log| log.reload(LogFilter(filter)));
+                let _ = log.map(|log| log.reload(filter));
             };
             Ok(Loaded {
                 proxy,

@@ -5,10 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::Serialize;
 
-use super::texts::{Reads, Texts};
-use super::{Console, Exit, epilogue, jsonl, repairs};
+use super::console::Notes;
+use super::encoding::EncodedText;
+use super::jsonl::LineRequest;
+use super::parsed::NO_JSON;
+use super::texts::{TextCommand, Texts};
+use super::{Console, Exit, epilogue, repairs};
 use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus};
 use restitch::shape::{self, Expect, Repaired, Schema, Violation};
 
@@ -25,8 +29,7 @@ pub struct RepairArgs {
     /// Switch a rule off. Can be given several times.
     #[arg(long, value_name = "RULE", value_parser = rule(), hide_possible_values = true)]
     without: Vec<RepairRule>,
-    /// List the repairs on standard error, a line each. On a terminal they are shown as changes
-    /// otherwise.
+    /// List the repairs on standard error, a line each, also where it is not a terminal.
     #[arg(long)]
     log: bool,
     /// Write no JSON, and exit with 5 if something would be repaired.
@@ -48,8 +51,8 @@ const EXAMPLES: &str = r#"Examples:
 
 Levels: `strict` repairs nothing; `syntax` repairs what leaves every whole token what it is (commas, escapes, quotes
 around a token, comments, an early end); `guess` also chooses between readings (lost quotes, colons and brackets).
-docs/internals/repair.md has all rules. Text around the root, for example a fence or prose, is left out on every level.
-Valid JSON stays as it is, to the byte.
+docs/repair.md has all rules. Text around the root, for example a fence or prose, is left out on every level. Valid
+JSON stays as it is, to the byte.
 
 With --json: {"status": "valid|repaired|truncated|malformed", "json", "repairs": [{"rule", "level", "range", "original",
 "replacement", "path"}], "others"}, and "error", "violations" where there are some. `range` is in bytes of the input.
@@ -89,14 +92,6 @@ pub(super) fn schema(path: &Path, console: &mut Console) -> Option<Schema> {
 }
 
 pub(super) fn run(args: &RepairArgs, console: &mut Console) -> io::Result<()> {
-    args.texts.start(console);
-    let schema = match &args.schema {
-        Some(path) => match schema(path, console) {
-            Some(schema) => Some(schema),
-            None => return Ok(()),
-        },
-        None => None,
-    };
     let options = args
         .without
         .iter()
@@ -104,17 +99,20 @@ pub(super) fn run(args: &RepairArgs, console: &mut Console) -> io::Result<()> {
             options.without(*rule)
         });
     let mut expect = Expect::any().repairs(options);
-    if let Some(schema) = &schema {
+    let mut schema = None;
+    if let Some(path) = &args.schema {
+        schema = self::schema(path, console);
+        let Some(schema) = &schema else {
+            return Ok(());
+        };
         expect = expect.schema(schema.clone());
     }
-    args.texts.run(
-        console,
-        &InputRepairer {
-            args,
-            expect,
-            schema,
-        },
-    )
+    let repairer = InputRepairer {
+        args,
+        expect,
+        schema,
+    };
+    args.texts.run(&repairer, console)
 }
 
 struct InputRepairer<'a> {
@@ -124,72 +122,44 @@ struct InputRepairer<'a> {
 }
 
 /// The answer for one text.
+#[derive(Serialize)]
 pub(super) struct RepairReport<'t> {
+    #[serde(flatten)]
     repaired: Repaired<'t>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     violations: Vec<Violation>,
 }
 
-impl Serialize for RepairReport<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Repaired {
-            status,
-            json,
-            repairs,
-            others,
-            ..
-        } = &self.repaired;
-        let mut row = serializer.serialize_map(None)?;
-        row.serialize_entry("status", shape::status_name(*status))?;
-        row.serialize_entry("json", json)?;
-        row.serialize_entry("repairs", repairs)?;
-        row.serialize_entry("others", others)?;
-        if let RepairStatus::Malformed(error) = status {
-            row.serialize_entry("error", &error.to_string())?;
-        }
-        if !self.violations.is_empty() {
-            row.serialize_entry("violations", &self.violations)?;
-        }
-        row.end()
-    }
-}
+impl TextCommand for InputRepairer<'_> {
+    type Report<'t> = RepairReport<'t>;
 
-impl Reads for InputRepairer<'_> {
-    type Answer<'t> = RepairReport<'t>;
-
-    fn read<'t>(&self, text: &'t str) -> RepairReport<'t> {
-        let repaired = shape::repair_expected(text, &self.expect);
-        let is_whole = matches!(
-            repaired.status,
-            RepairStatus::Valid | RepairStatus::Repaired
-        );
+    fn read<'t>(
+        &self,
+        text: &'t EncodedText,
+        _: Option<&LineRequest<'_>>,
+    ) -> Result<RepairReport<'t>, String> {
+        let repaired = shape::repair_expected(&text.text, &self.expect);
+        let (is_whole, error) = match repaired.status {
+            RepairStatus::Valid | RepairStatus::Repaired => (true, None),
+            RepairStatus::Malformed(error) => (false, Some(error.to_string())),
+            RepairStatus::Truncated => (false, None),
+        };
         let schema = self.schema.as_ref().filter(|_| is_whole);
         let violations = schema
             .map(|schema| schema.violations(&repaired.json))
             .unwrap_or_default();
-        RepairReport {
-            repaired,
-            violations,
-        }
-    }
-
-    fn read_line(
-        &self,
-        _: &jsonl::LineRequest<'_>,
-        text: &str,
-    ) -> Result<RepairReport<'static>, String> {
-        let RepairReport {
-            repaired,
-            violations,
-        } = self.read(text);
         Ok(RepairReport {
-            repaired: repaired.into_owned(),
+            repaired,
+            error,
             violations,
         })
     }
 
-    fn exit(&self, answer: &RepairReport<'_>) -> Exit {
-        match answer.repaired.status {
-            _ if !answer.violations.is_empty() => Exit::Invalid,
+    fn exit(&self, report: &RepairReport<'_>) -> Exit {
+        match report.repaired.status {
+            _ if !report.violations.is_empty() => Exit::Invalid,
             RepairStatus::Repaired if self.args.check => Exit::Changed,
             status => repairs::exit(status),
         }
@@ -199,31 +169,29 @@ impl Reads for InputRepairer<'_> {
         self.args.log
     }
 
-    fn note(&self, name: &str, text: &str, answer: &RepairReport<'_>, console: &Console) {
+    fn note(&self, name: &str, text: &str, report: &RepairReport<'_>, notes: Notes) {
         let Repaired {
             status,
             repairs,
             others,
             range,
             ..
-        } = &answer.repaired;
-        repairs::print(name, text, repairs, self.args.log, console);
+        } = &report.repaired;
+        repairs::note_repairs(name, text, repairs, self.args.log, notes);
         match status {
             RepairStatus::Malformed(_) if range.is_empty() => {
-                console
-                    .notes
-                    .note(format_args!("{name}: there is no JSON in the text"));
+                notes.note(format_args!("{name}: {NO_JSON}"));
             }
-            _ => repairs::note_status(name, text, *status, others, console),
+            _ => repairs::note_status(name, text, *status, others, notes),
         }
-        repairs::note_violations(name, &answer.violations, console);
+        repairs::note_violations(name, &report.violations, notes);
     }
 
-    fn output<'a>(&self, answer: &'a RepairReport<'_>) -> Cow<'a, str> {
+    fn output<'r>(&self, _: &str, report: &'r RepairReport<'_>) -> Cow<'r, str> {
         Cow::Borrowed(if self.args.check {
             ""
         } else {
-            &answer.repaired.json
+            &report.repaired.json
         })
     }
 }

@@ -1,19 +1,24 @@
-//! Shows repairs to people: a line each, or as changes of the text.
+//! Reports repairs to people, a line each, and how a text with repairs ended.
 
-use super::console::{count, short};
-use super::{Console, Exit};
+use super::Exit;
+use super::console::{Notes, count, short};
 use restitch::SourceLocation;
 use restitch::repair::{Repair, RepairStatus};
 use restitch::shape::{Root, Violation};
 
-/// Writes each repair: in one line, or with the changed text below it.
-pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, console: &Console) {
-    if !in_lines && !console.notes.on_terminal() {
+/// Reports each repair. Does so on a terminal only, unless `is_logged`.
+pub(super) fn note_repairs(
+    name: &str,
+    text: &str,
+    repairs: &[Repair],
+    is_logged: bool,
+    notes: Notes,
+) {
+    if !is_logged && !notes.on_terminal() {
         return;
     }
     let mut position = RepairPosition::default();
-    let most = if in_lines { usize::MAX } else { MAX_CHANGES };
-    for repair in repairs.iter().take(most) {
+    for repair in repairs {
         position.advance(text, repair.range.start);
         let RepairPosition { line, column, .. } = position;
         let path = if repair.path.is_empty() {
@@ -21,28 +26,11 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
         } else {
             format!(", at {}", short(&repair.path))
         };
-        let place = format!(
-            "{name}: line {line}, column {column}{path}: {}",
-            repair.rule
-        );
-        if in_lines {
-            let (before, after) = (short(&repair.original), short(&repair.replacement));
-            console
-                .notes
-                .note(format_args!("{place}: `{before}` -> `{after}`"));
-        } else {
-            console.notes.note(place);
-            let (before, after) = around(text, repair);
-            console.notes.change(
-                &format!("{before}{}{after}", short(&repair.original)),
-                &format!("{before}{}{after}", short(&repair.replacement)),
-            );
-        }
-    }
-    if repairs.len() > most {
-        console.notes.note(format_args!(
-            "{name}: {} more: --log lists all",
-            count(repairs.len() - most, "repair")
+        notes.note(format_args!(
+            "{name}: line {line}, column {column}{path}: {}: `{}` -> `{}`",
+            repair.rule,
+            short(&repair.original),
+            short(&repair.replacement)
         ));
     }
 }
@@ -62,23 +50,21 @@ pub(super) fn note_status(
     text: &str,
     status: RepairStatus,
     others: &[Root<'_>],
-    console: &Console,
+    notes: Notes,
 ) {
     match status {
-        RepairStatus::Malformed(error) => {
-            console.notes.note(format_args!(
-                "{name}: {}, {}",
-                error.kind,
-                SourceLocation::at(text, error.offset)
-            ));
-        }
-        RepairStatus::Truncated => console.notes.note(format_args!(
+        RepairStatus::Malformed(error) => notes.note(format_args!(
+            "{name}: {}, {}",
+            error.kind,
+            SourceLocation::at(text, error.offset)
+        )),
+        RepairStatus::Truncated => notes.note(format_args!(
             "{name}: the text ends before its root is closed"
         )),
         _ => {}
     }
     if !others.is_empty() {
-        console.notes.note(format_args!(
+        notes.note(format_args!(
             "{name}: left out {}: --json shows them",
             count(others.len(), "further root")
         ));
@@ -86,16 +72,14 @@ pub(super) fn note_status(
 }
 
 /// Reports how a value differs from the expected shape.
-pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Console) {
+pub(super) fn note_violations(name: &str, violations: &[Violation], notes: Notes) {
     for Violation { path, message, .. } in violations {
         let path = if path.is_empty() {
             "the root".into()
         } else {
             short(path)
         };
-        console
-            .notes
-            .note(format_args!("{name}: {path}: {message}"));
+        notes.note(format_args!("{name}: {path}: {message}"));
     }
 }
 
@@ -130,33 +114,3 @@ impl RepairPosition {
         self.at = to.max(self.at);
     }
 }
-
-/// Returns the text of the line before and after a repair, up to [`SourceLocation::EXCERPT`] characters on
-/// each side.
-fn around<'t>(text: &'t str, repair: &Repair) -> (&'t str, &'t str) {
-    let before = text.get(..repair.range.start).unwrap_or_default();
-    let near = before
-        .char_indices()
-        .rev()
-        .take(SourceLocation::EXCERPT)
-        .take_while(|(_, c)| *c != '\n')
-        .last();
-    let after = text.get(repair.range.end..).unwrap_or_default();
-    let end = after
-        .char_indices()
-        .take(SourceLocation::EXCERPT)
-        .take_while(|(_, c)| *c != '\n')
-        .last();
-    let before = before
-        .get(near.map_or(before.len(), |(at, _)| at)..)
-        .unwrap_or_default();
-    (
-        before,
-        after
-            .get(..end.map_or(0, |(at, c)| at + c.len_utf8()))
-            .unwrap_or_default(),
-    )
-}
-
-/// Changes that are shown on a terminal.
-const MAX_CHANGES: usize = 50;

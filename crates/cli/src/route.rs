@@ -172,6 +172,6 @@ fn how(
 }
 
 fn host(upstream: Option<&str>) -> Option<String> {
-    let upstream = restitch_http::Upstream::parse(upstream?).ok()?;
+    let upstream = restitch_proxy::address::upstream(upstream?).ok()?;
     Some(upstream.host().to_owned())
 }

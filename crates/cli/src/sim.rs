@@ -133,7 +133,7 @@ pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
 /// empty, cut, malformed or not UTF-8. Prose is a document, too.
 fn document(path: &Path, console: &mut Console) -> Option<String> {
     let read = console.read_text(path)?;
-    let parsed = Parsed::<()>::of(&read);
+    let parsed = Parsed::new(&read);
     let name = path.display();
     if read.left_out() > 0 {
         return None;
@@ -143,7 +143,7 @@ fn document(path: &Path, console: &mut Console) -> Option<String> {
         console.fail(Exit::Invalid, format_args!("{name}: the document is empty"));
         return None;
     }
-    if parsed.is_cut() {
+    if parsed.exit() == Exit::Cut {
         let offset = parsed.document.cut().offset;
         console.fail(
             Exit::Cut,

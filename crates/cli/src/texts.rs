@@ -1,11 +1,15 @@
-//! Whole texts of files or lines, each with one answer: the code that `repair` and `parse` share.
+//! Texts of files or lines, each with one answer: the loop and the printer of `check`, `inspect`,
+//! `repair` and `parse`.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::console::is_zero;
+use super::console::{Notes, is_zero};
+use super::encoding::EncodedText;
+use super::jsonl::LineRequest;
 use super::output::To;
 use super::{Console, Exit, jsonl};
 
@@ -25,66 +29,65 @@ pub(super) struct Texts {
     to: To,
 }
 
-/// A command that answers for whole texts.
-pub(super) trait Reads {
+/// A command that answers for one text after the other.
+pub(super) trait TextCommand {
     /// The answer in JSON.
-    type Answer<'t>: Serialize;
+    type Report<'t>: Serialize;
 
-    fn read<'t>(&self, text: &'t str) -> Self::Answer<'t>;
+    /// Whether bytes that are not UTF-8 are a mistake. Otherwise they are removed and reported.
+    const IS_STRICT: bool = false;
 
-    /// Answers a line, which may have settings of its own.
-    fn read_line(
+    /// Reads a text. A line may have settings of its own; an error is about these settings.
+    fn read<'t>(
         &self,
-        line: &jsonl::LineRequest<'_>,
-        text: &str,
-    ) -> Result<Self::Answer<'static>, String>;
+        text: &'t EncodedText,
+        line: Option<&LineRequest<'_>>,
+    ) -> Result<Self::Report<'t>, String>;
 
-    fn exit(&self, answer: &Self::Answer<'_>) -> Exit;
+    fn exit(&self, report: &Self::Report<'_>) -> Exit;
 
     /// Whether notes are also written beside JSON answers, which have the same content.
-    fn is_logged(&self) -> bool;
+    fn is_logged(&self) -> bool {
+        false
+    }
 
     /// Writes notes on one text to standard error.
-    fn note(&self, name: &str, text: &str, answer: &Self::Answer<'_>, console: &Console);
+    fn note(&self, name: &str, text: &str, report: &Self::Report<'_>, notes: Notes);
 
-    /// Returns the readable output.
-    fn output<'a>(&self, answer: &'a Self::Answer<'_>) -> std::borrow::Cow<'a, str>;
+    /// Returns the answer for people and pipes.
+    fn output<'r>(&self, name: &str, report: &'r Self::Report<'_>) -> Cow<'r, str>;
 }
 
 #[derive(Serialize)]
-struct Named<'a, A> {
+struct NamedReport<'a, R> {
     /// Only where there are several files.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
     #[serde(flatten)]
-    answer: &'a A,
+    report: R,
     #[serde(skip_serializing_if = "is_zero")]
     removed_bytes: usize,
 }
 
+/// The answer for a file that can't be read.
 #[derive(Serialize)]
-struct Unread<'a> {
-    file: &'a str,
+struct Unread {
     error: &'static str,
 }
 
 impl Texts {
-    /// Sets the requested destination of the output. Called once, before the first write.
-    pub(super) fn start(&self, console: &mut Console) {
-        console.write_to(self.to.output.as_deref());
-    }
-
     /// Reads texts from files or lines, and answers each.
-    pub(super) fn run<T: Reads>(&self, console: &mut Console, reads: &T) -> io::Result<()> {
+    pub(super) fn run<T: TextCommand>(&self, command: &T, console: &mut Console) -> io::Result<()> {
+        console.write_to(self.to.output.as_deref());
         if self.jsonl {
-            return jsonl::serve(console, |request, console| {
-                let text = request.text(console)?;
-                let answer = reads.read_line(request, &text)?;
-                if reads.is_logged() {
-                    reads.note(&request.name, &text, &answer, console);
+            return jsonl::serve(console, |line, console| {
+                let text = EncodedText::from(line.text(console)?);
+                let report = command.read(&text, Some(line))?;
+                if command.is_logged() {
+                    command.note(&line.name, &text.text, &report, console.notes);
                 }
-                console.verdict(reads.exit(&answer));
-                Ok(answer)
+                console.verdict(command.exit(&report));
+                serde_json::to_string(&report).map_err(|error| error.to_string())
             });
         }
         if !console.names_stdin_once(&self.files) {
@@ -92,37 +95,43 @@ impl Texts {
         }
         let are_several = self.files.len() > 1;
         for path in &self.files {
-            let file = path.display().to_string();
-            let Some(read) = console.read_text(path) else {
-                if self.json && are_several {
-                    console.answer(&Unread {
-                        file: &file,
-                        error: "can't be read",
+            let name = path.display().to_string();
+            let file = are_several.then_some(name.as_str());
+            let Some(bytes) = console.read(path) else {
+                if self.json {
+                    let error = "can't be read";
+                    console.answer(&NamedReport {
+                        file,
+                        report: Unread { error },
+                        removed_bytes: 0,
                     })?;
                 }
                 continue;
             };
-            let (text, removed_bytes) = (read.text.as_str(), read.left_out());
-            let answer = reads.read(text);
-            if !self.json || reads.is_logged() {
-                reads.note(&file, text, &answer, console);
+            let text = EncodedText::new(bytes);
+            if !T::IS_STRICT {
+                console.left_out(path, &text);
             }
-            console.verdict(reads.exit(&answer));
+            let report = match command.read(&text, None) {
+                Ok(report) => report,
+                Err(error) => {
+                    console.fail(Exit::Usage, error);
+                    return Ok(());
+                }
+            };
+            if !self.json || command.is_logged() {
+                command.note(&name, &text.text, &report, console.notes);
+            }
+            console.verdict(command.exit(&report));
             if self.json {
-                let file = are_several.then_some(file.as_str());
-                console.answer(&Named {
+                let removed_bytes = if T::IS_STRICT { 0 } else { text.left_out() };
+                console.answer(&NamedReport {
                     file,
-                    answer: &answer,
+                    report,
                     removed_bytes,
                 })?;
-                continue;
-            }
-            let output = reads.output(&answer);
-            if are_several && !output.is_empty() {
-                console.lines(&output)?;
-                console.lines("\n")?;
             } else {
-                console.text(&output)?;
+                console.text(&command.output(&name, &report), are_several)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use restitch_http::{Upstream, UpstreamError};
 
 /// An address to listen on. [`FromStr`] reads what [`Display`](fmt::Display) writes.
 ///
@@ -58,6 +59,36 @@ impl FromStr for ListenAddress {
         })
     }
 }
+
+/// Parses the address of an upstream, also as the full URL of an endpoint, which providers document:
+/// the endpoint is left out.
+///
+/// ```
+/// use restitch_proxy::address::upstream;
+///
+/// let upstream = upstream("https://llm.example/api/v1/chat/completions")?;
+/// assert_eq!(upstream.uri_for("/v1/chat/completions")?, "https://llm.example/api/v1/chat/completions");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`Upstream::parse`].
+pub fn upstream(url: &str) -> Result<Upstream, UpstreamError> {
+    let url = url.trim_end_matches('/');
+    let base = ENDPOINTS.iter().find_map(|path| url.strip_suffix(path));
+    Upstream::parse(base.unwrap_or(url))
+}
+
+/// The paths of the APIs after the base URL of their clients.
+const ENDPOINTS: [&str; 7] = [
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+    "/api/chat",
+    "/api/generate",
+    "/v2/chat",
+];
 
 /// Reads the address of a listener that has one socket: `127.0.0.1:7379`, `localhost:7379`
 /// (loopback, IPv4) or `:7379` (all addresses of the machine, IPv4).

@@ -7,6 +7,7 @@ use restitch_http::{Client, Error, TlsFiles, Upstream};
 use super::access::{Access, Token};
 use super::fallback::Fallback;
 use super::secret::{SHORTEST_TOKEN, SHORTEST_UPSTREAM_KEY, Secret, SecretError, SecretSource};
+use crate::address;
 use crate::config::{Config, TlsConfig};
 use crate::route_config::{DEFAULT, RouteConfig};
 
@@ -57,7 +58,7 @@ impl<'a> Setup<'a> {
         let address = own.upstream.as_deref();
         let address = address.ok_or_else(|| SetupError::Setting(NO_UPSTREAM.to_owned()))?;
         // The address is not repeated, since it may have a password.
-        let upstream = Upstream::parse(address)
+        let upstream = address::upstream(address)
             .map_err(|error| SetupError::Setting(format!("--upstream: {error}")))?;
         let key = self.key("--upstream", own.upstream_key.as_ref())?;
         let client = self
@@ -138,7 +139,7 @@ impl<'a> Setup<'a> {
     fn client_at(&mut self, route: &RouteConfig, address: &str) -> Result<Client, SetupError> {
         let name = &route.name;
         // The address is not repeated, since it may have a password.
-        let upstream = Upstream::parse(address)
+        let upstream = address::upstream(address)
             .map_err(|error| SetupError::Setting(format!("route `{name}`: {error}")))?;
         self.client_of(upstream)
             .map_err(|error| SetupError::File(format!("route `{name}`: {error}")))

@@ -79,6 +79,18 @@ pub enum RepairStatus {
     Malformed(SyntaxError),
 }
 
+impl Serialize for RepairStatus {
+    /// As `valid`, `repaired`, `truncated` or `malformed`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            Self::Valid => "valid",
+            Self::Repaired => "repaired",
+            Self::Truncated => "truncated",
+            Self::Malformed(_) => "malformed",
+        })
+    }
+}
+
 /// A root that was repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedRoot {

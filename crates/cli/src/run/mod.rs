@@ -3,26 +3,27 @@
 
 mod ask;
 pub(super) mod key;
-mod progress;
 pub(super) mod providers;
 mod report;
 mod target;
 mod trace;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use indicatif::ProgressBar;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
+use super::console::{count, one_line, short};
 use super::dialect::named;
 use super::proxy::{exit, variable};
 use super::source::Refusal;
 use super::{Console, Exit, block_on, epilogue, interrupted, settings};
 use ask::{Patience, ask};
 use key::Key;
-use progress::Progress;
 use report::{Seen, report};
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::internal::context::complete_part;
@@ -51,18 +52,10 @@ pub struct RunArgs {
     /// The model, by the provider's name for it.
     #[arg(long, value_name = "NAME")]
     model: String,
-    /// The prompt.
-    #[arg(
-        long,
-        value_name = "TEXT",
-        required_unless_present = "prompt_file",
-        conflicts_with = "prompt_file"
-    )]
+    /// The prompt. Default: standard input, as with `-`.
+    #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
-    /// The file that has the prompt. `-` is standard input.
-    #[arg(long, value_name = "FILE")]
-    prompt_file: Option<PathBuf>,
-    /// The file that has the system message.
+    /// The file that has the system message. `-` is standard input.
     #[arg(long, value_name = "FILE")]
     system_file: Option<PathBuf>,
     /// Another server: its address, up to the path of the API (see below).
@@ -101,13 +94,13 @@ pub struct RunArgs {
 }
 
 const EXAMPLES: &str = r#"Examples:
-  restitch run --provider openai --model gpt-4.1-mini --prompt-file prompt.txt -o report.json
-  restitch run --provider openai --model gpt-4.1-mini --prompt 'A long list, as JSON'
-  restitch run --provider anthropic --model claude-sonnet-4-5 --prompt 'A long list, as JSON'
-  restitch run --provider openai --dialect openai-responses --model gpt-4.1-mini --prompt Go
-  restitch run --provider ollama --model llama3.2 --system-file system.txt --prompt-file prompt.txt
-  restitch run --base-url http://127.0.0.1:8788/v1 --model any --prompt Go    # `restitch sim`
-  restitch run --provider groq --model NAME --prompt-file - --json < prompt.txt
+  restitch run --provider openai --model gpt-4.1-mini 'A long list, as JSON'
+  restitch run --provider openai --model gpt-4.1-mini -o report.json < prompt.txt
+  restitch run --provider anthropic --model claude-sonnet-4-5 'A long list, as JSON'
+  restitch run --provider openai --dialect openai-responses --model gpt-4.1-mini Go
+  restitch run --provider ollama --model llama3.2 --system-file system.txt < prompt.txt
+  restitch run --base-url http://127.0.0.1:8788/v1 --model any Go    # `restitch sim`
+  restitch run --provider groq --model NAME --json < prompt.txt
 
 Providers, and the dialects that each speaks, the default first:
 {providers}
@@ -122,9 +115,9 @@ A document that is given up is closed, and elements may be missing: -o and --jso
 output already has the text, so the shortest completion follows it. Bytes of the prompt that are not UTF-8 are not
 sent.
 
-With --json: {"status": "complete|closed|failed|passed", "document", "continuations", "failures", "ambiguous",
-"early_end", "cut_values", "synthesized", "stop", "cause", "percentage", "repairs", "completion_tokens", "finish",
-"sections", "removed_bytes", "iterations": [{"call", "rung", "offset", "outcome", "alignment", "overlap",
+With --json: {"status": "complete|closed|failed|passed", "stop", "cause", "end", "continuations", "failures", "ambiguous",
+"early_end", "cut_values", "finish", "rungs", "tokens", "repairs", "percentage", "parallel", "base", "malformed",
+"schema_path", "limit", "document", "completion_tokens", "sections", "removed_bytes", "iterations": [{"call", "rung", "offset", "outcome", "alignment", "overlap",
 "completion_tokens"}]}.
 
 Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or not UTF-8, 1 the server or a file failed."#;
@@ -167,7 +160,9 @@ pub(super) fn run(args: &RunArgs, console: &mut Console) -> io::Result<()> {
     let Some(config) = configuration(args, console) else {
         return Ok(());
     };
-    console.notes.start_log(None, LogFormat::default());
+    // An upstream that refuses connections is reported while the first call is repeated.
+    let repeats = Targets::new().with_target("restitch_proxy::first_call", LevelFilter::WARN);
+    console.notes.start_log(Some(repeats), LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
         Err(RunError::Usage(reason)) => console.fail(Exit::Usage, reason),
@@ -189,13 +184,16 @@ impl PromptText {
     /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
     /// reported then.
     fn read(args: &RunArgs, console: &mut Console) -> Option<Self> {
-        let files: Vec<PathBuf> = args
-            .prompt_file
-            .iter()
-            .chain(&args.system_file)
-            .cloned()
-            .collect();
+        let prompt = args.prompt.as_ref().filter(|prompt| *prompt != "-");
+        let stdin = PathBuf::from("-");
+        let files = prompt.map_or(vec![stdin.clone()], |_| Vec::new());
+        let files: Vec<PathBuf> = files.into_iter().chain(args.system_file.clone()).collect();
         if !console.names_stdin_once(&files) {
+            return None;
+        }
+        if args.prompt.is_none() && io::stdin().is_terminal() {
+            let words = "there is no prompt: give it as an argument, or on standard input";
+            console.fail(Exit::Usage, words);
             return None;
         }
         let mut removed = 0;
@@ -204,11 +202,9 @@ impl PromptText {
             removed += read.left_out();
             Some(read.text)
         };
-        let prompt = match (&args.prompt, &args.prompt_file) {
-            (Some(prompt), _) => prompt.clone(),
-            (None, Some(file)) => read(file)?,
-            // The parser of the arguments demands one of the two.
-            (None, None) => String::new(),
+        let prompt = match prompt {
+            Some(prompt) => prompt.clone(),
+            None => read(&stdin)?,
         };
         let system = match &args.system_file {
             Some(file) => Some(read(file)?),
@@ -307,16 +303,13 @@ async fn answer(
     }
     let interrupted = interrupted().map_err(|error| RunError::Io(error.to_string()))?;
     let patience = Patience::of(&limits);
-    let mut text = Text::new(
-        target,
-        &limits,
-        console.is_live(!args.is_written_at_the_end()),
-    );
+    let progress = console.progress("{msg}", None, !args.is_written_at_the_end());
+    let mut text = Text::new(target, &limits, progress);
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(RunError::Io("interrupted: the document is not complete".to_owned())),
     };
-    text.progress.clear();
+    text.progress.finish_and_clear();
     text.trace_contexts(trace.as_deref(), &seen);
     let traced = trace.map_or(Ok(()), |trace| trace.finish());
     if read.is_err() {
@@ -351,11 +344,11 @@ struct Text {
     target: Target,
     framed: Framed,
     reader: Box<dyn Reader>,
-    progress: Progress,
+    progress: ProgressBar,
 }
 
 impl Text {
-    fn new(target: Target, limits: &Limits, is_live: bool) -> Self {
+    fn new(target: Target, limits: &Limits, progress: ProgressBar) -> Self {
         let wire = target.dialect.wire();
         let (framed, reader) = (Framed::new(wire.framing(), limits), wire.reader());
         let index = ContextIndex::new(limits);
@@ -368,7 +361,7 @@ impl Text {
             target,
             framed,
             reader,
-            progress: Progress::new(is_live),
+            progress,
         }
     }
 
@@ -411,16 +404,14 @@ impl Text {
                 .get(shown..)
                 .filter(|new| !args.is_written_at_the_end() && !new.is_empty())
             {
-                self.progress.clear();
                 console.show(new)?;
                 shown = root.len();
             }
-            {
+            if !self.progress.is_hidden() {
                 let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                (self.progress.calls, self.progress.percentage) =
-                    (seen.calls(), seen.record.percentage);
+                let words = words(&self.document, seen.calls(), seen.record.percentage);
+                self.progress.set_message(one_line(&words));
             }
-            self.progress.show(&self.document);
         }
         Ok(())
     }
@@ -462,5 +453,34 @@ impl Text {
         // Text that is not JSON is reported at the end.
         let _ = self.document.push_with(&new, &mut self.index);
         Ok(())
+    }
+}
+
+/// Returns how much of a document has arrived.
+fn words(document: &Document, calls: u32, percentage: Option<u8>) -> String {
+    let path = document.cut().path;
+    let mut words = format!("{}, call {calls}", count(document.text().len(), "byte"));
+    if let Some(percentage) = percentage {
+        words.push_str(&format!(", {percentage} %"));
+    }
+    if !path.is_empty() {
+        words.push_str(&format!(", at {}", short(&path)));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_has_bytes_calls_percentage_and_path() {
+        let mut document = Document::new(64);
+        document.push("{\"a\": [1, \"b").unwrap();
+        assert_eq!(words(&document, 1, None), "12 bytes, call 1, at /a/1");
+        assert_eq!(
+            words(&document, 3, Some(40)),
+            "12 bytes, call 3, 40 %, at /a/1"
+        );
     }
 }

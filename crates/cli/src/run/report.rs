@@ -1,6 +1,5 @@
 //! Reports an answer's calls and how it ended, read off the record of the answer.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -14,7 +13,7 @@ use restitch::context::Section;
 use restitch::internal::context::sections_of;
 use restitch::internal::record::{AnswerRecord, CallKind, CallRecord};
 use restitch::provider::Finish;
-use restitch::session::{CutCause, Outcome, Status, StopReason};
+use restitch::session::{Outcome, Status, StopReason};
 
 /// One call, and how it ended.
 #[derive(Debug, Serialize)]
@@ -37,17 +36,12 @@ struct Iteration {
 /// The report of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
-    status: Status,
+    #[serde(flatten)]
+    outcome: serde_json::Value,
     document: &'a str,
-    #[serde(flatten)]
-    counts: TokenCounts<'a>,
-    #[serde(flatten)]
-    ending: ReportEnding<'a>,
-    repairs: &'a BTreeMap<String, u32>,
-    #[serde(flatten)]
-    tokens: Tokens<'a>,
+    /// Of all answers together. Left out if the provider counts none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    finish: Option<&'a str>,
+    completion_tokens: Option<u64>,
     iterations: &'a [Iteration],
     /// The sections of the document.
     sections: &'a [Section],
@@ -55,35 +49,30 @@ struct Report<'a> {
     removed_bytes: usize,
 }
 
-#[derive(Serialize)]
-struct TokenCounts<'a> {
-    continuations: u32,
-    failures: u32,
-    ambiguous: u32,
-    early_end: u32,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    cut_values: &'a BTreeMap<String, usize>,
-}
-
-/// Why a document is not complete, and what was added to close it.
-#[derive(Serialize)]
-struct ReportEnding<'a> {
-    synthesized: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<StopReason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CutCause>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percentage: Option<u8>,
-}
-
-#[derive(Serialize)]
-struct Tokens<'a> {
-    /// Of all answers together. Left out if the provider counts none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_tokens: Option<u64>,
-    /// Of the answer of each call, the first one first.
-    tokens: &'a [Option<u64>],
+impl<'a> Report<'a> {
+    fn new(
+        outcome: &Outcome,
+        document: &'a str,
+        iterations: &'a [Iteration],
+        sections: &'a [Section],
+        removed_bytes: usize,
+    ) -> Self {
+        let mut members = serde_json::json!(outcome);
+        if let Some(members) = members.as_object_mut() {
+            // The complete part has no synthesized values and no cut value.
+            members.retain(|key, _| !matches!(key.as_str(), "synthesized" | "cut_value"));
+        }
+        let tally = outcome.tally();
+        let is_counted = tally.tokens.iter().any(Option::is_some);
+        Self {
+            outcome: members,
+            document,
+            completion_tokens: is_counted.then(|| tally.total_tokens()),
+            iterations,
+            sections,
+            removed_bytes,
+        }
+    }
 }
 
 /// The record of the answer up to now.
@@ -175,37 +164,14 @@ pub(super) fn report(
         write(file, &kept)?;
     }
     if args.json {
-        let tally = outcome.tally();
-        console.answer(&Report {
-            status: outcome.status(),
-            document: &kept,
-            counts: TokenCounts {
-                continuations: tally.continuations,
-                failures: tally.failures,
-                ambiguous: tally.ambiguous,
-                early_end: tally.early_end,
-                cut_values: &tally.cut_values,
-            },
-            ending: ReportEnding {
-                synthesized,
-                stop: outcome.reason(),
-                cause: outcome.cause(),
-                percentage: tally.percentage,
-            },
-            repairs: &tally.repairs,
-            tokens: Tokens {
-                completion_tokens: tally
-                    .tokens
-                    .iter()
-                    .any(Option::is_some)
-                    .then(|| tally.total_tokens()),
-                tokens: &tally.tokens,
-            },
-            finish: outcome.finish().map(|finish| finish.as_str()),
-            iterations: &iterations,
-            sections: &sections_of(given_up.as_ref().unwrap_or(document)),
+        let sections = sections_of(given_up.as_ref().unwrap_or(document));
+        console.answer(&Report::new(
+            outcome,
+            &kept,
+            &iterations,
+            &sections,
             removed_bytes,
-        })?;
+        ))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::{PromptText, RunArgs, RunError, providers};
 use restitch::internal::wire::{NewRequest, PlainPrompt};
 use restitch::provider::Dialect;
 use restitch_http::Upstream;
+use restitch_proxy::address;
 
 /// The target of the calls.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Target {
             })?,
         };
         // The address is not repeated, since it may have a password.
-        let upstream = Upstream::parse(args.base_url.as_deref().unwrap_or(known_url))
+        let upstream = address::upstream(args.base_url.as_deref().unwrap_or(known_url))
             .map_err(|error| RunError::Usage(format!("--base-url: {error}")))?;
         let key = providers::key(
             args.key_variable.as_deref(),

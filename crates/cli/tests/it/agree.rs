@@ -1,6 +1,4 @@
-//! `check`, `close` and `stitch` read the same text and must agree on whether it is whole.
-
-use std::num::NonZeroUsize;
+//! `check`, `inspect` and `stitch` read the same text and must agree on whether it is whole.
 
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
@@ -21,10 +19,10 @@ enum Verdict {
 }
 
 fn checked(text: &str) -> Verdict {
-    let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
+    let checked = check(text.as_bytes());
     match checked.error {
-        Some(error) if matches!(error.kind, SyntaxErrorKind::TrailingText(_)) => {
-            if touches(text, error.offset) {
+        Some(SyntaxErrorKind::TrailingText(_)) => {
+            if touches(text, checked.offset) {
                 Verdict::Wrong
             } else {
                 Verdict::Whole
@@ -51,7 +49,7 @@ fn touches(text: &str, offset: usize) -> bool {
         })
 }
 
-/// Returns whether a text is whole, and its JSON. `close` does the same with it.
+/// Returns whether a text is whole, and its JSON. `inspect` does the same with it.
 fn closed(text: &str) -> (Verdict, String) {
     let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
     // Prose is not cut JSON: `- 1` begins a list.
@@ -67,16 +65,13 @@ fn closed(text: &str) -> (Verdict, String) {
     (verdict, document.complete().unwrap_or_default())
 }
 
-/// Whether an object or an array follows a scalar. `close` may choose it as the root.
+/// Whether an object or an array follows a scalar. `inspect` may choose it as the root.
 fn has_answer_after_scalar(text: &str) -> bool {
-    let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
-    let Some(error) = checked
-        .error
-        .filter(|error| matches!(error.kind, SyntaxErrorKind::TrailingText(_)))
-    else {
+    let checked = check(text.as_bytes());
+    if !matches!(checked.error, Some(SyntaxErrorKind::TrailingText(_))) {
         return false;
-    };
-    let (root, after) = text.split_at(error.offset);
+    }
+    let (root, after) = text.split_at(checked.offset);
     !root.trim_start().starts_with(['{', '[']) && after.contains(['{', '['])
 }
 
@@ -131,7 +126,7 @@ fn a_number_that_goes_on_wrongly_is_not_whole() {
 }
 
 #[test]
-fn check_close_and_stitch_agree() {
+fn check_inspect_and_stitch_agree() {
     const BYTES: [&str; 24] = [
         "0", "1", "-", ".", "e", "+", "\"", "\\", "u", "d83d", "{", "}", "[", "]", ",", ":", " ",
         "\n", "t", "true", "null", "é", "😀", "x",

@@ -9,6 +9,7 @@ use toml::Spanned;
 use super::Config;
 use super::ConfigError;
 use super::proxy::without_password;
+use crate::address;
 use crate::route_config::{DEFAULT, FallbackConfig, RouteConfig};
 
 /// Returns the routes, each with a name. `tokens`: the names of the file's tokens.
@@ -137,7 +138,7 @@ pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
         .flat_map(|route| std::iter::once(route).chain(&route.fallback));
     let routes = routes.filter_map(|place| place.upstream.as_ref());
     for upstream in places.proxy.upstream.iter().chain(routes) {
-        restitch_http::Upstream::parse(upstream.get_ref())
+        address::upstream(upstream.get_ref())
             .map_err(|error| ConfigError::at(text, upstream.span().start, &error.to_string()))?;
     }
     Ok(())

@@ -124,7 +124,6 @@ impl Server {
             dialect,
             "--model",
             "m",
-            "--prompt",
             "Rows!",
         ];
         run(folder, &[&common[..], more].concat(), b"")
@@ -190,7 +189,6 @@ fn the_first_request_is_that_of_the_api() {
                 &url,
                 "--dialect",
                 dialect,
-                "--prompt",
                 "Rows!",
                 "--key-variable",
                 "KEY_OF_TEST",
@@ -355,7 +353,6 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
             &url,
             "--dialect",
             dialect,
-            "--prompt",
             "x",
             "--key-variable",
             "KEY_OF_TEST",
@@ -404,7 +401,7 @@ fn an_answer_that_is_no_stream_is_told() {
         let url = scripted(vec![response("200 OK", media_type, body)]);
         let ran = with_keys(
             &folder,
-            &["--base-url", &url, "--dialect", dialect, "--prompt", "x"],
+            &["--base-url", &url, "--dialect", dialect, "x"],
             &[],
         );
         let words = format!("restitch: the server answered 200 OK without a stream: {said}\n")
@@ -429,7 +426,6 @@ fn the_key_is_nowhere_in_any_api() {
             &url,
             "--dialect",
             dialect,
-            "--prompt",
             "x",
             "--key-variable",
             "KEY_OF_TEST",
@@ -482,15 +478,12 @@ fn the_trace_has_lines_of_json_as_they_came() {
 
 #[test]
 fn mistakes_are_told_before_anything_is_asked() {
-    let folder = folder(
-        "run-wire-mistakes",
-        &[("empty.txt", b""), ("blank.txt", b" \n\t")],
-    );
+    let folder = folder("run-wire-mistakes", &[]);
     for Expected { dialect, .. } in ALL {
         let server = Server::new("answer");
         let url = format!("{}/v1", server.running.url());
         let common = ["--base-url", &url, "--dialect", dialect];
-        let key = ["--prompt", "x", "--key-variable", "KEY_OF_TEST"];
+        let key = ["x", "--key-variable", "KEY_OF_TEST"];
         let ran = with_keys(
             &folder,
             &[&common[..], &key].concat(),
@@ -502,11 +495,7 @@ fn mistakes_are_told_before_anything_is_asked() {
             (Some(2), words),
             "{dialect}"
         );
-        for prompt in [
-            ["--prompt", ""],
-            ["--prompt-file", "empty.txt"],
-            ["--prompt-file", "blank.txt"],
-        ] {
+        for prompt in [[""], [" \n\t"], ["-"]] {
             let ran = with_keys(&folder, &[&common[..], &prompt].concat(), &[]);
             let words = "restitch: the prompt is empty\n";
             assert_eq!(
@@ -559,7 +548,7 @@ fn mistakes_are_told_before_anything_is_asked() {
             "the environment has no key: set KEY_OF_TEST\n",
         ),
     ] {
-        let ran = with_keys(&folder, &[arguments, &["--prompt", "x"]].concat(), &[]);
+        let ran = with_keys(&folder, &[arguments, &["x"]].concat(), &[]);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
         assert!(
             text(&ran.stderr).contains(words),
@@ -581,15 +570,18 @@ fn the_address_of_a_server_that_cannot_be_reached_is_told() {
                     "http://127.0.0.1:9",
                     "--dialect",
                     dialect,
-                    "--prompt",
                     "x",
                 ];
                 let ran = with_keys(Path::new("."), &arguments, &[]);
+                let told = text(&ran.stderr);
                 let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
+                // The first refused connection is reported before the call is repeated.
+                let first = told.lines().next().unwrap();
                 assert!(
-                    ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words),
-                    "{}",
-                    text(&ran.stderr)
+                    ran.status.code() == Some(1)
+                        && first.contains("the first call is made again why=\"tcp connect error")
+                        && told.lines().last().unwrap().starts_with(words),
+                    "{told}"
                 );
             });
         }
@@ -684,7 +676,7 @@ fn a_provider_speaks_its_own_api() {
             vec![response("401 Unauthorized", "application/json", "{}")],
             seen,
         );
-        let mut arguments = vec!["--provider", provider, "--base-url", &url, "--prompt", "x"];
+        let mut arguments = vec!["--provider", provider, "--base-url", &url, "x"];
         arguments.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
         let keys: Vec<_> = keys
             .iter()
@@ -729,7 +721,6 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
             "gemini",
             "--model",
             model,
-            "--prompt",
             "x",
         ];
         run(&folder, &args, b"");
@@ -751,7 +742,6 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
         "gemini",
         "--model",
         "../../x",
-        "--prompt",
         "x",
     ];
     let ran = run(&folder, &args, b"");

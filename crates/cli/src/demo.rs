@@ -1,16 +1,51 @@
 //! `restitch demo`: shows a cut answer as a plain client gets it, beside the same answer through
-//! restitch. At most 40 lines of 80 columns.
+//! restitch, over real sockets. At most 40 lines of 80 columns.
 
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::full::seam_offsets;
-use super::{DemoStage, ask};
-use crate::console::count;
-use crate::parsed::Parsed;
-use crate::{Console, Exit};
+use http_body_util::BodyExt;
+
+use super::check::check;
+use super::console::count;
+use super::source::Source;
+use super::{Console, Exit, block_on, epilogue};
 use restitch::internal::record::{AnswerRecord, CutRecord};
-use restitch::provider::Finish;
+use restitch::provider::{Dialect, Finish, SlotId};
 use restitch::session::CallEnd;
+use restitch_http::{Body, Client, Upstream};
+use restitch_proxy as proxy;
+use restitch_proxy::config::Config;
+use restitch_sim as sim;
+use restitch_sim::{Script, Sim};
+
+/// Arguments of `restitch demo`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = epilogue(EXAMPLES))]
+pub struct DemoArgs {
+    /// The script of the model: first answers `|` continuations. See `restitch sim --help`.
+    #[arg(long, default_value = SCRIPT, hide_default_value = true)]
+    script: Script,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  restitch demo
+  restitch demo --script 'answer@90!drop | empty preamble@60!stop fence'
+
+The demo needs no key, no network and no file: its model server and its proxy listen on free loopback ports.
+
+Exit codes: 0 the document that arrives is the one that was sent, 4 it is not, 1 a socket failed.";
+
+pub(super) fn run(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
+    match block_on(show(args, console)) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            console.fail(Exit::Io, format_args!("the demo failed: {error}"));
+            Ok(())
+        }
+        shown => shown,
+    }
+}
 
 /// Four cuts, and a refusal in between.
 const SCRIPT: &str =
@@ -29,15 +64,13 @@ const DOCUMENT: &str = r#"{
   "source": null
 }"#;
 
-pub(super) async fn show(args: &super::DemoArgs, console: &mut Console) -> io::Result<()> {
-    let delay = args.delay.unwrap_or(0);
-    let plain = DemoStage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
+async fn show(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
+    let plain = DemoStage::new(args.script.clone()).await?;
     let cut = text_of(&plain.sim.url()).await?;
     plain.end().await;
-    let stage = DemoStage::new(DOCUMENT, args.script_or(SCRIPT)?, delay).await?;
+    let stage = DemoStage::new(args.script.clone()).await?;
     let whole = text_of(&stage.proxy.url()).await?;
-    let record = stage.record();
-    stage.end().await;
+    let record = stage.end().await;
 
     let has_colors = console.has_colors();
     let paint = |color: &str, text: &str| match has_colors {
@@ -100,14 +133,84 @@ fn row(left: &str, right: &str) -> String {
     format!("{}\n", format!("{left}{right}").trim_end())
 }
 
+/// A model server, a proxy in front, and the proxy's record of the answer.
+struct DemoStage {
+    sim: sim::Server,
+    proxy: proxy::Server,
+    record: Arc<Mutex<AnswerRecord>>,
+}
+
+impl DemoStage {
+    async fn new(script: Script) -> io::Result<Self> {
+        let loopback = ([127, 0, 0, 1], 0).into();
+        let sim = Sim::new(DOCUMENT, script).chunk(14).bind(loopback).await?;
+        let record: Arc<Mutex<AnswerRecord>> = Arc::default();
+        let seen = Arc::clone(&record);
+        let observer = move |record: &AnswerRecord| {
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone_from(record);
+        };
+        let mut config = Config::default();
+        config.proxy.upstream = Some(sim.url());
+        // The demo's own runtime serves the connections.
+        config.proxy.threads = 0;
+        let proxy = proxy::Proxy::new(config, &|_| None)
+            .map_err(io::Error::other)?
+            .observe(Arc::new(observer))
+            .bind(loopback)
+            .await?;
+        Ok(Self { sim, proxy, record })
+    }
+
+    /// Stops both servers, and returns the record.
+    async fn end(self) -> AnswerRecord {
+        let record = self
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        self.proxy.shutdown().await;
+        self.sim.shutdown().await;
+        record
+    }
+}
+
+/// Asks a server for the document as any client would, and returns the text. A broken connection
+/// ends the text, too.
 async fn text_of(url: &str) -> io::Result<String> {
+    let upstream = Upstream::parse(url).map_err(io::Error::other)?;
+    let client = Client::new(upstream).map_err(io::Error::other)?;
+    let request = serde_json::json!({
+        "model": "sim", "stream": true, "messages": [{"role": "user", "content": "Write the report as JSON."}],
+    });
+    let uri = client
+        .upstream()
+        .uri_for("/v1/chat/completions")
+        .map_err(io::Error::other)?;
+    let request = http::Request::post(uri)
+        .header("content-type", "application/json")
+        .body(Body::full(request.to_string()))
+        .map_err(io::Error::other)?;
+    let response = client.send(request).await.map_err(io::Error::other)?;
+    let mut body = response.into_body();
+    let mut source = Source::new(Some(Dialect::Chat), SlotId::default());
     let mut text = String::new();
-    ask(url, |new| {
-        text.push_str(new);
-        Ok(())
-    })
-    .await?;
+    while let Some(Ok(frame)) = body.frame().await {
+        // An error that the server reports ends the text.
+        if frame
+            .into_data()
+            .is_ok_and(|data| source.feed(&data, &mut text).is_err())
+        {
+            break;
+        }
+    }
     Ok(text)
+}
+
+fn seam_offsets(record: &AnswerRecord) -> Vec<usize> {
+    let seams = record.calls.iter().filter_map(|call| call.seam.as_ref());
+    seams.map(|seam| seam.seam.offset).collect()
 }
 
 /// Returns the text with a mark at each of these offsets.
@@ -126,10 +229,11 @@ fn with_marks(text: &str, offsets: &[usize]) -> String {
 /// Returns the size of a text, and whether it is JSON.
 fn verdict(text: &str) -> String {
     let size = count(text.len(), "byte");
-    match Parsed::<()>::new(text) {
-        parsed if parsed.document.is_complete() => format!("{size}: valid JSON"),
-        parsed if parsed.is_cut() => format!("{size}: no JSON, it ends too early"),
-        _ => format!("{size}: no JSON"),
+    let checked = check(text.as_bytes());
+    match checked.error {
+        None if checked.complete => format!("{size}: valid JSON"),
+        None => format!("{size}: no JSON, it ends too early"),
+        Some(_) => format!("{size}: no JSON"),
     }
 }
 
