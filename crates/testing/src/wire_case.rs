@@ -91,7 +91,7 @@ impl WireCase {
     /// Reads all cases.
     pub fn all() -> Vec<Self> {
         let cases = read_files("tests/wire-cases", &FACTS, &BLOCKS);
-        assert!(cases.len() >= 99, "{} files", cases.len());
+        assert!(cases.len() >= 127, "{} files", cases.len());
         cases.into_iter().map(Self::of).collect()
     }
 

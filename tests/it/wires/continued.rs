@@ -8,9 +8,7 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
-use restitch::session::{
-    CallEnd, ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason,
-};
+use restitch::session::{CallEnd, ContinuationStrategy, Outcome, Request, Status, StopReason};
 use serde_json::{Value, json};
 
 use super::recorded::{Event, events};
@@ -685,30 +683,6 @@ fn the_end_of_a_block_that_is_repaired_is_not_lost() {
             "{fault:?} {}",
             received.body
         );
-    }
-}
-
-#[test]
-fn arguments_stay_open_when_the_rest_is_not_had() {
-    for (dialect, kind) in carried().filter(|(_, kind)| *kind == SlotKind::Arguments) {
-        let first = answer(dialect, kind, &DOCUMENT[..40], Some("length")).stream();
-        for give_up in [GiveUp::Close, GiveUp::Leave] {
-            let relay = Relay::new(Limits::default().with_max_continuations(0))
-                .dialect(dialect)
-                .give_up(give_up);
-            let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
-            let read = read(dialect, &received.body);
-            assert_eq!(
-                text_of(kind, &read),
-                DOCUMENT[..40],
-                "{dialect}: {}",
-                received.body
-            );
-            let limit = super::continued::read(dialect, &first).finish;
-            assert_eq!(read.finish, limit, "{dialect}: {}", received.body);
-            check_form(dialect, &received.body);
-            assert!(received.body.contains("\"restitch\""), "{dialect}");
-        }
     }
 }
 

@@ -25,7 +25,7 @@ async fn the_proxy_answers_as_the_files_say() {
     for case in WireCase::all() {
         replays.add(through_the_proxy(case)).await;
     }
-    assert!(replays.end().await >= 99);
+    assert!(replays.end().await >= 127);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ mod admin;
 mod books;
 mod certificates;
 mod clients;
+mod clock;
 mod content_types;
 mod credentials;
 mod encoded;

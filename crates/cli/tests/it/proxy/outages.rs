@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::clock::Clock;
 use super::raw::*;
 use super::routes::with_routes;
 use crate::proxy::made::TestProxy;
@@ -264,12 +265,14 @@ const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn answers_outlive_a_restart_of_the_upstream() {
-    outlive(Killed::InTheMiddle, SHORT, Limits::default()).await;
+    let outlived = outlive(Killed::InTheMiddle, SHORT, Limits::default());
+    Clock::paused().until(outlived).await;
 }
 
 #[tokio::test]
 async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
-    outlive(Killed::InTheRest, SHORT, Limits::default()).await;
+    let outlived = outlive(Killed::InTheRest, SHORT, Limits::default());
+    Clock::paused().until(outlived).await;
 }
 
 /// The outage is two thirds of the time that an answer waits, as 20 seconds are of the default.
@@ -289,7 +292,8 @@ async fn answers_outlive_an_outage_within_patience() {
 /// An upstream that refuses connections after a call was lost is not working on it any more.
 #[tokio::test]
 async fn first_calls_outlive_a_restart_of_the_upstream() {
-    outlive(Killed::BeforeHead, SHORT, Limits::default()).await;
+    let outlived = outlive(Killed::BeforeHead, SHORT, Limits::default());
+    Clock::paused().until(outlived).await;
 }
 
 /// The last of the calls is made when the time for them ends.
@@ -312,6 +316,7 @@ async fn first_calls_use_all_of_their_time() {
 /// as without a proxy.
 #[tokio::test]
 async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
+    let clock = Clock::paused();
     for ask in [ASK, ASK_WHOLE] {
         let base = Raw::new(vec![
             vec![
@@ -322,7 +327,8 @@ async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
         ])
         .await;
         let proxy = base.proxy(Limits::default()).await;
-        let answer = exchange(proxy.addr(), &post(ask)).await;
+        let request = post(ask);
+        let answer = clock.until(exchange(proxy.addr(), &request)).await;
         assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
         check_retry(&answer, "502", None, "a lost call");
     }
@@ -476,6 +482,7 @@ fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {
 
 #[tokio::test]
 async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
+    let clock = Clock::paused();
     for ask in Ask::BOTH {
         let refused = Arc::new(AtomicUsize::new(0));
         let script: Script = Arc::new(move |is_of_rest| match is_of_rest {
@@ -487,7 +494,8 @@ async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
         upstream.live(socket, script);
         let proxy = proxy_of(upstream.addr, Limits::default()).await;
         let request = ask.request();
-        for answer in ask_together(proxy.addr(), &request).await {
+        let answers = clock.until(ask_together(proxy.addr(), &request)).await;
+        for answer in answers {
             ask.check(&answer, "429");
             assert!(
                 answer.contains("\"continuations\":1,") && answer.contains("\"failures\":0"),
