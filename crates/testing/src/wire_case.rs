@@ -44,7 +44,7 @@ pub struct WireCase {
     file: CaseFile,
 }
 
-/// How the upstream takes a call.
+/// The upstream's reaction to a call.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// The connection is refused.
@@ -62,7 +62,7 @@ pub struct Answer {
     pub end: AnswerEnd,
 }
 
-/// What follows the last piece.
+/// The end of an answer, after its last piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerEnd {
     Closed,
@@ -72,7 +72,7 @@ pub enum AnswerEnd {
     Silent,
 }
 
-/// What a replay of a case has seen.
+/// The observations of a replay.
 #[derive(Debug, Default, PartialEq)]
 pub struct Received {
     /// The status of the client's response.

@@ -213,8 +213,9 @@ fn time(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// Returns the prompt of a request that the command can make: it asks for a stream, of one user's
-/// text, and for nothing else. It closes what it gives up, so it can't end otherwise.
+/// Returns the prompt of a request that the command can make: a stream, with one user's text and
+/// nothing else. The command closes an answer that it gives up, so a case that ends as incomplete or
+/// failed is not replayed.
 fn prompt_of_the_command(case: &WireCase) -> Option<String> {
     let request: Value = serde_json::from_str(&case.request).unwrap();
     let report: Value = serde_json::from_str(&case.report).unwrap();
@@ -303,8 +304,7 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Ends the server. Returns the calls after the first. One that a case has and nobody makes is
-    /// missing, and another one is there.
+    /// Ends the server, and returns the calls after the first one.
     async fn asked(&self) -> Vec<Option<String>> {
         self.task.abort();
         self.seen.lock().unwrap().split_off(1)

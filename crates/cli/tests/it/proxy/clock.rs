@@ -9,7 +9,7 @@ use tokio::time::{advance, pause};
 
 /// A paused clock. The proxy and the upstream of a test run on it, too.
 pub(super) struct Clock {
-    /// The clock stands still until this is dropped.
+    /// Dropping this releases the clock.
     _held: Sender<()>,
 }
 

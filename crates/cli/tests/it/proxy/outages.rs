@@ -1,5 +1,5 @@
-//! Trouble of an upstream, streamed and whole: it goes away and comes back, or asks for patience.
-//! The wire cases have what each API's client gets meanwhile.
+//! Outages of an upstream, for streams and whole answers: it restarts, or asks for patience. The wire
+//! cases show the events that a client of each API gets meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
