@@ -47,7 +47,7 @@ With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "
 "element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
 value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text, which a
 continuation is asked to repeat; `ambiguous` says that it also occurs elsewhere, or could go on as it began.
-docs/contexts.md explains the others.
+docs/internals/contexts.md explains the others.
 
 Of a malformed text, the part before the error is shown, and `error` says what is wrong. Bytes that are not UTF-8 are
 removed, and `removed_bytes` counts them. With several files, each answer names its `file`.

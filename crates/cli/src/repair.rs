@@ -51,8 +51,8 @@ const EXAMPLES: &str = r#"Examples:
 
 Levels: `strict` repairs nothing; `syntax` repairs what leaves every whole token what it is (commas, escapes, quotes
 around a token, comments, an early end); `guess` also chooses between readings (lost quotes, colons and brackets).
-docs/repair.md has all rules. Text around the root, for example a fence or prose, is left out on every level. Valid
-JSON stays as it is, to the byte.
+docs/internals/repair.md has all rules. Text around the root, for example a fence or prose, is left out on every level.
+Valid JSON stays as it is, to the byte.
 
 With --json: {"status": "valid|repaired|truncated|malformed", "json", "repairs": [{"rule", "level", "range", "original",
 "replacement", "path"}], "others"}, and "error", "violations" where there are some. `range` is in bytes of the input.
