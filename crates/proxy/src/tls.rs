@@ -99,9 +99,9 @@ impl fmt::Debug for ServerTls {
 /// Logs and counts a handshake that has failed.
 pub(super) fn report_failure(error: &io::Error, metrics: Option<&Metrics>) {
     let reason = reason_of(error);
-    metrics
-        .iter()
-        .for_each(|metrics| metrics.requests.handshakes.of([reason]).inc());
+    if let Some(metrics) = metrics {
+        metrics.requests.handshakes.of([reason]).inc();
+    }
     match reason {
         // Port scanners and health checks of load balancers connect and leave again and again.
         LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),
