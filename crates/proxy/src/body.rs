@@ -321,18 +321,6 @@ pub(super) fn is_silence(error: &(dyn std::error::Error + 'static)) -> bool {
     error.is::<Silent>()
 }
 
-/// The error of a body that the operator has ended.
-#[derive(Debug)]
-struct BodyBrokeOff;
-
-impl fmt::Display for BodyBrokeOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the answer was stopped")
-    }
-}
-
-impl std::error::Error for BodyBrokeOff {}
-
 impl<B> Body for IdleTimeoutBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -347,7 +335,7 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if this.stopped.poll_once(cx) {
-            return Poll::Ready(Some(Err(BodyBrokeOff.into())));
+            return Poll::Ready(Some(Err("the answer was stopped".into())));
         }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
             this.due = None;

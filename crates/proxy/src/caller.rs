@@ -1,10 +1,11 @@
 //! The calls to upstreams for one answer: what is sent, and to which upstream.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::header::SERVER;
 use http::{Response, StatusCode};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::Proxy;
@@ -254,11 +255,7 @@ impl Caller {
             model: self.model(),
         });
         let traced = self.exchange.trace().map(|trace| head.with(trace));
-        let early = self
-            .early
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let early = self.early.lock().take();
         let mut response = match early {
             Some(early) => early.answer().await,
             None => {

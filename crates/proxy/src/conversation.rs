@@ -37,8 +37,7 @@ use restitch::TransportLimits;
 use restitch::internal::capability::CapabilityHint;
 use restitch::internal::record::Change;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Reattach, Relay, TransportEnd};
-use restitch::internal::wire::{Base, Framing};
-use restitch::provider::capability::Capability;
+use restitch::internal::wire::Framing;
 use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, FailureReason, GiveUp, Request, Retry};
 use restitch::stream::Stitch;
@@ -453,89 +452,61 @@ impl Conversation {
     }
 
     fn relay(&self, framing: Framing) -> Relay {
-        let capability = self.caller.capability();
-        let base = self.base(&capability);
-        let is_kept = self.caller.request.head.stream_name().is_some()
-            && self.caller.may_keep_stream()
-            && self.caller.upstreams.fallback().is_none();
+        let caller = &self.caller;
+        let upstreams = &caller.upstreams;
+        let is_kept = caller.request.head.stream_name().is_some()
+            && caller.may_keep_stream()
+            && upstreams.fallback().is_none();
         // llama.cpp's kept stream is read from a byte on, the Responses API's from an event on.
         let reattach = if is_kept {
             Reattach::NextByte
         } else {
             Reattach::NextEvent
         };
-        let relay = Relay::of(
-            self.caller.request.dialect,
-            framing,
-            self.caller.limits.clone(),
-        )
-        .reattaching(reattach)
-        .raising_limit(raised_limit(&self.caller).is_some());
-        let relay = relay.request(
-            self.caller.request.parsed.tools.clone(),
-            self.caller.request.parsed.n,
-        );
-        let relay = relay
-            .strategy(self.caller.strategy(capability))
-            .give_up(self.policy.give_up)
-            .repair(self.policy.repair);
-        let relay = relay.prose(self.caller.route.prose);
+        let parsed = &caller.request.parsed;
+        let relay = Relay::of(caller.request.dialect, framing, caller.limits.clone())
+            .reattaching(reattach)
+            .raising_limit(raised_limit(caller).is_some())
+            .request(parsed.tools.clone(), parsed.n)
+            .prose(caller.route.prose);
         // The report names upstreams only where the client's own one has not answered.
-        let relay = self
-            .caller
-            .upstreams
-            .fallback()
-            .is_some()
-            .then(|| self.caller.upstreams.address())
-            .into_iter()
-            .fold(relay, Relay::answered_by);
-        let relay = relay.schema(self.caller.request.parsed.schema.as_deref());
-        let relay = relay
-            .client_request(&self.caller.request.body)
-            .prompt_tokens(self.caller.request.estimated_tokens())
-            .raised_limit(self.caller.request.raised_limit());
-        let relay = relay.base(&base).model(self.caller.model());
-        // The client's own stop sequence may end a document before its root is closed.
-        if self.caller.request.parsed.has_stop {
-            relay.trust_stop()
-        } else {
-            relay
-        }
-    }
-
-    /// Returns the base of the answer's document, from a model with this capability.
-    fn base(&self, capability: &Capability) -> Base {
-        self.caller
-            .request
-            .parsed
-            .base
-            .clone()
-            .of_model(capability, self.caller.request.parsed.stream)
+        let relay = match upstreams.fallback() {
+            Some(_) => relay.answered_by(upstreams.address()),
+            None => relay,
+        };
+        self.configured(relay)
     }
 
     pub(super) fn body_relay(&self) -> BodyRelay {
-        let capability = self.caller.capability();
-        let base = self.base(&capability);
-        let relay = BodyRelay::new(self.caller.limits.clone())
-            .dialect(self.caller.request.dialect)
-            .strategy(self.caller.strategy(capability))
+        let caller = &self.caller;
+        let relay = BodyRelay::new(caller.limits.clone())
+            .dialect(caller.request.dialect)
             .continuing_by_token()
-            .raising_limit(raised_limit(&self.caller).is_some());
-        let relay = relay.tools(self.caller.request.parsed.tools.clone());
+            .raising_limit(raised_limit(caller).is_some())
+            .tools(caller.request.parsed.tools.clone());
+        self.configured(relay)
+    }
+
+    /// Sets the options of a stream and of a whole answer.
+    fn configured<R: AnswerOptions>(&self, relay: R) -> R {
+        let caller = &self.caller;
+        let (request, capability) = (&caller.request, caller.capability());
+        let parsed = &request.parsed;
+        let base = parsed.base.clone().of_model(&capability, parsed.stream);
         let relay = relay
+            .strategy(caller.strategy(capability))
             .give_up(self.policy.give_up)
             .repair(self.policy.repair)
-            .schema(self.caller.request.parsed.schema.as_deref())
-            .base(&base);
-        let relay = relay
-            .model(self.caller.model())
-            .client_request(&self.caller.request.body)
-            .prompt_tokens(self.caller.request.estimated_tokens())
-            .raised_limit(self.caller.request.raised_limit());
-        if self.caller.request.parsed.has_stop {
-            relay.trust_stop()
-        } else {
-            relay
+            .schema(parsed.schema.as_deref())
+            .client_request(&request.body)
+            .prompt_tokens(request.estimated_tokens())
+            .raised_limit(request.raised_limit())
+            .base(&base)
+            .model(caller.model());
+        // The client's own stop sequence may end a document before its root is closed.
+        match parsed.has_stop {
+            true => relay.trust_stop(),
+            false => relay,
         }
     }
 }

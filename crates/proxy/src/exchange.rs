@@ -7,10 +7,11 @@ mod path;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use http::header::{HeaderMap, HeaderName};
 use http::{HeaderValue, Request, Response};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
@@ -116,8 +117,7 @@ impl Exchange {
             }
         }
         if let Some(spans) = &self.spans {
-            let mut spans = spans.lock().unwrap_or_else(PoisonError::into_inner);
-            spans.update(&record);
+            spans.lock().update(&record);
         }
         if let Some(listed) = self.answer() {
             listed.follow(&record, change);
@@ -177,8 +177,7 @@ impl Exchange {
 
     /// Returns the headers that name the open call's span, if spans are pushed.
     pub(super) fn trace(&self) -> Option<HeaderMap> {
-        let spans = self.spans.as_ref()?.lock();
-        spans.unwrap_or_else(PoisonError::into_inner).headers()
+        self.spans.as_ref()?.lock().headers()
     }
 
     /// Returns the record of the request and its answer. Locked before all other parts of an answer.

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use restitch::ServerLimits;
 
@@ -37,7 +39,7 @@ impl Gate {
         limits: &ServerLimits,
         needs_token: bool,
     ) -> Result<Permit, &'static str> {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         // The total is checked first, so that a full proxy adds no entry to the map.
         if open.all >= limits.max_connections {
             return Err(OF_ALL);
@@ -59,11 +61,7 @@ impl Gate {
 
     /// Returns the number of open connections.
     pub(super) fn open(&self) -> usize {
-        self.lock().all
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenPermits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().all
     }
 }
 
@@ -92,7 +90,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut open = self.gate.lock();
+        let mut open = self.gate.0.lock();
         open.all -= 1;
         if let Some(of_client) = open.by_client.get_mut(&self.client) {
             *of_client -= 1;

@@ -161,10 +161,7 @@ async fn start(
     if proxy.config.proxy.admin.is_some() {
         let metrics = Metrics::new(proxy.limits.server.max_metric_models);
         metrics.begin_routes(proxy.routes.all());
-        metrics.begin_refused(&LIMITS);
-        if tls.is_some() {
-            metrics.begin_handshakes(&REASONS);
-        }
+        metrics.begin_connections(&LIMITS, tls.is_some().then_some(&REASONS));
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
     // After the metrics, which get the times of expiry.

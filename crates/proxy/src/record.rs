@@ -5,11 +5,12 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -506,9 +507,8 @@ impl SharedRecord {
         Self(Arc::new(Mutex::new(record)))
     }
 
-    /// A panic elsewhere leaves the record valid, since each change to it is one assignment.
     pub(super) fn lock(&self) -> MutexGuard<'_, Record> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

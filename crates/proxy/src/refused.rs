@@ -41,7 +41,7 @@ impl RefusedConnections {
         metrics: Option<Arc<Metrics>>,
     ) {
         if let Some(metrics) = &metrics {
-            metrics.refused_connection(limit);
+            metrics.requests.connections_refused.of([limit]).inc();
         }
         // A TLS client gets no refusal, since a handshake would cost more than the refusal itself.
         let is_answered = self.is_plain && self.answers.len() < MOST_REFUSED;

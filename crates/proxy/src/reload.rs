@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::secret::{POLL, Secret};
@@ -23,16 +24,11 @@ impl Current {
     }
 
     pub(super) fn get(&self) -> Arc<Proxy> {
-        Arc::clone(&self.lock())
+        Arc::clone(&self.0.lock())
     }
 
     fn set(&self, proxy: Proxy) {
-        *self.lock() = Arc::new(proxy);
-    }
-
-    /// Each change is one assignment, which a panic elsewhere can't leave half done.
-    fn lock(&self) -> MutexGuard<'_, Arc<Proxy>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = Arc::new(proxy);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Routes requests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
@@ -8,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
+use parking_lot::Mutex;
 
 use super::Proxy;
 use super::access::ClientToken;

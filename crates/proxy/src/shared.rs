@@ -1,11 +1,12 @@
 //! The state that all routes and all threads of a proxy share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use super::answers::{AnswerList, Stop};
@@ -72,16 +73,6 @@ impl CallHistory {
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }
-
-    /// A panic elsewhere leaves the breaker valid, since each change to it is one call.
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A panic elsewhere leaves the cache valid, since each change to it is one call.
-    fn cache(&self) -> MutexGuard<'_, CapabilityCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Shared {
@@ -107,7 +98,7 @@ impl Shared {
         model: &str,
         capability: Capability,
     ) -> Capability {
-        let cache = self.history.cache();
+        let cache = self.history.cache.lock();
         // Most proxies never record a hint.
         if cache.recorded() == 0 {
             return capability;
@@ -117,9 +108,7 @@ impl Shared {
 
     /// Returns the software of an upstream, if the capability table names it.
     pub(super) fn server(&self, upstream: &str) -> Option<Arc<str>> {
-        let servers = self.history.servers.read();
-        let servers = servers.unwrap_or_else(PoisonError::into_inner);
-        servers.get(upstream).cloned()
+        self.history.servers.read().get(upstream).cloned()
     }
 
     /// Notes the software of an upstream. `None`: the capability table does not name it. The
@@ -128,8 +117,7 @@ impl Shared {
         if self.server(upstream).as_deref() == server {
             return;
         }
-        let servers = self.history.servers.write();
-        let mut servers = servers.unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.history.servers.write();
         match server {
             Some(server) => {
                 tracing::info!(upstream, server, "recognised the software of an upstream");
@@ -142,7 +130,6 @@ impl Shared {
     /// Returns whether an upstream stops kept streams. `None`: it has to be asked.
     pub(super) fn stops_streams(&self, upstream: &str) -> Option<bool> {
         let notes = self.history.stops.read();
-        let notes = notes.unwrap_or_else(PoisonError::into_inner);
         notes.of(upstream, self.history.now())
     }
 
@@ -151,14 +138,13 @@ impl Shared {
         if stops && self.stops_streams(upstream) == Some(true) {
             return;
         }
-        let notes = self.history.stops.write();
-        let mut notes = notes.unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.history.stops.write();
         notes.note(upstream, stops, self.history.now());
     }
 
     /// Records a capability hint from a refusal of a model at an upstream.
     pub(super) fn record(&self, upstream: &str, model: &str, hint: CapabilityHint) {
-        let mut cache = self.history.cache();
+        let mut cache = self.history.cache.lock();
         if cache.record(&key(upstream, model), hint, self.history.now()) {
             let recorded = cache.recorded();
             drop(cache);
@@ -181,7 +167,8 @@ impl Shared {
         let now = self.history.now();
         let changed = self
             .history
-            .breaker()
+            .breaker
+            .lock()
             .count(&key(upstream, model), now, failed);
         match changed {
             Some((true, calls)) => {
@@ -204,13 +191,16 @@ impl Shared {
     /// Returns whether the proxy may call a model at an upstream for a continuation now.
     pub(super) fn admits(&self, upstream: &str, model: &str) -> bool {
         let now = self.history.now();
-        self.history.breaker().admits(&key(upstream, model), now)
+        self.history
+            .breaker
+            .lock()
+            .admits(&key(upstream, model), now)
     }
 
     /// Returns whether most calls of a model at an upstream fail now.
     pub(super) fn is_failing(&self, upstream: &str) -> bool {
         let (now, prefix) = (self.history.now(), key(upstream, ""));
-        let breaker = self.history.breaker();
+        let breaker = self.history.breaker.lock();
         breaker.is_open(now, |key| key.starts_with(&prefix))
     }
 }

@@ -1,10 +1,11 @@
 //! The proxy's own certificate, the handshake with a client, and the reason for a failed one.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -44,17 +45,12 @@ impl ServerTls {
 
     /// Uses another certificate for the next handshakes.
     pub(super) fn replace(&self, certificate: Certificate) {
-        *self.current() = certificate;
+        *self.current.lock() = certificate;
     }
 
     /// Returns when the first certificate of its file expires.
     pub fn expiry(&self) -> Expiry {
-        self.current().expiry.clone()
-    }
-
-    /// Each change is one assignment, which a panic elsewhere can't leave half done.
-    fn current(&self) -> MutexGuard<'_, Certificate> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock().expiry.clone()
     }
 
     /// Performs the TLS handshake with a client, within a time limit.
@@ -64,7 +60,7 @@ impl ServerTls {
         limit: Duration,
     ) -> io::Result<Transport> {
         // hyper counts the bytes in this buffer as sent, so the buffer is small.
-        let acceptor = self.current().acceptor.clone();
+        let acceptor = self.current.lock().acceptor.clone();
         let accepting = acceptor.accept_with(stream, |session| {
             session.set_buffer_limit(Some(MAX_ENCODED));
         });
@@ -103,9 +99,9 @@ impl fmt::Debug for ServerTls {
 /// Logs and counts a handshake that has failed.
 pub(super) fn report_failure(error: &io::Error, metrics: Option<&Metrics>) {
     let reason = reason_of(error);
-    metrics
-        .iter()
-        .for_each(|metrics| metrics.failed_handshake(reason));
+    if let Some(metrics) = metrics {
+        metrics.requests.handshakes.of([reason]).inc();
+    }
     match reason {
         // Port scanners and health checks of load balancers connect and leave again and again.
         LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),

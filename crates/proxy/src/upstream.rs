@@ -1,5 +1,6 @@
 //! Builds outgoing requests, and filters the headers of both directions.
 
+use std::fmt::Display;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use restitch::internal::limits::{TimeLimit, is_probability};
 use restitch::internal::wire::PlainPrompt;
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, GiveUpError, Rungs, below};
+use restitch::session::{GiveUp, Rungs, below};
 use restitch_http::{Body, Client, Error, Received};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`.
@@ -384,51 +385,32 @@ impl RequestDirectives {
         if !headers.keys().any(is_own) {
             return Ok(Self::default());
         }
-        let text = |name: &str| {
-            headers
-                .get(name)
-                // A value that is not text becomes an empty one, which no directive takes.
-                .map(|value| value.to_str().unwrap_or_default().trim())
-        };
-        let off = match text(OWN_HEADERS) {
-            Some(value) if value.eq_ignore_ascii_case("off") => true,
-            Some(value) if !value.eq_ignore_ascii_case("on") => {
-                return Err("`x-restitch` is neither `on` nor `off`".to_owned());
+        let off = read(headers, OWN_HEADERS, |value| {
+            match value.to_ascii_lowercase().as_str() {
+                "off" => Ok(true),
+                "on" => Ok(false),
+                _ => Err("must be `on` or `off`"),
             }
-            _ => false,
-        };
-        let continuations = match text("x-restitch-continuations").map(str::parse) {
-            None => None,
-            Some(Ok(continuations)) => Some(continuations),
-            Some(Err(_)) => {
-                return Err("`x-restitch-continuations` is no number of calls".to_owned());
-            }
-        };
-        let max_risk = match text("x-restitch-max-risk")
-            .map(|risk| risk.parse().ok().filter(|&risk| is_probability(risk)))
-        {
-            None => None,
-            Some(Some(risk)) => Some(risk),
-            Some(None) => return Err("`x-restitch-max-risk` is no number from 0 to 1".to_owned()),
-        };
-        let give_up = text("x-restitch-give-up").map(str::parse).transpose();
-        let give_up =
-            give_up.map_err(|error: GiveUpError| format!("`x-restitch-give-up`: {error}"))?;
-        let repair = text("x-restitch-repair")
-            .map(RepairLevel::named)
-            .transpose();
-        let repair = repair.map_err(|error| format!("`x-restitch-repair`: {error}"))?;
-        let rungs = text("x-restitch-rungs").map(str::parse).transpose();
-        let rungs = rungs.map_err(|error: String| format!("`x-restitch-rungs`: {error}"))?;
-        let keep = text("x-restitch-keep").map(str::parse).transpose();
-        let keep = keep.map_err(|_| "`x-restitch-keep` is no number of seconds".to_owned())?;
+        })?;
+        let continuations = read(headers, "x-restitch-continuations", |value| {
+            value.parse().map_err(|_| "must be a whole number")
+        })?;
+        let max_risk = read(headers, "x-restitch-max-risk", |value| {
+            let risk = value.parse().ok().filter(|&risk| is_probability(risk));
+            risk.ok_or("must be a number from 0 to 1")
+        })?;
+        let keep = read(headers, "x-restitch-keep", |value| {
+            value
+                .parse()
+                .map_err(|_| "must be a whole number of seconds")
+        })?;
         Ok(Self {
-            off,
+            off: off.unwrap_or_default(),
             continuations,
             max_risk,
-            give_up,
-            repair,
-            rungs,
+            give_up: read(headers, "x-restitch-give-up", str::parse)?,
+            repair: read(headers, "x-restitch-repair", RepairLevel::named)?,
+            rungs: read(headers, "x-restitch-rungs", str::parse)?,
             keep: keep.map(Duration::from_secs),
         })
     }
@@ -453,6 +435,22 @@ impl RequestDirectives {
             .unwrap_or(u32::MAX)
             .min(limits.max_continuations);
         limits.max_risk = self.max_risk.unwrap_or(1.0).min(limits.max_risk);
+    }
+}
+
+/// Reads a directive, if the headers have it. An error is a message for the client.
+fn read<T, E: Display>(
+    headers: &HeaderMap,
+    name: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, String> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    // A value that is not text becomes an empty one, which no directive takes.
+    match parse(value.to_str().unwrap_or_default().trim()) {
+        Ok(value) => Ok(Some(value)),
+        Err(mistake) => Err(format!("`{name}`: {mistake}")),
     }
 }
 
@@ -528,7 +526,7 @@ mod tests {
         assert_eq!(lowered("x-restitch-continuations", "9"), Ok((3, 0.01)));
         assert_eq!(lowered("x-restitch-continuations", "1"), Ok((1, 0.01)));
         for value in ["-0.1", "1.1", "nan", "inf", "much", ""] {
-            let error = "`x-restitch-max-risk` is no number from 0 to 1".to_owned();
+            let error = "`x-restitch-max-risk`: must be a number from 0 to 1".to_owned();
             assert_eq!(lowered("x-restitch-max-risk", value), Err(error), "{value}");
         }
     }

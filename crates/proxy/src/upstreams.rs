@@ -1,10 +1,11 @@
 //! The upstreams of one answer: which one gets the next call, how long a repeat waits, and whether
 //! a continuation is admitted.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Proxy;
@@ -63,23 +64,23 @@ impl Upstreams {
 
     /// Returns the index of the current upstream.
     pub(super) fn at(&self) -> usize {
-        self.state().at
+        self.state.lock().at
     }
 
     /// Makes an earlier upstream the current one.
     pub(super) fn move_back(&self, at: usize) {
-        self.state().at = at;
+        self.state.lock().at = at;
     }
 
     /// Returns whether there may be a fallback that has not been asked.
     pub(super) fn may_move_on(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.at < self.route.fallbacks.len() && !state.is_refused
     }
 
     /// Notes that no fallback may get the request.
     pub(super) fn refuse(&self) {
-        self.state().is_refused = true;
+        self.state.lock().is_refused = true;
     }
 
     /// Makes the next fallback that can take over the current upstream. Returns it; `None` if no
@@ -89,7 +90,7 @@ impl Upstreams {
         let (number, fallback) = fallbacks
             .skip(self.at())
             .find(|(_, fallback)| can_take(fallback))?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Each upstream has its own number of repeats.
         (state.at, state.backoff) = (number + 1, Backoff::default());
         Some(fallback)
@@ -97,12 +98,12 @@ impl Upstreams {
 
     /// Notes whether the current upstream has failed.
     pub(super) fn set_failed(&self, has_failed: bool) {
-        self.state().has_failed = has_failed;
+        self.state.lock().has_failed = has_failed;
     }
 
     /// Returns whether the last call failed because of its upstream, and forgets that.
     pub(super) fn take_failure(&self) -> bool {
-        std::mem::take(&mut self.state().has_failed)
+        std::mem::take(&mut self.state.lock().has_failed)
     }
 
     /// Returns the wait before a refused or lost call to the same upstream is repeated. `None`: no
@@ -112,7 +113,7 @@ impl Upstreams {
         retry_after: Option<Duration>,
         limits: &Limits,
     ) -> Option<Duration> {
-        let backoff = &mut self.state().backoff;
+        let backoff = &mut self.state.lock().backoff;
         if backoff.made >= self.route.retries {
             return None;
         }
@@ -125,7 +126,7 @@ impl Upstreams {
     /// one call a second, and a call of each answer that has waited for `max_backoff`.
     pub(super) fn is_admitted(&self, model: &str, max_backoff: Duration) -> bool {
         let is_admitted = self.proxy.shared.admits(self.address(), model);
-        let held = &mut self.state().held_since;
+        let held = &mut self.state.lock().held_since;
         let now = Instant::now();
         let has_waited = held.is_some_and(|since| now.duration_since(since) >= max_backoff);
         if is_admitted || has_waited {
@@ -150,11 +151,6 @@ impl Upstreams {
     /// Counts a finished call by its status, or as failed if it has none.
     pub(super) fn count(&self, model: &str, status: Option<StatusCode>) {
         self.proxy.shared.count(self.address(), model, status);
-    }
-
-    /// A panic elsewhere leaves the state valid, since each change to it is one assignment.
-    fn state(&self) -> MutexGuard<'_, UpstreamState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Avoids polling a body that was not woken.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 /// A body that is polled only after a wake. hyper polls a pending body twice after each frame, and
 /// each poll checks the upstream's connection, the decoder, the relay and the clocks.
@@ -43,10 +44,7 @@ impl<B> WakeGatedBody<B> {
 impl WakeFlag {
     /// Registers the polling task, which gets all wakes from now on.
     fn note(&self, task: &Waker) {
-        self.task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(task);
+        self.task.lock().clone_from(task);
     }
 }
 
@@ -57,11 +55,7 @@ impl Wake for WakeFlag {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
-        let task = self
-            .task
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let task = self.task.lock().clone();
         task.wake();
     }
 }
@@ -119,8 +113,8 @@ mod tests {
 
         fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
             self.polls.fetch_add(1, Ordering::Relaxed);
-            *self.waker.lock().unwrap() = Some(cx.waker().clone());
-            self.next.lock().unwrap().pop().unwrap_or(Poll::Pending)
+            *self.waker.lock() = Some(cx.waker().clone());
+            self.next.lock().pop().unwrap_or(Poll::Pending)
         }
     }
 
@@ -159,12 +153,12 @@ mod tests {
         // After a poll by another task, each wake wakes that task once and lets it poll the body
         // again.
         assert_eq!((poll(1), polled()), (Poll::Pending, 1));
-        waker.lock().unwrap().take().unwrap().wake();
+        waker.lock().take().unwrap().wake();
         let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [0, 1]);
         // Available frames need no wake, nor does the end.
         let frame = || Poll::Ready(Some(Ok(Frame::data(Bytes::new()))));
-        *next.lock().unwrap() = vec![Poll::Ready(None), frame(), frame()];
+        *next.lock() = vec![Poll::Ready(None), frame(), frame()];
         assert_eq!(
             [poll(1), poll(1), poll(1)],
             [

@@ -1,8 +1,9 @@
 //! One answer, as the operator's page shows it: facts, the steps of its loop, and its text if the
 //! page keeps it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::AnswerList;
@@ -209,9 +210,7 @@ impl ListedAnswer {
     }
 
     fn texts(&self) -> Option<MutexGuard<'_, Texts>> {
-        self.texts
-            .as_ref()
-            .map(|texts| texts.lock().unwrap_or_else(PoisonError::into_inner))
+        self.texts.as_ref().map(Mutex::lock)
     }
 }
 

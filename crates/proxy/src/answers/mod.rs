@@ -12,7 +12,7 @@ mod text;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 pub(super) use answer::ListedAnswer;
 pub(super) use client_events::ClientChunk;
@@ -20,6 +20,7 @@ use cuts::CutHistory;
 pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -93,7 +94,7 @@ impl AnswerList {
         request_id: &str,
         record: SharedRecord,
     ) -> Arc<ListedAnswer> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let number = known.count;
         known.count += 1;
         // A browser removes dot segments from a path, so it could not name this answer.
@@ -116,7 +117,7 @@ impl AnswerList {
 
     /// Moves an answer to those that have ended.
     fn end(&self, answer: &ListedAnswer, has_failed: bool) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let Some(answer) = known.running.remove(&answer.number) else {
             return;
         };
@@ -137,7 +138,7 @@ impl AnswerList {
 
     /// Returns an answer by its name.
     pub(super) fn find(&self, id: &str) -> Option<Arc<ListedAnswer>> {
-        let known = self.known();
+        let known = self.known.lock();
         let has_id = |answer: &&Arc<ListedAnswer>| answer.id == id;
         let ended = known.ended.iter().chain(&known.failed);
         ended.chain(known.running.values()).find(has_id).cloned()
@@ -146,7 +147,7 @@ impl AnswerList {
     /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
     /// finished ones. Also returns the number of running ones.
     pub(super) fn list(&self) -> (Vec<Arc<ListedAnswer>>, usize) {
-        let known = self.known();
+        let known = self.known.lock();
         let running = known.running.values().rev().take(MOST_LISTED);
         let ended = known.ended.iter().chain(&known.failed);
         let mut list: Vec<_> = running.chain(ended).cloned().collect();
@@ -158,24 +159,19 @@ impl AnswerList {
 
     /// Returns the number of running answers.
     pub(super) fn running(&self) -> usize {
-        self.known().running.len()
+        self.known.lock().running.len()
     }
 
     /// Returns the cuts of the last hour.
     pub(super) fn cuts(&self) -> Value {
-        self.history().json(self.began.elapsed())
+        self.cuts.lock().json(self.began.elapsed())
     }
 
     /// Counts the newest cut of an answer.
     fn count_cut(&self, record: &AnswerRecord) {
         let cause = cause_name(record.cuts.last().and_then(|cut| cut.cause));
         let model = record.request.as_ref().map_or("", |request| &request.model);
-        self.history().count(self.began.elapsed(), model, cause);
-    }
-
-    /// A panic elsewhere leaves the history valid, since each change to it is one call.
-    fn history(&self) -> MutexGuard<'_, CutHistory> {
-        self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cuts.lock().count(self.began.elapsed(), model, cause);
     }
 
     /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.
@@ -194,7 +190,7 @@ impl AnswerList {
                 return true;
             }
             self.release(bytes);
-            let known = self.known();
+            let known = self.known.lock();
             match known.with_text.front().map(Weak::upgrade) {
                 None => return false,
                 Some(Some(oldest)) if oldest.number == answer.number => return false,
@@ -205,11 +201,6 @@ impl AnswerList {
 
     fn release(&self, bytes: usize) {
         self.kept.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// A panic elsewhere leaves the lists valid, since each change to them is one call.
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -270,7 +261,7 @@ mod tests {
         };
         assert_eq!((count("failed"), count("whole")), (MOST_FAILED, MOST_ENDED));
         assert!(answers.find("failed-149").is_some() && answers.find("failed-0").is_none());
-        assert_eq!(answers.known().names.len(), MOST_FAILED + MOST_ENDED);
+        assert_eq!(answers.known.lock().names.len(), MOST_FAILED + MOST_ENDED);
     }
 
     #[test]
@@ -300,7 +291,7 @@ mod tests {
         }
         assert_eq!((kept(), answers.list().1), (6, 0));
         // Drops the last references, which releases the texts' bytes.
-        answers.known().ended.clear();
+        answers.known.lock().ended.clear();
         assert_eq!(kept(), 0);
     }
 }

@@ -12,13 +12,13 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 pub(super) use models::provider_name;
 #[cfg(feature = "otlp")]
 pub(super) use models::shown_model;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 pub(super) use series::Ended;
@@ -37,8 +37,8 @@ pub(super) struct Metrics {
     calls: CallMetrics,
     answers: AnswerMetrics,
     seams: SeamMetrics,
-    requests: RequestMetrics,
-    kept: KeptMetrics,
+    pub(super) requests: RequestMetrics,
+    pub(super) kept: KeptMetrics,
     states: Mutex<States>,
 }
 
@@ -75,7 +75,7 @@ impl Metrics {
 
     /// Returns the gauges, with their values at this moment.
     fn gauges(&self, moment: &Moment) -> Table {
-        let (mut table, states) = (Table::default(), self.states());
+        let (mut table, states) = (Table::default(), self.states.lock());
         table.gauge(
             "restitch_running",
             of_count(moment.running),
@@ -162,7 +162,7 @@ impl Metrics {
 
     /// Notes whether an upstream was reachable.
     pub(super) fn reached(&self, upstream: &str, is_up: bool) {
-        let mut states = self.states();
+        let mut states = self.states.lock();
         match states.reached.get_mut(upstream) {
             Some(known) => *known = is_up,
             None => drop(states.reached.insert(upstream.to_owned(), is_up)),
@@ -176,47 +176,22 @@ impl Metrics {
             let end = of_role.filter_map(|expiry| expiry.at).min()?;
             Some((role.as_str(), seconds(end)))
         };
-        self.states().expiries = Role::ALL.into_iter().filter_map(of_role).collect();
-    }
-
-    /// Counts a handshake that has failed.
-    pub(super) fn failed_handshake(&self, reason: &'static str) {
-        self.requests.handshakes.of([reason]).inc();
-    }
-
-    /// Counts a connection that was refused over a limit.
-    pub(super) fn refused_connection(&self, limit: &'static str) {
-        self.requests.connections_refused.of([limit]).inc();
+        self.states.lock().expiries = Role::ALL.into_iter().filter_map(of_role).collect();
     }
 
     /// Notes whether a reload has read a valid configuration.
     pub(super) fn reloaded(&self, is_valid: bool) {
-        let mut states = self.states();
+        let mut states = self.states.lock();
         states.is_reloaded = is_valid;
         if is_valid {
             states.reloaded_at = now();
         }
     }
 
-    /// Counts a request for the rest of a kept answer.
-    pub(super) fn resumed(&self, outcome: &'static str) {
-        self.kept.resumes.of([outcome]).inc();
-    }
-
-    /// Counts an answer that is not kept, or no longer.
-    pub(super) fn not_kept(&self, reason: &'static str) {
-        self.kept.not_kept.of([reason]).inc();
-    }
-
     /// Notes whether the store has carried out an operation.
     pub(super) fn store(&self, store: &'static str, is_up: bool) {
-        self.states().store = Some((store, is_up));
+        self.states.lock().store = Some((store, is_up));
         self.kept.errors.of([store]).inc_by(u64::from(!is_up));
-    }
-
-    /// Records the time of an operation of the store.
-    pub(super) fn store_time(&self, store: &'static str, time: Duration) {
-        self.kept.duration.of([store]).observe(time.as_secs_f64());
     }
 
     /// Counts a request that has ended. `route`, `upstream`: empty if the request was refused before
@@ -225,11 +200,6 @@ impl Metrics {
         let known = status.filter(|status| status.canonical_reason().is_some());
         let status = known.as_ref().map_or(OTHER, StatusCode::as_str);
         self.requests.all.of([route, upstream, status]).inc();
-    }
-
-    /// A panic elsewhere leaves the states valid, since each change to them is one assignment.
-    fn states(&self) -> MutexGuard<'_, States> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -285,11 +255,11 @@ impl States {
 /// The metrics of all requests, including those that pass unread. A client can choose only among
 /// the operator's routes and upstreams, so the labels are bounded.
 #[derive(Debug)]
-struct RequestMetrics {
+pub(super) struct RequestMetrics {
     all: Counters<3>,
     fallbacks: Counters<3>,
-    connections_refused: Counters<1>,
-    handshakes: Counters<1>,
+    pub(super) connections_refused: Counters<1>,
+    pub(super) handshakes: Counters<1>,
 }
 
 impl RequestMetrics {
@@ -474,11 +444,11 @@ impl SeamMetrics {
 
 /// The metrics of kept answers.
 #[derive(Debug)]
-struct KeptMetrics {
-    resumes: Counters<1>,
-    not_kept: Counters<1>,
+pub(super) struct KeptMetrics {
+    pub(super) resumes: Counters<1>,
+    pub(super) not_kept: Counters<1>,
     errors: Counters<1>,
-    duration: Histograms<1>,
+    pub(super) duration: Histograms<1>,
 }
 
 impl KeptMetrics {

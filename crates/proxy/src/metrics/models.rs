@@ -1,7 +1,8 @@
 //! Decides which models and providers get labels of their own.
 
 use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use super::OTHER;
 
@@ -23,9 +24,8 @@ impl Models {
 
     /// Returns the label of a name.
     pub(super) fn label<'n>(&self, name: &'n str) -> &'n str {
-        let admitted = self.admitted.read();
-        let admitted = admitted.unwrap_or_else(PoisonError::into_inner);
-        if admitted.contains(name) { name } else { OTHER }
+        let is_admitted = self.admitted.read().contains(name);
+        if is_admitted { name } else { OTHER }
     }
 
     /// Admits a name whose request the upstream has answered. Returns its label.
@@ -34,8 +34,7 @@ impl Models {
         if label == name || shown_model(name) == OTHER {
             return label;
         }
-        let admitted = self.admitted.write();
-        let mut admitted = admitted.unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = self.admitted.write();
         if admitted.len() < self.most {
             admitted.insert(name.to_owned());
         }

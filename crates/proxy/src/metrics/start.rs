@@ -14,10 +14,14 @@ use restitch::session::{CutCause, Rung, Status};
 use restitch::splice::Alignment;
 
 impl Metrics {
-    /// Shows the connections refused over each of these limits.
-    pub(crate) fn begin_refused(&self, limits: &[&'static str]) {
-        for reason in limits {
-            self.requests.connections_refused.of([reason]);
+    /// Shows the connections refused over each limit, and the failed handshakes of a proxy with a
+    /// certificate.
+    pub(crate) fn begin_connections(&self, limits: &[&str], handshakes: Option<&[&str]>) {
+        for limit in limits {
+            self.requests.connections_refused.of([limit]);
+        }
+        for reason in handshakes.unwrap_or_default() {
+            self.requests.handshakes.of([reason]);
         }
     }
 
@@ -98,13 +102,6 @@ impl Metrics {
         }
         self.store(store, true);
         self.kept.duration.of([store]);
-    }
-
-    /// Shows the failed handshakes of a proxy with a certificate.
-    pub(crate) fn begin_handshakes(&self, reasons: &[&'static str]) {
-        for reason in reasons {
-            self.requests.handshakes.of([reason]);
-        }
     }
 }
 

@@ -183,14 +183,14 @@ impl KeptAnswers {
     /// Counts an attempt to get an answer again.
     fn count(&self, outcome: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.resumed(outcome);
+            metrics.kept.resumes.of([outcome]).inc();
         }
     }
 
     /// Counts an answer that is not kept, or no longer.
     fn count_not_kept(&self, reason: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.not_kept(reason);
+            metrics.kept.not_kept.of([reason]).inc();
         }
     }
 
@@ -409,7 +409,7 @@ impl NotKept {
         {
             set(response.headers_mut(), KEEP, &not_kept(reason));
             if let Some(metrics) = metrics {
-                metrics.not_kept(reason);
+                metrics.kept.not_kept.of([reason]).inc();
             }
         }
         response

@@ -34,7 +34,9 @@ impl Watched {
         Box::pin(async move {
             let began = Instant::now();
             let done = operation.await;
-            self.metrics.store_time(self.kind, began.elapsed());
+            let time = self.metrics.kept.duration.of([self.kind]);
+            time.observe(began.elapsed().as_secs_f64());
+            drop(time);
             self.note(&done);
             done
         })

@@ -545,14 +545,14 @@ async fn a_request_says_how_often_it_is_continued() {
         let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
         assert!(
-            answer.contains("`x-restitch-continuations` is no number of calls"),
+            answer.contains("`x-restitch-continuations`: must be a whole number"),
             "{answer}"
         );
     }
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-max-risk: 2")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(
-        answer.contains("`x-restitch-max-risk` is no number from 0 to 1"),
+        answer.contains("`x-restitch-max-risk`: must be a number from 0 to 1"),
         "{answer}"
     );
     let answer = exchange(
