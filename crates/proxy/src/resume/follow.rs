@@ -149,7 +149,7 @@ impl Follow {
         if self.reader.is_none() && store.is_shared() {
             // This process may have taken the answer over for another client.
             let context = self.takeover.context.as_ref();
-            self.reader = context.and_then(|context| context.reader(id, after));
+            self.reader = context.and_then(|context| context.answers.reader(id, after));
         }
         match self.reader.clone().filter(|reader| reader.serves(after)) {
             Some(reader) => {

@@ -18,7 +18,7 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 #[derive(Debug)]
 pub(super) struct LiveTail {
     /// The writer's epoch. Events of a later epoch come from another process.
-    epoch: u64,
+    pub(super) epoch: u64,
     state: Mutex<TailState>,
     /// Signals each change.
     changed: watch::Sender<()>,
@@ -32,19 +32,19 @@ struct TailState {
     readers: BTreeMap<u64, Position>,
     /// The number of readers so far.
     count: u64,
-    place: ReaderSource,
+    source: ReaderSource,
+    /// The last events. While the store keeps the answer, a few that the slowest reader lacks, in
+    /// case the store fails.
+    window: Window,
 }
 
 /// The source of the readers' events.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderSource {
-    /// The store. The window has a few last events that the slowest reader lacks, in case the store
-    /// fails.
-    Store(Window),
-    /// The store has reached this limit. The window has the last events; the store's others have
-    /// not arrived yet.
-    Moving(&'static str, Window),
-    Here(Window),
+    Store,
+    /// The store has reached this limit, and its events have not arrived in the window yet.
+    Moving(&'static str),
+    Window,
 }
 
 /// A window of events that the slowest reader lacks.
@@ -68,11 +68,11 @@ impl LiveTail {
     /// Begins with the events of a writer's epoch after a position. Earlier events are in the store
     /// alone.
     pub(super) fn after(epoch: u64, last: Position) -> Self {
-        let place = ReaderSource::Store(Window::new(FAILED, last));
         let state = TailState {
             readers: BTreeMap::new(),
             count: 0,
-            place,
+            source: ReaderSource::Store,
+            window: Window::new(FAILED, last),
         };
         Self {
             epoch,
@@ -99,7 +99,7 @@ impl LiveTail {
     /// the store or from here.
     pub(super) fn reaches(&self, after: Position) -> bool {
         let state = self.state();
-        after.epoch <= self.epoch && state.window().is_none_or(|window| after >= window.dropped)
+        after.epoch <= self.epoch && state.served().is_none_or(|window| after >= window.dropped)
     }
 
     /// Returns whether the readers get the events from here instead of the store.
@@ -109,15 +109,16 @@ impl LiveTail {
 
     /// Moves the readers from the store to the window, where they wait for events.
     pub(super) fn begin(&self, limit: &'static str) {
-        self.change(|state| state.place = ReaderSource::Moving(limit, state.take_window()));
+        self.change(|state| state.source = ReaderSource::Moving(limit));
     }
 
     /// Takes the store's events after [`begin`](Self::begin). A reader that lacks events which the
     /// store has dropped gets an error.
     pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
-            if let ReaderSource::Moving(limit, _) = state.place {
-                state.place = ReaderSource::Here(Window::new(limit, dropped));
+            if let ReaderSource::Moving(limit) = state.source {
+                state.source = ReaderSource::Window;
+                state.window = Window::new(limit, dropped);
             }
             state.add(entries);
         });
@@ -126,7 +127,7 @@ impl LiveTail {
     /// Moves the readers from a failed store to the window, which has the last events and gets all
     /// new ones.
     pub(super) fn fail(&self) {
-        self.change(|state| state.place = ReaderSource::Here(state.take_window()));
+        self.change(|state| state.source = ReaderSource::Window);
     }
 
     /// Adds events for the readers, including those that the store has accepted.
@@ -142,7 +143,7 @@ impl LiveTail {
                 let state = self.state();
                 (
                     !state.readers.is_empty(),
-                    state.window().map_or(0, |window| window.bytes),
+                    state.served().map_or(0, |window| window.bytes),
                 )
             };
             match has_readers {
@@ -198,12 +199,10 @@ impl LiveTail {
     /// Ends the answer for its readers in this process. Only the first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
-            if let ReaderSource::Moving(..) = state.place {
-                state.place = ReaderSource::Here(state.take_window());
+            if let ReaderSource::Moving(_) = state.source {
+                state.source = ReaderSource::Window;
             }
-            if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut state.place {
-                window.end.get_or_insert(end);
-            }
+            state.window.end.get_or_insert(end);
         });
     }
 
@@ -239,41 +238,24 @@ impl Window {
 }
 
 impl TailState {
-    fn window(&self) -> Option<&Window> {
-        match &self.place {
-            ReaderSource::Here(window) => Some(window),
-            ReaderSource::Store(_) | ReaderSource::Moving(..) => None,
-        }
-    }
-
-    /// Takes the window out of the current source.
-    fn take_window(&mut self) -> Window {
-        match &mut self.place {
-            ReaderSource::Store(window)
-            | ReaderSource::Moving(_, window)
-            | ReaderSource::Here(window) => {
-                std::mem::replace(window, Window::new(FAILED, Position::START))
-            }
-        }
+    /// Returns the window if the readers' events come from it.
+    fn served(&self) -> Option<&Window> {
+        (self.source == ReaderSource::Window).then_some(&self.window)
     }
 
     fn is_live(&self) -> bool {
-        !matches!(self.place, ReaderSource::Store(_))
+        self.source != ReaderSource::Store
     }
 
     fn add(&mut self, entries: Vec<Entry>) {
         let new = entries.len();
-        if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
-            window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
-            window.entries.extend(entries);
-        }
+        self.window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        self.window.entries.extend(entries);
         self.shorten();
-        if let ReaderSource::Here(window) | ReaderSource::Store(window) = &mut self.place {
-            // Those that wait for a reader are copied: a slice would keep the block of memory in
-            // which its bytes arrived.
-            for entry in window.entries.iter_mut().rev().take(new) {
-                entry.bytes = Bytes::copy_from_slice(&entry.bytes);
-            }
+        // Those that wait for a reader are copied: a slice would keep the block of memory in which
+        // its bytes arrived.
+        for entry in self.window.entries.iter_mut().rev().take(new) {
+            entry.bytes = Bytes::copy_from_slice(&entry.bytes);
         }
     }
 
@@ -281,18 +263,18 @@ impl TailState {
     /// over the limit, since the store has them.
     fn shorten(&mut self) {
         let slowest = self.readers.values().min().copied();
-        match &mut self.place {
-            ReaderSource::Here(window) => {
+        match self.source {
+            ReaderSource::Window => {
                 slowest
                     .into_iter()
-                    .for_each(|slowest| window.shorten(|_, at| at <= slowest));
+                    .for_each(|slowest| self.window.shorten(|_, at| at <= slowest));
             }
-            ReaderSource::Store(window) => {
-                window.shorten(|window, at| {
+            ReaderSource::Store => {
+                self.window.shorten(|window, at| {
                     slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD
                 });
             }
-            ReaderSource::Moving(..) => {}
+            ReaderSource::Moving(_) => {}
         }
     }
 }
@@ -325,7 +307,7 @@ impl Reader {
                 let state = self.live.state();
                 (
                     state.is_live(),
-                    matches!(&state.place, ReaderSource::Store(window) if window.end.is_some()),
+                    state.source == ReaderSource::Store && state.window.end.is_some(),
                 )
             };
             match (is_live, is_over) {
@@ -365,7 +347,7 @@ impl Reader {
 
     fn read(&self, after: Position) -> Result<Batch, StoreError> {
         let state = self.live.state();
-        let Some(window) = state.window() else {
+        let Some(window) = state.served() else {
             return Ok(Batch::default());
         };
         if after < window.dropped {

@@ -20,7 +20,6 @@ mod routes;
 mod unread;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::RandomState;
 use std::io;
 use std::path::Path;
@@ -28,15 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_core::Stream;
 use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::Instrument;
 
 use super::Proxy;
-use super::answers::{ClientChunk, ObservedStream};
-use super::conversation::CallError;
+use super::answers::ObservedStream;
 use super::exchange::{AccessLine, Exchange};
 use super::metrics::Metrics;
 use super::upstream::Head;
@@ -44,7 +40,7 @@ use crate::route_config::RouteConfig;
 #[cfg(feature = "redis")]
 use crate::store::Redis;
 use crate::store::{
-    AnswerId, Memory, Name, Opening, Position, Store, StoreError, Watched, WriterLease,
+    AnswerId, Health, Memory, Name, Opening, Position, Store, StoreError, WriterLease,
 };
 use caller::{Credential, name_in_log, new_id};
 use follow::Follow;
@@ -75,7 +71,6 @@ pub(super) struct KeptAnswers {
 
 /// An answer that this process writes.
 struct ActiveWriter {
-    epoch: u64,
     /// The digest of the answer's caller. The store forgets it some time after it has dropped the
     /// answer.
     caller: [u8; 32],
@@ -99,16 +94,13 @@ impl KeptAnswers {
             return Ok(None);
         }
         let kind = kind_of(store);
-        let mut store = open_store(store, &limits.keep)
-            .await
-            .map_err(|error| io::Error::other(format!("the store: {error}")))?;
         if let Some(metrics) = &metrics {
             metrics.begin_kept(kind);
-            // The process's memory does not fail.
-            if kind != MEMORY {
-                store = Arc::new(Watched::new(store, kind, Arc::clone(metrics)));
-            }
         }
+        let health = Health::new(kind, metrics.clone());
+        let store = open_store(store, &limits.keep, health)
+            .await
+            .map_err(|error| io::Error::other(format!("the store: {error}")))?;
         Ok(Some(Arc::new(Self {
             store,
             max_keep_time,
@@ -218,29 +210,9 @@ impl KeptAnswers {
         live.map(|live| live.reader(after))
     }
 
-    /// Writes an answer in a task of its own.
-    fn spawn<S>(&self, pump: Pump, stream: S)
-    where
-        S: Stream<Item = Result<ClientChunk, CallError>> + Send + Unpin + 'static,
-    {
-        let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
-        // Inserts before it spawns: the task removes the entry at its end, which comes before
-        // `spawn` returns if the runtime has ended.
-        self.running().insert(id, running);
-        tokio::spawn(pump.run(stream).instrument(span));
-    }
-
     /// A panic elsewhere leaves the map valid, since each change to it is one call.
     fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, ActiveWriter>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for KeptAnswers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers")
-            .field("keep", &self.keep)
-            .finish_non_exhaustive()
     }
 }
 
@@ -255,14 +227,6 @@ pub(super) struct Retention {
     request: Option<Name>,
     /// The request, for a takeover.
     stored: Bytes,
-}
-
-impl fmt::Debug for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keep")
-            .field("time", &self.time)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Retention {
@@ -320,8 +284,9 @@ impl Retention {
             live,
         };
         let line = AccessLine::kept(Arc::clone(exchange));
-        let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
-        answers.spawn(pump, stream.kept(limits));
+        let mut pump = Pump::new(writer, line, limits);
+        pump.names = names;
+        pump.spawn(stream.kept(limits));
         Body::stream(follow)
     }
 
@@ -343,7 +308,11 @@ impl Retention {
 }
 
 /// Opens a store by its address.
-async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>, StoreError> {
+async fn open_store(
+    address: &str,
+    limits: &KeepLimits,
+    health: Health,
+) -> Result<Arc<dyn Store>, StoreError> {
     if address.is_empty() || address == MEMORY {
         return Ok(Arc::new(Memory::new(limits.clone())));
     }
@@ -352,12 +321,13 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
         return Ok(Arc::new(Memory::in_folder(
             Path::new(folder),
             limits.clone(),
+            health,
         )?));
     }
     #[cfg(feature = "redis")]
     {
         let holder = super::upstream::random_name();
-        let store = Redis::new(address, holder, limits.clone())?;
+        let store = Redis::new(address, holder, limits.clone(), health)?;
         if let Err(error) = store.reach().await {
             tracing::warn!(%error, "the store can't be reached: no answer is kept until it can");
         }
@@ -463,10 +433,13 @@ mod tests {
     use std::task::{Context, Poll};
     use std::thread;
 
+    use futures_core::Stream;
     use http::Request;
     use tokio::runtime;
 
     use super::*;
+    use crate::answers::ClientChunk;
+    use crate::conversation::CallError;
     use crate::shared::Shared;
     use crate::store::Owner;
 
@@ -522,18 +495,10 @@ mod tests {
                 live: Arc::new(LiveTail::after(1, Position::START)),
             };
             let limits = Limits::default();
-            let exchange = Arc::new(Exchange::begin(
-                &Request::new(()),
-                &Shared::new(&limits),
-                None,
-            ));
-            let pump = Pump::new(
-                writer,
-                Position { epoch: 1, seq: 0 },
-                AccessLine::kept(exchange),
-                &limits,
-            );
-            answers.spawn(pump, Silence);
+            let shared = Shared::new(&limits);
+            let exchange = Arc::new(Exchange::begin(&Request::new(()), &shared, None));
+            let pump = Pump::new(writer, AccessLine::kept(exchange), &limits);
+            pump.spawn(Silence);
             done.send(answers.running().len()).unwrap();
         });
         assert_eq!(is_done.recv_timeout(HANGS), Ok(0));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use tracing::Instrument;
 
 use super::caller::Credential;
 use super::follow::data;
@@ -29,9 +30,9 @@ pub(super) struct Pump {
     last: Position,
     /// The credential that may look the answer up by its provider's id. `None` once the first event
     /// has been checked for that id.
-    names: Option<Credential>,
+    pub(super) names: Option<Credential>,
     /// Logged events that the resumed session still has to reproduce.
-    logged: VecDeque<Bytes>,
+    pub(super) logged: VecDeque<Bytes>,
     unread: CatchUpBudget,
     /// The last renewal of the lease has failed.
     has_missed: bool,
@@ -70,11 +71,13 @@ impl From<LeftError> for PumpStopped {
 }
 
 impl Pump {
-    /// `last`: the position before the first event.
-    pub(super) fn new(writer: Writer, last: Position, line: AccessLine, limits: &Limits) -> Self {
+    pub(super) fn new(writer: Writer, line: AccessLine, limits: &Limits) -> Self {
         Self {
+            last: Position {
+                epoch: writer.live.epoch,
+                seq: 0,
+            },
             writer,
-            last,
             names: None,
             logged: VecDeque::new(),
             unread: CatchUpBudget::new(limits.keep.max_kept_answer_bytes),
@@ -83,37 +86,26 @@ impl Pump {
         }
     }
 
-    /// Sets the credential that may look the answer up by its provider's id.
-    pub(super) fn named_for(mut self, credential: Option<Credential>) -> Self {
-        self.names = credential;
-        self
-    }
-
-    /// Sets the logged events to skip.
-    pub(super) fn after(mut self, logged: Vec<Bytes>) -> Self {
-        self.logged = logged.into();
-        self
-    }
-
-    pub(super) fn id(&self) -> AnswerId {
-        self.writer.id
-    }
-
-    /// Returns the entry of the running answer for the other tasks of this process.
-    pub(super) fn running(&self) -> ActiveWriter {
-        ActiveWriter {
-            epoch: self.last.epoch,
+    /// Writes the answer in a task of its own.
+    pub(super) fn spawn<S>(self, stream: S)
+    where
+        S: Stream<Item = Result<ClientChunk, CallError>> + Send + Unpin + 'static,
+    {
+        let running = ActiveWriter {
             caller: self.writer.caller,
             live: Arc::clone(&self.writer.live),
-        }
+        };
+        // Inserts before it spawns: the task removes the entry at its end, which comes before
+        // `spawn` returns if the runtime has ended.
+        self.writer
+            .answers
+            .running()
+            .insert(self.writer.id, running);
+        let span = self.line.span().clone();
+        tokio::spawn(self.run(stream).instrument(span));
     }
 
-    /// Returns the span of the request.
-    pub(super) fn span(&self) -> &tracing::Span {
-        self.line.span()
-    }
-
-    pub(super) async fn run<S>(mut self, mut stream: S)
+    async fn run<S>(mut self, mut stream: S)
     where
         S: Stream<Item = Result<ClientChunk, CallError>> + Unpin,
     {
@@ -388,7 +380,7 @@ impl Drop for Pump {
         // The entry may belong to a later epoch that this process writes, too.
         if running
             .get(&id)
-            .is_some_and(|running| running.epoch == epoch)
+            .is_some_and(|running| running.live.epoch == epoch)
         {
             running.remove(&id);
         }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::KeptAnswers;
 use super::caller::{Credential, name_in_log};
-use super::live::{LiveTail, Reader};
+use super::live::LiveTail;
 use super::pump::{Pump, Writer};
 use super::routes::LAST_EVENT_ID;
 use crate::Proxy;
@@ -29,7 +29,6 @@ use crate::record::Event;
 use crate::serve;
 use crate::store::{AnswerId, End, Name, Position, StoreError};
 use crate::upstream::{Head, RequestDirectives, is_own};
-use restitch::Limits;
 use restitch::internal::request::{allowed, body_text};
 use restitch::provider::Dialect;
 
@@ -79,8 +78,8 @@ impl Stored {
 /// A resuming client. Its request supplies the credential for the further calls, and everything
 /// else that the store omits from the original request.
 pub(super) struct TakeoverContext {
-    proxy: Arc<Proxy>,
-    answers: Arc<KeptAnswers>,
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) answers: Arc<KeptAnswers>,
     headers: HeaderMap,
     /// Members of the query.
     query: Vec<String>,
@@ -117,25 +116,11 @@ impl TakeoverContext {
         })
     }
 
-    /// Returns the limits of the answers that are read for this caller.
-    pub(super) fn limits(&self) -> &Limits {
-        &self.proxy.limits
-    }
-
-    /// Registers the client as a reader, as [`KeptAnswers::reader`] does.
-    pub(super) fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
-        self.answers.reader(id, after)
-    }
-
     /// Resumes an answer without a writer. Does nothing if another process has already taken it
     /// over.
     pub(super) async fn take_over(&self, id: AnswerId) -> Result<(), StoreError> {
         let Some(taken) = self.answers.store.take_over(id).await? else {
             return Ok(());
-        };
-        let at = Position {
-            epoch: taken.epoch,
-            seq: 0,
         };
         let body = self.repeated_body(id).await?;
         let conversation = match self.conversation(&taken.request, body) {
@@ -143,7 +128,11 @@ impl TakeoverContext {
             // Without an end, each reader would take the answer over again.
             Err(reason) => {
                 tracing::warn!(reason, "a kept answer can't be resumed");
-                return self.answers.store.close(id, at.next(), End::Broken).await;
+                let first = Position {
+                    epoch: taken.epoch,
+                    seq: 1,
+                };
+                return self.answers.store.close(id, first, End::Broken).await;
             }
         };
         self.answers.count("restored");
@@ -174,9 +163,9 @@ impl TakeoverContext {
             live: Arc::new(LiveTail::after(taken.epoch, taken.last)),
         };
         let limits = &self.proxy.limits;
-        let pump = Pump::new(writer, at, AccessLine::kept(exchange), limits);
-        self.answers
-            .spawn(pump.after(taken.events), stream.kept(limits));
+        let mut pump = Pump::new(writer, AccessLine::kept(exchange), limits);
+        pump.logged = taken.events.into();
+        pump.spawn(stream.kept(limits));
         Ok(())
     }
 

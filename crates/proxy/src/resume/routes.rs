@@ -291,7 +291,7 @@ impl KeptAnswers {
             (id, found.keep),
             after,
             self.reader(id, after),
-            takeover.limits(),
+            &takeover.proxy.limits,
         );
         // Before the head is sent: later, an error could only break the body off.
         match self.store.read_after(id, after, Duration::ZERO).await {

@@ -17,8 +17,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::shares::{Candidate, Room, Shares};
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Log, Name, OF_ANSWER, Opening, Owner, Pending,
-    Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Health, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease,
 };
 use answer::{Answer, Phase, size};
 use files::{Folder, LogFile, LogPath};
@@ -29,6 +29,7 @@ use restitch::KeepLimits;
 pub(crate) struct Memory {
     limits: KeepLimits,
     folder: Option<Folder>,
+    health: Health,
     state: Arc<Mutex<State>>,
 }
 
@@ -61,13 +62,18 @@ impl Memory {
         Self {
             limits,
             folder: None,
+            health: Health::default(),
             state: Arc::default(),
         }
     }
 
     /// Creates a store with the answers that a folder has from an earlier process. The store writes
     /// each event to a file before it notifies readers.
-    pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
+    pub(crate) fn in_folder(
+        path: &Path,
+        limits: KeepLimits,
+        health: Health,
+    ) -> Result<Self, StoreError> {
         let folder = Folder::open(path)?;
         let mut state = State::default();
         for id in folder.ids()? {
@@ -84,6 +90,7 @@ impl Memory {
         Ok(Self {
             limits,
             folder: Some(folder),
+            health,
             state: Arc::new(Mutex::new(state)),
         })
     }
@@ -92,51 +99,9 @@ impl Memory {
         locked(&self.state)
     }
 
-    fn begin(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
-        // An expired answer must not take the room of a new one.
-        self.expire();
-        let mut state = self.state();
-        let mut answer = Answer::new(opening, None);
-        state.make_room(answer.opening.owner, answer.room(), &self.limits)?;
-        if let Some(folder) = &self.folder {
-            answer.log = Some(folder.begin(id, &answer.opening)?);
-        }
-        state.insert(id, answer);
-        drop(state);
-        Ok(self.writing(id))
-    }
-
     fn writing(&self, id: AnswerId) -> WriterLease {
         let state = Arc::clone(&self.state);
         WriterLease::new(move || locked(&state).stop_writing(id))
-    }
-
-    fn add(&self, id: AnswerId, entries: &[Entry]) -> Result<(), StoreError> {
-        let state = &mut *self.state();
-        let answer = state.writable(id)?;
-        let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
-        let most = self.limits.max_kept_answer_bytes;
-        // The first events are dropped at the answer's own limit, which leaves room for the new
-        // events.
-        let left = most.saturating_sub(new);
-        let (bytes, freed) = answer.events.growth(entries, left);
-        let room = Room { answers: 0, bytes };
-        let all = self.limits.max_kept_bytes.saturating_add(freed);
-        state.make_room(owner, room, &{
-            let mut limits = self.limits.clone();
-            limits.max_kept_bytes = all;
-            limits
-        })?;
-        state.change(id, |answer| {
-            // First the file: a process that resumes the answer must know what clients have got.
-            answer.write(|log| log.append(entries));
-            answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
-            // Before and after: the list never holds more than its limit.
-            answer.events.shorten(left);
-            answer.events.push(entries);
-            answer.events.shorten(most);
-            answer.changed.send_replace(());
-        })
     }
 
     /// Returns events after a position, and a receiver that reports further ones.
@@ -173,101 +138,15 @@ impl Memory {
         Ok((batch, answer.changed.subscribe()))
     }
 
-    fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
-        let mut state = self.state();
-        state.writable(id)?;
-        state.change(id, |answer| {
-            answer.write(|log| log.end(end));
-            answer.close(end);
-        })
-    }
-
-    fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
-        let mut state = self.state();
-        let answer = state.answer(id)?;
-        answer.write(|log| log.name(name));
-        answer.names.push(name);
-        state.add_names(id, &[name]);
-        Ok(())
-    }
-
-    fn take(&self, id: AnswerId) -> Result<Option<Takeover>, StoreError> {
-        let mut state = self.state();
-        let answer = state.answer(id)?;
-        if answer.phase != Phase::Unwritten {
-            return Ok(None);
-        }
-        if answer.events.dropped.is_some() {
-            drop(state);
-            self.end(id, End::Broken)?;
-            return Err(StoreError::Dropped(OF_ANSWER));
-        }
-        answer.phase = Phase::Written;
-        answer.touch();
-        let (epoch, last, request) = (
-            answer.next_epoch,
-            answer.events.last,
-            answer.opening.request.clone(),
-        );
-        answer.next_epoch = epoch.saturating_add(1);
-        let events = answer
-            .events
-            .entries
-            .iter()
-            .map(|entry| entry.bytes.clone())
-            .collect();
-        drop(state);
-        Ok(Some(Takeover {
-            writing: self.writing(id),
-            epoch,
-            request,
-            events,
-            last,
-        }))
-    }
-
-    /// Removes expired answers.
-    fn expire(&self) {
-        let now = Instant::now();
-        let mut state = self.state();
-        state
-            .answers
-            .values_mut()
-            .filter(|answer| !answer.readers.is_empty())
-            .for_each(Answer::touch);
-        let late: Vec<_> = state
-            .answers
-            .iter()
-            .filter(|(_, a)| a.until <= now)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in late {
-            state.retire(id, Tombstone::Expired);
-        }
-        while state.past.len() > self.limits.max_kept_answers {
-            if let Some(past) = state.past.pop_front() {
-                state.forget_names(past.id, &past.names);
-                past.forget();
-            }
-        }
-    }
-
-    async fn wait(
+    /// Runs an operation, which is done when this returns.
+    fn done<'a, T: Send + 'a>(
         &self,
-        id: AnswerId,
-        after: Position,
-        wait: Duration,
-    ) -> Result<Batch, StoreError> {
-        let until = Instant::now() + wait;
-        loop {
-            let (batch, mut changed) = self.read(id, after)?;
-            if !batch.entries.is_empty() || batch.end.is_some() {
-                return Ok(batch);
-            }
-            if timeout_at(until, changed.changed()).await.is_err() {
-                return Ok(batch);
-            }
-        }
+        operation: impl FnOnce(&mut State) -> Result<T, StoreError>,
+    ) -> Pending<'a, T> {
+        let began = Instant::now();
+        let done = operation(&mut self.state());
+        self.health.note(began.elapsed(), &done);
+        Box::pin(std::future::ready(done))
     }
 }
 
@@ -282,20 +161,32 @@ impl Store for Memory {
     }
 
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, WriterLease> {
-        ready(self.begin(id, opening))
+        self.done(|state| {
+            // An expired answer must not take the room of a new one.
+            state.expire(&self.limits);
+            let mut answer = Answer::new(opening, None);
+            state.make_room(answer.opening.owner, answer.room(), &self.limits)?;
+            if let Some(folder) = &self.folder {
+                answer.log = Some(folder.begin(id, &answer.opening)?);
+            }
+            state.insert(id, answer);
+            Ok(self.writing(id))
+        })
     }
 
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
-        ready(self.add(id, &entries))
+        self.done(|state| state.append(id, &entries, &self.limits))
     }
 
     fn close(&self, id: AnswerId, _: Position, end: End) -> Pending<'_, ()> {
-        ready(self.end(id, end))
+        self.done(|state| state.end(id, end))
     }
 
     fn give_up(&self, id: AnswerId, _: Position, limit: &'static str) -> Pending<'_, GivenUp> {
-        let given_up = self.state().retire(id, Tombstone::Dropped(limit));
-        ready(given_up.ok_or(StoreError::Unknown))
+        self.done(|state| {
+            let given_up = state.retire(id, Tombstone::Dropped(limit));
+            given_up.ok_or(StoreError::Unknown)
+        })
     }
 
     fn reading(&self, id: AnswerId) -> ReaderLease {
@@ -306,75 +197,109 @@ impl Store for Memory {
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
-        Box::pin(self.wait(id, after, wait))
+        Box::pin(async move {
+            let until = Instant::now() + wait;
+            loop {
+                let (batch, mut changed) = self.read(id, after)?;
+                if !batch.entries.is_empty() || batch.end.is_some() {
+                    return Ok(batch);
+                }
+                if timeout_at(until, changed.changed()).await.is_err() {
+                    return Ok(batch);
+                }
+            }
+        })
     }
 
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
-        ready(self.state().delete(id))
+        self.done(|state| state.delete(id))
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
-        self.expire();
-        let state = self.state();
-        let kept = state.answers.get(&id).map(|answer| Found {
-            caller: answer.opening.caller,
-            keep: answer.opening.keep,
-            log: Ok(Log {
-                last: answer.events.last,
-                end: answer.end(),
-                is_written: answer.phase != Phase::Unwritten,
-            }),
-        });
-        let past = |past: &Past| Found {
-            caller: past.caller,
-            keep: past.keep,
-            log: Err(past.why),
-        };
-        ready(
-            kept.or_else(|| state.past(id).map(past))
-                .ok_or(StoreError::Unknown),
-        )
+        self.done(|state| {
+            state.expire(&self.limits);
+            if let Some(answer) = state.answers.get(&id) {
+                return Ok(Found {
+                    caller: answer.opening.caller,
+                    keep: answer.opening.keep,
+                    log: Ok(Log {
+                        last: answer.events.last,
+                        end: answer.end(),
+                        is_written: answer.phase != Phase::Unwritten,
+                    }),
+                });
+            }
+            let past = state.past(id).ok_or(StoreError::Unknown)?;
+            Ok(Found {
+                caller: past.caller,
+                keep: past.keep,
+                log: Err(past.why),
+            })
+        })
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
-        ready(self.add_name(id, name))
+        self.done(|state| {
+            let answer = state.answer(id)?;
+            answer.write(|log| log.name(name));
+            answer.names.push(name);
+            state.add_names(id, &[name]);
+            Ok(())
+        })
     }
 
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
-        self.expire();
-        ready(Ok(self
-            .state()
-            .names
-            .get(&name)
-            .cloned()
-            .unwrap_or_default()))
+        self.done(|state| {
+            state.expire(&self.limits);
+            Ok(state.names.get(&name).cloned().unwrap_or_default())
+        })
     }
 
     fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
-        self.expire();
-        ready(self.state().writable(id).map(drop))
+        self.done(|state| {
+            state.expire(&self.limits);
+            state.writable(id).map(drop)
+        })
     }
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>> {
-        ready(self.take(id))
+        self.done(|state| {
+            let answer = state.answer(id)?;
+            if answer.phase != Phase::Unwritten {
+                return Ok(None);
+            }
+            if answer.events.dropped.is_some() {
+                state.end(id, End::Broken)?;
+                return Err(StoreError::Dropped(OF_ANSWER));
+            }
+            answer.phase = Phase::Written;
+            answer.touch();
+            let epoch = answer.next_epoch;
+            answer.next_epoch = epoch.saturating_add(1);
+            let entries = answer.events.entries.iter();
+            Ok(Some(Takeover {
+                writing: self.writing(id),
+                epoch,
+                request: answer.opening.request.clone(),
+                events: entries.map(|entry| entry.bytes.clone()).collect(),
+                last: answer.events.last,
+            }))
+        })
     }
 
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
-        let mut state = self.state();
-        let has = |answer: &mut Answer| {
-            answer.events.dropped == Some(at)
-                || answer
-                    .events
-                    .entries
-                    .binary_search_by_key(&at, |entry| entry.at)
-                    .is_ok()
-        };
-        ready(state.answer(id).map(has))
+        self.done(|state| {
+            let events = &state.answer(id)?.events;
+            let found = events.entries.binary_search_by_key(&at, |entry| entry.at);
+            Ok(events.dropped == Some(at) || found.is_ok())
+        })
     }
 
     fn sweep(&self) -> Pending<'_, ()> {
-        self.expire();
-        ready(Ok(()))
+        self.done(|state| {
+            state.expire(&self.limits);
+            Ok(())
+        })
     }
 }
 
@@ -392,6 +317,67 @@ impl State {
         }
         self.add_names(id, &answer.names);
         self.insert(id, answer);
+    }
+
+    /// Adds events to the end of an answer.
+    fn append(
+        &mut self,
+        id: AnswerId,
+        entries: &[Entry],
+        limits: &KeepLimits,
+    ) -> Result<(), StoreError> {
+        let answer = self.writable(id)?;
+        let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
+        let most = limits.max_kept_answer_bytes;
+        // The first events are dropped at the answer's own limit, which leaves room for the new
+        // events.
+        let left = most.saturating_sub(new);
+        let (bytes, freed) = answer.events.growth(entries, left);
+        let mut with_freed = limits.clone();
+        with_freed.max_kept_bytes = limits.max_kept_bytes.saturating_add(freed);
+        self.make_room(owner, Room { answers: 0, bytes }, &with_freed)?;
+        self.change(id, |answer| {
+            // First the file: a process that resumes the answer must know what clients have got.
+            answer.write(|log| log.append(entries));
+            answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
+            // Before and after: the list never holds more than its limit.
+            answer.events.shorten(left);
+            answer.events.push(entries);
+            answer.events.shorten(most);
+            answer.changed.send_replace(());
+        })
+    }
+
+    fn end(&mut self, id: AnswerId, end: End) -> Result<(), StoreError> {
+        self.writable(id)?;
+        self.change(id, |answer| {
+            answer.write(|log| log.end(end));
+            answer.close(end);
+        })
+    }
+
+    /// Removes expired answers.
+    fn expire(&mut self, limits: &KeepLimits) {
+        let now = Instant::now();
+        self.answers
+            .values_mut()
+            .filter(|answer| !answer.readers.is_empty())
+            .for_each(Answer::touch);
+        let late: Vec<_> = self
+            .answers
+            .iter()
+            .filter(|(_, a)| a.until <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            self.retire(id, Tombstone::Expired);
+        }
+        while self.past.len() > limits.max_kept_answers {
+            if let Some(past) = self.past.pop_front() {
+                self.forget_names(past.id, &past.names);
+                past.forget();
+            }
+        }
     }
 
     fn insert(&mut self, id: AnswerId, answer: Answer) {
@@ -592,10 +578,6 @@ impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
-}
-
-fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {
-    Box::pin(std::future::ready(result))
 }
 
 /// A batch ends after this many bytes: a reader sends them before it reads the next batch.

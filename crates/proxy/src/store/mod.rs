@@ -5,11 +5,11 @@
 //! before the proxy sends it, and readers follow the log. The module knows neither HTTP nor the
 //! content of events.
 
+mod health;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 mod shares;
-mod watched;
 
 use std::fmt;
 use std::future::Future;
@@ -20,16 +20,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub(crate) use health::Health;
 pub(crate) use memory::Memory;
 #[cfg(feature = "redis")]
 pub(crate) use redis::Redis;
-pub(crate) use watched::Watched;
 
 /// A store of kept answers.
 ///
 /// Each read keeps an answer for the time in its [`Opening`]. Without a read in that time the
 /// answer expires, but not before its last [`ReaderLease`] is dropped.
-pub(crate) trait Store: Send + Sync + fmt::Debug {
+pub(crate) trait Store: Send + Sync {
     /// Returns whether another process can resume an answer of this one, so that its request is
     /// kept, too.
     fn is_shared(&self) -> bool;

@@ -14,7 +14,7 @@
 mod scripts;
 mod written;
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Log, Name, OF_ANSWER, Opening, Owner, Pending,
-    Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease, limit_of,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Health, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease, limit_of,
 };
 use restitch::KeepLimits;
 use scripts::{
@@ -38,6 +38,7 @@ use written::{Dropped, Trim, Written};
 /// A store in a Redis or Valkey server.
 pub(crate) struct Redis {
     connection: ConnectionManager,
+    health: Health,
     /// Names this process in leases.
     holder: String,
     /// The answers that this process has written, and those that it writes.
@@ -54,6 +55,7 @@ impl Redis {
         address: &str,
         holder: String,
         limits: KeepLimits,
+        health: Health,
     ) -> Result<Self, StoreError> {
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(RETRIES)
@@ -68,6 +70,7 @@ impl Redis {
         let connection = ConnectionManager::new_lazy_with_config(client, config)?;
         Ok(Self {
             connection,
+            health,
             holder,
             written: Arc::new(Mutex::new(Written::new(limits))),
         })
@@ -75,9 +78,20 @@ impl Redis {
 
     /// Asks the server whether it is there.
     pub(crate) async fn reach(&self) -> Result<(), StoreError> {
-        Ok(redis::cmd("PING")
-            .query_async(&mut self.connection.clone())
-            .await?)
+        let ping = redis::cmd("PING");
+        self.answered(ping.query_async(&mut self.connection.clone()))
+            .await
+    }
+
+    /// Waits for the server's response, and records it in the metrics.
+    async fn answered<T>(
+        &self,
+        response: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
+        let began = Instant::now();
+        let done = response.await.map_err(StoreError::from);
+        self.health.note(began.elapsed(), &done);
+        done
     }
 
     /// Runs a script over the keys of an answer.
@@ -92,8 +106,8 @@ impl Redis {
         for argument in arguments {
             invocation.arg(*argument);
         }
-        let value = invocation
-            .invoke_async(&mut self.connection.clone())
+        let value = self
+            .answered(invocation.invoke_async(&mut self.connection.clone()))
             .await?;
         match &value {
             Value::BulkString(said) if said == b"unknown" => Err(StoreError::Unknown),
@@ -119,57 +133,6 @@ impl Redis {
         self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
         WriterLease::new(move || locked(&written).stop_writing(id, epoch))
-    }
-
-    async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<WriterLease, StoreError> {
-        let dropped = self.written().make_room_for(&opening)?;
-        // Noted before the server has it, so that a call that is given up leaves nothing behind.
-        let writing = self.begin(
-            id,
-            opening.owner,
-            FIRST,
-            opening.keep,
-            opening.request.len(),
-        );
-        self.drop_ended(dropped).await?;
-        let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
-        let arguments: [&[u8]; 5] = [
-            &opening.caller,
-            keep.as_bytes(),
-            &opening.request,
-            self.holder.as_bytes(),
-            lease.as_bytes(),
-        ];
-        self.run(OPEN, id, &arguments).await?;
-        Ok(writing)
-    }
-
-    async fn append_events(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
-        // The lock is not held while this process waits for the server.
-        let reserved = self.written().reserve(id, &entries);
-        self.drop_ended(reserved?).await?;
-        let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
-        let pairs = positions.iter().zip(&entries);
-        let arguments: Vec<&[u8]> = pairs
-            .flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]])
-            .collect();
-        self.run(APPEND, id, &arguments).await?;
-        let trim = self.written().tell(id);
-        let Some(Trim { first, dropped }) = trim else {
-            return Ok(());
-        };
-        tracing::warn!(
-            limit = OF_ANSWER,
-            "a kept answer has reached a limit: its first events are dropped"
-        );
-        let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
-        self.run(
-            TRIM,
-            id,
-            &[arguments[0].as_bytes(), arguments[1].as_bytes()],
-        )
-        .await
-        .map(drop)
     }
 
     /// Drops ended answers, because others need their room.
@@ -211,116 +174,6 @@ impl Redis {
         }
     }
 
-    async fn follow(
-        &self,
-        id: AnswerId,
-        after: Position,
-        wait: Duration,
-    ) -> Result<Batch, StoreError> {
-        let until = Instant::now() + wait;
-        let mut poll = POLL;
-        loop {
-            // Subscribed before the read, so that no event is missed in between.
-            let changed = self.written().changed(id);
-            let batch = self.read(id, after, MOST_AT_ONCE).await?;
-            if !batch.entries.is_empty() || batch.end.is_some() || Instant::now() >= until {
-                return Ok(batch);
-            }
-            let next = until.min(Instant::now() + LOOK_AGAIN);
-            match changed {
-                Some(mut changed) => drop(timeout_at(next, changed.changed()).await),
-                // Another process writes it.
-                None => {
-                    sleep(poll.min(next.saturating_duration_since(Instant::now()))).await;
-                    // A silent model may think for minutes: each poll is a call of the server.
-                    poll = (2 * poll).min(LONGEST_POLL);
-                }
-            }
-        }
-    }
-
-    async fn find(&self, id: AnswerId) -> Result<Found, StoreError> {
-        let value = self.run(LOOK_UP, id, &[]).await?;
-        let (caller, keep, gone, rows, is_written): (
-            Vec<u8>,
-            u64,
-            Option<String>,
-            StreamRows,
-            bool,
-        ) = redis::from_redis_value(value)?;
-        let caller = caller
-            .try_into()
-            .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
-        let keep = Duration::from_millis(keep);
-        if rows.is_empty() {
-            let gone = gone.map_or(Tombstone::Expired, |limit| {
-                Tombstone::Dropped(limit_of(&limit))
-            });
-            return Ok(Found {
-                caller,
-                keep,
-                log: Err(gone),
-            });
-        }
-        let mut last = Position::START;
-        let mut end = None;
-        for (at, (field, said)) in rows {
-            let at = position(&at)?;
-            match field.as_str() {
-                END => end = Some(end_of(&said)),
-                _ => last = last.max(at),
-            }
-        }
-        Ok(Found {
-            caller,
-            keep,
-            log: Ok(Log {
-                last,
-                end,
-                is_written,
-            }),
-        })
-    }
-
-    async fn take(&self, id: AnswerId) -> Result<Option<Takeover>, StoreError> {
-        let lease = milliseconds(LEASE);
-        let value = self
-            .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
-            .await?;
-        let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
-        let Some((epoch, keep, request)) = taken else {
-            return Ok(None);
-        };
-        let writing = self.begin(
-            id,
-            Owner::default(),
-            epoch,
-            Duration::from_millis(keep),
-            request.len(),
-        );
-        let fence = Position { epoch, seq: 0 };
-        match self.events(id, Position::START, fence).await {
-            Ok(events) => {
-                self.written().note(id, &events);
-                let last = events.last().map_or(Position::START, |entry| entry.at);
-                let events = events.into_iter().map(|entry| entry.bytes).collect();
-                Ok(Some(Takeover {
-                    writing,
-                    epoch,
-                    request: request.into(),
-                    events,
-                    last,
-                }))
-            }
-            // The lease is taken already: without an end, readers would wait for a writer that is
-            // not there.
-            Err(error) => {
-                self.close(id, fence.next(), End::Broken).await?;
-                Err(error)
-            }
-        }
-    }
-
     /// Reads the events of an answer between two positions.
     async fn events(
         &self,
@@ -338,25 +191,6 @@ impl Redis {
             events.extend(batch.entries);
         }
         Ok(events)
-    }
-
-    /// Removes an answer from the server, which has no room for its next events.
-    async fn take_out(
-        &self,
-        id: AnswerId,
-        last: Position,
-        limit: &'static str,
-    ) -> Result<GivenUp, StoreError> {
-        let dropped = self.written().dropped(id);
-        let entries = self.events(id, dropped, last).await?;
-        self.run(
-            DROP,
-            id,
-            &[limit.as_bytes(), last.epoch.to_string().as_bytes()],
-        )
-        .await?;
-        self.written().stop_writing(id, last.epoch);
-        Ok(GivenUp { dropped, entries })
     }
 
     fn key_of(name: Name) -> String {
@@ -394,11 +228,58 @@ impl Store for Redis {
     }
 
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, WriterLease> {
-        Box::pin(self.open_answer(id, opening))
+        Box::pin(async move {
+            let dropped = self.written().make_room_for(&opening)?;
+            // Noted before the server has it, so that a call that is given up leaves nothing behind.
+            let writing = self.begin(
+                id,
+                opening.owner,
+                FIRST,
+                opening.keep,
+                opening.request.len(),
+            );
+            self.drop_ended(dropped).await?;
+            let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
+            let arguments: [&[u8]; 5] = [
+                &opening.caller,
+                keep.as_bytes(),
+                &opening.request,
+                self.holder.as_bytes(),
+                lease.as_bytes(),
+            ];
+            self.run(OPEN, id, &arguments).await?;
+            Ok(writing)
+        })
     }
 
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
-        Box::pin(self.append_events(id, entries))
+        Box::pin(async move {
+            // The lock is not held while this process waits for the server.
+            let reserved = self.written().reserve(id, &entries);
+            self.drop_ended(reserved?).await?;
+            let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
+            let pairs = positions.iter().zip(&entries);
+            let arguments: Vec<&[u8]> = pairs
+                .flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]])
+                .collect();
+            self.run(APPEND, id, &arguments).await?;
+            let trim = self.written().tell(id);
+            let Some(Trim { first, dropped }) = trim else {
+                return Ok(());
+            };
+            tracing::warn!(
+                limit = OF_ANSWER,
+                "a kept answer has reached a limit: its first events are dropped"
+            );
+            let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
+            self.run(
+                TRIM,
+                id,
+                &[arguments[0].as_bytes(), arguments[1].as_bytes()],
+            )
+            .await
+            .map(drop)
+        })
     }
 
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()> {
@@ -420,7 +301,18 @@ impl Store for Redis {
     }
 
     fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp> {
-        Box::pin(self.take_out(id, last, limit))
+        Box::pin(async move {
+            let dropped = self.written().dropped(id);
+            let entries = self.events(id, dropped, last).await?;
+            self.run(
+                DROP,
+                id,
+                &[limit.as_bytes(), last.epoch.to_string().as_bytes()],
+            )
+            .await?;
+            self.written().stop_writing(id, last.epoch);
+            Ok(GivenUp { dropped, entries })
+        })
     }
 
     fn reading(&self, id: AnswerId) -> ReaderLease {
@@ -428,7 +320,28 @@ impl Store for Redis {
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
-        Box::pin(self.follow(id, after, wait))
+        Box::pin(async move {
+            let until = Instant::now() + wait;
+            let mut poll = POLL;
+            loop {
+                // Subscribed before the read, so that no event is missed in between.
+                let changed = self.written().changed(id);
+                let batch = self.read(id, after, MOST_AT_ONCE).await?;
+                if !batch.entries.is_empty() || batch.end.is_some() || Instant::now() >= until {
+                    return Ok(batch);
+                }
+                let next = until.min(Instant::now() + LOOK_AGAIN);
+                match changed {
+                    Some(mut changed) => drop(timeout_at(next, changed.changed()).await),
+                    // Another process writes it.
+                    None => {
+                        sleep(poll.min(next.saturating_duration_since(Instant::now()))).await;
+                        // A silent model may think for minutes: each poll is a call of the server.
+                        poll = (2 * poll).min(LONGEST_POLL);
+                    }
+                }
+            }
+        })
     }
 
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
@@ -439,7 +352,48 @@ impl Store for Redis {
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
-        Box::pin(self.find(id))
+        Box::pin(async move {
+            let value = self.run(LOOK_UP, id, &[]).await?;
+            let (caller, keep, gone, rows, is_written): (
+                Vec<u8>,
+                u64,
+                Option<String>,
+                StreamRows,
+                bool,
+            ) = redis::from_redis_value(value)?;
+            let caller = caller
+                .try_into()
+                .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
+            let keep = Duration::from_millis(keep);
+            if rows.is_empty() {
+                let gone = gone.map_or(Tombstone::Expired, |limit| {
+                    Tombstone::Dropped(limit_of(&limit))
+                });
+                return Ok(Found {
+                    caller,
+                    keep,
+                    log: Err(gone),
+                });
+            }
+            let mut last = Position::START;
+            let mut end = None;
+            for (at, (field, said)) in rows {
+                let at = position(&at)?;
+                match field.as_str() {
+                    END => end = Some(end_of(&said)),
+                    _ => last = last.max(at),
+                }
+            }
+            Ok(Found {
+                caller,
+                keep,
+                log: Ok(Log {
+                    last,
+                    end,
+                    is_written,
+                }),
+            })
+        })
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
@@ -454,7 +408,9 @@ impl Store for Redis {
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
         Box::pin(async move {
             let members = redis::cmd("SMEMBERS").arg(Self::key_of(name)).to_owned();
-            let ids: Vec<String> = members.query_async(&mut self.connection.clone()).await?;
+            let ids: Vec<String> = self
+                .answered(members.query_async(&mut self.connection.clone()))
+                .await?;
             Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
         })
     }
@@ -473,7 +429,44 @@ impl Store for Redis {
     }
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>> {
-        Box::pin(self.take(id))
+        Box::pin(async move {
+            let lease = milliseconds(LEASE);
+            let value = self
+                .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
+                .await?;
+            let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
+            let Some((epoch, keep, request)) = taken else {
+                return Ok(None);
+            };
+            let writing = self.begin(
+                id,
+                Owner::default(),
+                epoch,
+                Duration::from_millis(keep),
+                request.len(),
+            );
+            let fence = Position { epoch, seq: 0 };
+            match self.events(id, Position::START, fence).await {
+                Ok(events) => {
+                    self.written().note(id, &events);
+                    let last = events.last().map_or(Position::START, |entry| entry.at);
+                    let events = events.into_iter().map(|entry| entry.bytes).collect();
+                    Ok(Some(Takeover {
+                        writing,
+                        epoch,
+                        request: request.into(),
+                        events,
+                        last,
+                    }))
+                }
+                // The lease is taken already: without an end, readers would wait for a writer that is
+                // not there.
+                Err(error) => {
+                    self.close(id, fence.next(), End::Broken).await?;
+                    Err(error)
+                }
+            }
+        })
     }
 
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
@@ -504,17 +497,9 @@ impl Store for Redis {
             for id in read {
                 calls.invoke_script(&over(&script, id)).ignore();
             }
-            Ok(calls.exec_async(&mut self.connection.clone()).await?)
+            self.answered(calls.exec_async(&mut self.connection.clone()))
+                .await
         })
-    }
-}
-
-impl fmt::Debug for Redis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The address may have a password.
-        f.debug_struct("Redis")
-            .field("holder", &self.holder)
-            .finish_non_exhaustive()
     }
 }
 

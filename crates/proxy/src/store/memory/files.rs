@@ -211,24 +211,23 @@ impl LogFile {
     }
 
     pub(super) fn name(&mut self, name: Name) -> io::Result<()> {
-        let mut records = self.records();
-        records.name(name);
-        self.write(&records)
+        self.record(&format!("name {}", hex(&name.0)))
     }
 
     pub(super) fn end(&mut self, end: End) -> io::Result<()> {
-        let mut records = self.records();
-        records.add(
-            &format!("end {}", if end == End::Whole { WHOLE } else { BROKEN }),
-            None,
-        );
-        self.write(&records)
+        let how = if end == End::Whole { WHOLE } else { BROKEN };
+        self.record(&format!("end {how}"))
     }
 
     /// Appends the epoch of the next process.
     fn epoch(&mut self, next: u64) -> io::Result<()> {
+        self.record(&format!("epoch {next}"))
+    }
+
+    /// Appends one record without bytes.
+    fn record(&mut self, line: &str) -> io::Result<()> {
         let mut records = self.records();
-        records.add(&format!("epoch {next}"), None);
+        records.add(line, None);
         self.write(&records)
     }
 
@@ -255,7 +254,9 @@ impl LogFile {
             ),
             None,
         );
-        names.iter().for_each(|name| records.name(*name));
+        for name in names {
+            records.add(&format!("name {}", hex(&name.0)), None);
+        }
         self.write(&records)
     }
 
@@ -303,10 +304,6 @@ impl NewRecords {
         if let Some(bytes) = bytes {
             self.text.extend([bytes, b"\n"].concat());
         }
-    }
-
-    fn name(&mut self, name: Name) {
-        self.add(&format!("name {}", hex(&name.0)), None);
     }
 }
 

@@ -282,7 +282,7 @@ async fn an_answer_that_nobody_writes_any_more_has_broken_off() {
 async fn an_answer_whose_file_cannot_be_written_is_in_memory_alone() {
     let folder = std::env::temp_dir().join(format!("restitch-full-{}", std::process::id()));
     let path = folder.join("of-the-answer");
-    let store = Memory::in_folder(&folder, KeepLimits::default()).unwrap();
+    let store = Memory::in_folder(&folder, KeepLimits::default(), Health::default()).unwrap();
     let _writing = store.open(ID, opening(10)).await.unwrap();
     std::fs::write(&path, "half").unwrap();
     store.state().answers.get_mut(&ID).unwrap().log =

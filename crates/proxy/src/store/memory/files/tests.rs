@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::answer::size;
 use super::*;
-use crate::store::{Memory, Position, Store, StoreError};
+use crate::store::{Health, Memory, Position, Store, StoreError};
 use restitch::KeepLimits;
 
 const ID: AnswerId = AnswerId([7; 16]);
@@ -20,7 +20,7 @@ impl Place {
     fn store(&self, limits: &KeepLimits) -> Memory {
         // A process that another test starts holds the lock, too, until its program begins.
         for _ in 0..500 {
-            match Memory::in_folder(&self.0, limits.clone()) {
+            match Memory::in_folder(&self.0, limits.clone(), Health::default()) {
                 Err(StoreError::Failed(why)) if why.contains("another process") => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
