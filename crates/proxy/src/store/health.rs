@@ -23,7 +23,7 @@ impl Health {
         };
         // Other errors are about an answer.
         let is_up = !matches!(done, Err(StoreError::Failed(_)));
-        metrics.store_time(kind, time);
+        metrics.kept.duration.of([kind]).observe(time.as_secs_f64());
         metrics.store(kind, is_up);
     }
 }
