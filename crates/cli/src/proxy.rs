@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::log::LogHandle;
 use super::settings::Settings;
-use super::{Console, Exit, interrupted};
+use super::{Console, Exit, epilogue, interrupted};
 use restitch_http::Expiry;
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
@@ -19,7 +19,7 @@ use restitch_proxy::{
 
 /// Arguments of `restitch proxy`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = MORE, after_long_help = EXAMPLES)]
+#[command(after_help = MORE, after_long_help = epilogue(EXAMPLES))]
 pub struct ProxyArgs {
     #[command(flatten)]
     settings: Box<Settings>,

@@ -1804,12 +1804,12 @@ fn config_init_replaces_no_file() {
         "--changed",
         "--config",
         "restitch.toml",
-        "--max-risk",
-        "0",
+        "--set",
+        "limits.max_risk=0.0",
     ];
     assert_eq!(
         run(&folder, &changed, b"").out,
-        "[proxy]\nadmin = \"127.0.0.1:7379\"\nupstream = \"http://a\"\n\n[limits]\nmax_risk = 0.0\n\n"
+        "[limits]\nmax_risk = 0.0\n\n[proxy]\nadmin = \"127.0.0.1:7379\"\nupstream = \"http://a\"\n"
     );
     assert_eq!(std::fs::read(folder.join("restitch.toml")).unwrap(), made);
 }

@@ -519,7 +519,7 @@ fn what_is_wrong_with_a_listener_is_said_at_the_start() {
             "unix:/missing/llm.sock: ",
         ),
         (
-            vec!["--listen", ":0", "--set", "proxy.socket_mode=8"],
+            vec!["--listen", ":0", "--set", "proxy.socket_mode=\"8\""],
             2,
             "`8` is no mode of a socket",
         ),

@@ -256,10 +256,8 @@ mod commands {
             );
         }
         let ca = file("missing.pem");
-        let (code, _, err) = run(
-            &[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(),
-            &[],
-        );
+        let set = format!("tls.ca_file={}", ca.display());
+        let (code, _, err) = run(&[&args[..], &["--set", &set]].concat(), &[]);
         assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
     }
 
