@@ -961,38 +961,3 @@ fn a_reader_that_leaves_ends_it_quietly() {
         (Some(0), "")
     );
 }
-
-/// The request contains an excerpt of a long text; the offset of a call still counts the whole
-/// document.
-#[test]
-fn the_offset_of_a_call_counts_the_document() {
-    let folder = folder("run-offset", &[]);
-    let pad: String = (1000..6000).map(|number| format!("{number} ")).collect();
-    let long = format!("{{\"pad\": \"{pad}\", {}", &DOCUMENT[1..]);
-    let cut = long.len() - 80;
-    let (first, second) = long.split_at(cut);
-    let event = |text: &str, finish: &str| {
-        let delta =
-            json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]});
-        response(
-            "200 OK",
-            "text/event-stream",
-            &format!("data: {delta}\n\ndata: [DONE]\n\n"),
-        )
-    };
-    let url = scripted(vec![
-        event(first, "length"),
-        event(&[first, second].concat(), "stop"),
-    ]);
-    let (code, out, err) = with_key(&folder, &url, &["--json"]);
-    let answer: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(
-        (code, &answer["iterations"][1]["offset"]),
-        (0, &json!(cut)),
-        "{err}"
-    );
-    assert!(
-        err.contains(&format!("call 1 at byte {cut}: joined")),
-        "{err}"
-    );
-}
