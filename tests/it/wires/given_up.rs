@@ -193,8 +193,9 @@ fn a_later_cut_that_is_worse_than_the_first_counts() {
                 relay.session().document().text(),
                 Then::Stops,
             );
-            (calls == 1)
-                .then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some(second)).stream())
+            let rest = answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream();
+            let finish = |word: &str| format!(r#""finish_reason":"{word}""#);
+            (calls == 1).then(|| rest.replace(&finish("stop"), &finish(second)))
         });
         let body = String::from_utf8(relayed.body).unwrap();
         assert_eq!(read(Dialect::Chat, &body).finish["0"], expected, "{body}");

@@ -16,10 +16,7 @@ const DOCUMENT: &str = r#"{"rows": [1, 2, {"a": "b"}], "text": "high water"}"#;
 /// A stored answer, event by event.
 fn stored(kind: SlotKind) -> Vec<String> {
     let stream = answer(Dialect::Responses, kind, DOCUMENT, Some("stop")).stream();
-    let stream = stream.replace(
-        "\"object\":\"response\"",
-        "\"object\":\"response\",\"store\":true",
-    );
+    let stream = stream.replace("\"store\":false", "\"store\":true");
     stream.split_inclusive("\n\n").map(str::to_owned).collect()
 }
 
@@ -43,7 +40,7 @@ fn after(request: &Request) -> usize {
         panic!("a connection is made again: {request:?}");
     };
     query
-        .strip_prefix("/resp_1?stream=true&starting_after=")
+        .strip_prefix("/resp_sim_1?stream=true&starting_after=")
         .unwrap()
         .parse()
         .unwrap()
