@@ -313,7 +313,7 @@ impl Prompt {
             Vec::from_iter(parts.mark("")),
         );
         let progress = Vec::from_iter(self.progress(parts.question.form));
-        let own_words = vec![Section::words(own.as_str())];
+        let own_words = [Section::words(own.as_str())];
         let all = [&own_words[..], &context, &anchor, &mark, &progress].concat();
         let suffix = suffix(&all, parts.delivered);
         let [context, anchor, mark, progress] =

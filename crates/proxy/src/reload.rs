@@ -337,8 +337,8 @@ mod tests {
         let file = std::env::temp_dir().join(name);
         std::fs::write(&file, "first-token-of-team-a\n").unwrap();
         let text = format!(
-            "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"a\"\nfile = {:?}\n",
-            file.display().to_string()
+            "[proxy]\nupstream = \"http://127.0.0.1:9\"\n[[access.token]]\nname = \"a\"\nsecret = {:?}\n",
+            format!("file:{}", file.display())
         );
         let proxy = Proxy::new(Config::parse(&text).unwrap(), &|_| None).unwrap();
         let threads = [Current::new(proxy.apart()), Current::new(proxy)];

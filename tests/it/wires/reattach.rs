@@ -150,7 +150,7 @@ fn nothing_is_made_again_unless_the_answer_is_kept() {
                 .replace("\"store\":true", "\"store\":false"),
             true,
         ),
-        (events[..7].concat().replace("resp_1", "../resp"), true),
+        (events[..7].concat().replace("resp_sim_1", "../resp"), true),
         (events[..7].concat(), false),
     ] {
         let relay = Relay::new(Limits::default()).dialect(Dialect::Responses);

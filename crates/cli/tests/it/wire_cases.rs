@@ -158,7 +158,7 @@ async fn through_the_command(case: WireCase, prompt: String) -> Option<String> {
             (folder.clone(), most.clone(), tokens.clone(), model.clone());
         let ran = spawn_blocking(move || {
             let mut arguments = vec!["run", "--base-url", &url, "--dialect", dialect.as_str()];
-            arguments.extend(["--model", &model, "--prompt", &prompt]);
+            arguments.extend(["--model", &model, &prompt]);
             arguments.extend(["--config", "restitch.toml", "--max-continuations", &most]);
             if let Some(tokens) = &tokens {
                 arguments.extend(["--max-tokens", tokens]);

@@ -119,7 +119,7 @@ async fn the_log_the_metrics_and_the_page_agree_about_650_requests() {
     let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let url = sim.url();
     let config = format!(
-        "[limits]\npatience = 1\nidle_timeout = 20\nmax_keep_time = 60\n[engine]\nmax_backoff = 0.01\n\
+        "[limits]\npatience = 1\nidle_timeout = 20\nmax_keep_time = 60\n\
          [[access.token]]\nname = \"team-a\"\nsecret = \"env:BOOKS_A\"\n\
          [[access.token]]\nname = \"team-b\"\nsecret = \"env:BOOKS_B\"\n\
          [[route]]\nname = \"second\"\nmodel = \"second\"\nfallback = [{{ upstream = \"{url}\" }}]\n"

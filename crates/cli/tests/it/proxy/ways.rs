@@ -534,7 +534,7 @@ async fn a_request_says_how_often_it_is_continued() {
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
         let answer = exchange(proxy.addr(), &with_header(&format!("x-restitch: {value}"))).await;
         assert!(
-            answer.starts_with("HTTP/1.1 400") && answer.contains("neither `on` nor `off`"),
+            answer.starts_with("HTTP/1.1 400") && answer.contains("must be `on` or `off`"),
             "{answer}"
         );
     }

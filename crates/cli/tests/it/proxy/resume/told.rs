@@ -51,41 +51,6 @@ async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
     }
 }
 
-/// The request decides, else its route, else the proxy. The operator's limit bounds each request.
-#[tokio::test]
-async fn a_route_says_how_long_its_answers_are_kept() {
-    let routes = "[[route]]\nmodel = \"m\"\nkeep = 90\n[[route]]\nmodel = \"none\"\nkeep = 0\n";
-    for (model, asked, expected) in [
-        ("m", "", Some("90")),
-        ("m", "x-restitch-keep: 30\r\n", Some("30")),
-        ("m", "x-restitch-keep: 200\r\n", Some("90")),
-        ("none", "", None),
-        ("none", "x-restitch-keep: 30\r\n", Some("30")),
-        ("other", "", Some("20")),
-    ] {
-        let mut limits = keeping();
-        limits.keep.max_keep_time = Duration::ZERO;
-        let raw = Raw::new(vec![stream(&five().concat())]).await;
-        let proxy = with_routes(
-            raw.unbound(limits).keep_answers(Duration::from_secs(20)),
-            &[],
-            routes,
-        );
-        let proxy = proxy.bind(LOOPBACK).await.unwrap();
-        let body = ASK.replace("\"m\"", &format!("\"{model}\""));
-        let response = exchange(
-            proxy.addr(),
-            &with(&post(&body), &format!("{asked}x-none: 1")),
-        )
-        .await;
-        let found = response
-            .lines()
-            .find_map(|line| line.strip_prefix("x-restitch-keep: "));
-        assert_eq!(found, expected, "{model} {asked}: {response}");
-        proxy.shutdown().await;
-    }
-}
-
 #[tokio::test]
 async fn limits_of_kept_answers_are_read_again() {
     let (raw, _, go) = waiting(2, keeping()).await;
