@@ -134,7 +134,7 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
     let held = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
     let own =
         "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key = \"env:K\" }]\n";
-    let foreign = own.replace("\"K\"", "\"K\", wire = \"anthropic\"");
+    let foreign = own.replace("\"env:K\"", "\"env:K\", wire = \"anthropic\"");
     for (case, routes, of_base, of_other) in [
         (
             "a fallback has begun, and goes on",
