@@ -329,10 +329,7 @@ mod tests {
                 "x-team" => team.iter().map(|&value| value.to_owned()).collect(),
                 _ => Vec::new(),
             };
-            let asked = model.map(|model| Asked {
-                model,
-                ..Asked::default()
-            });
+            let asked = model.map(|model| Asked { model });
             let mismatch = route
                 .head_mismatch(path, None, &values)
                 .or_else(|| route.body_mismatch(asked.as_ref()));

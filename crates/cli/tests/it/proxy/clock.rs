@@ -50,6 +50,7 @@ impl Clock {
 #[tokio::test]
 async fn a_paused_clock_moves_in_steps() {
     let clock = Clock::paused();
+    #[allow(clippy::disallowed_methods, reason = "the test compares both clocks")]
     let began = (tokio::time::Instant::now(), std::time::Instant::now());
     spawn_blocking(|| std::thread::sleep(4 * TAKES))
         .await

@@ -77,7 +77,13 @@ fn computed_rows() -> Vec<Row> {
         "Transfer-Encoding: chunked\r\nContent-Length: {}",
         hidden.len()
     );
-    let rows: [(&str, Vec<u8>, &[&str], &[&str]); 14] = [
+    type Row = (
+        &'static str,
+        Vec<u8>,
+        &'static [&'static str],
+        &'static [&'static str],
+    );
+    let rows: [Row; 14] = [
         // The chunks count, the length is not sent on, and the connection ends with the answer.
         ("a length and chunks", body(&both, &hidden), OK, POST),
         ("chunks and a length", body(&turned, &hidden), OK, POST),
