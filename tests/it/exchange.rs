@@ -169,7 +169,7 @@ impl Replay {
         while let Some(output) = self.exchange.poll_output() {
             match output {
                 ExchangeOutput::Bytes(bytes) => {
-                    self.seen.body += std::str::from_utf8(&bytes).unwrap()
+                    self.seen.body += std::str::from_utf8(&bytes).unwrap();
                 }
                 ExchangeOutput::Call(call) => {
                     self.now = self.now.max(call.at);
