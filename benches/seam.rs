@@ -3,9 +3,9 @@
 //! `cargo bench --bench seam` measures the cost. The other subjects come after `--`:
 //!
 //! - `table 4` prints the table of results for every style, over four times as many documents as
-//!   without a number, with the published rules beside the engine; with `--rows 20000` instead of a
-//!   number, over as many documents as give each row of the short table so many merges. A style's
-//!   name prints the silently wrong rows of that style.
+//!   without a number; with `--rows 20000` instead of a number, over as many documents as give each
+//!   row of the short table so many merges. A style's name prints the silently wrong rows of that
+//!   style.
 //! - `mix --rows 20000` runs that many cuts through sessions, in the mix of styles by frequency.
 //! - `styles --rows 4000` runs that many cuts through sessions for each style, which is that of the
 //!   first answer; the further ones are in the styles of the mix, or (`again`) in the same one. A
@@ -42,8 +42,6 @@ mod layout;
 mod missing;
 #[path = "../tests/it/seam/mix.rs"]
 mod mix;
-#[path = "../tests/it/seam/peers.rs"]
-mod peers;
 #[path = "../tests/it/seam/reading.rs"]
 mod reading;
 #[path = "../tests/it/seam/retry.rs"]
@@ -70,7 +68,7 @@ use judge::Verdict;
 use mix::Retries;
 use rows::Class;
 use style::ContinuationStyle;
-use table::{Filter, Size};
+use table::Size;
 
 /// Documents of the table, and cuts of each.
 const DOCUMENTS: u64 = 600;
@@ -290,14 +288,11 @@ fn print_table(arguments: &Arguments<'_>) {
         .map_or(Size::Documents(DOCUMENTS * times), Size::Merges);
     let seeds = arguments.seeds();
     println!("seeds from {}", seeds.start);
-    let (table, peers) = table::measure(seeds, size, CUTS, &mut Rows::whole());
+    let table = table::measure(seeds, size, CUTS, &mut Rows::whole());
     for (_, row) in table.wrong.iter().filter(|(name, _)| arguments.has(name)) {
         println!("{row}");
     }
     println!("{}", table.print());
-    for (name, table) in &peers {
-        println!("{}", table.print_groups(name, Filter::default()));
-    }
     println!("{}", table.print_short());
 }
 

@@ -12,7 +12,7 @@ use restitch::{Document, Limits, Trailing};
 
 use restitch_testing::rows::Rows;
 use restitch_testing::tree::Tree;
-use restitch_testing::{Rng, at_least, corpus_documents, random_cuts};
+use restitch_testing::{Rng, random_cuts};
 
 fn document() -> Document {
     Document::with_options(1024, AllowedRoots::Any, Trailing::Next)
@@ -64,40 +64,6 @@ fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>
 }
 
 #[test]
-fn the_children_of_open_containers_are_known() {
-    let (mut document, mut index) = (document(), ChildIndex::new(100));
-    let rows: [(&str, &[&[&str]]); 9] = [
-        ("  ", &[]),
-        ("{\"a\": ", &[&[]]),
-        (
-            "[1, \"x\", [], {\"b\": [[1",
-            &[&[], &["1", "\"x\"", "[]"], &[], &[], &[]],
-        ),
-        ("], nul", &[&[], &["1", "\"x\"", "[]"], &[], &["[1]"]]),
-        (
-            "l], \"c\": 2",
-            &[&[], &["1", "\"x\"", "[]"], &["[[1], null]"]],
-        ),
-        (
-            "}",
-            &[&[], &["1", "\"x\"", "[]", "{\"b\": [[1], null], \"c\": 2}"]],
-        ),
-        (
-            "], \"d\": \"y\"",
-            &[&["[1, \"x\", [], {\"b\": [[1], null], \"c\": 2}]", "\"y\""]],
-        ),
-        ("}\n", &[]),
-        ("[0,", &[&["0"]]),
-    ];
-    for (push, expect) in rows {
-        document.push_with(push, &mut index).unwrap();
-        assert_eq!(texts(&index, document.text()), expect, "{push}");
-        assert!((0..index.depth()).all(|depth| index.remembers_all(depth)));
-        assert!(!index.remembers_all(index.depth()));
-    }
-}
-
-#[test]
 fn keys_are_compared_by_their_text() {
     let (mut document, mut index) = (document(), ChildIndex::new(100));
     document
@@ -120,27 +86,6 @@ fn keys_are_compared_by_their_text() {
             .len(),
         4
     );
-}
-
-#[test]
-fn a_value_that_comes_again_is_found() {
-    let (mut document, mut index) = (document(), ChildIndex::new(100));
-    document
-        .push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut index)
-        .unwrap();
-    document.push_with("1, 2, 1, [1,2], ", &mut index).unwrap();
-    let found = |depth, text| -> Vec<usize> {
-        index
-            .find(depth, digest_of(text).unwrap())
-            .map(|child| child.span.start)
-            .collect()
-    };
-    assert_eq!(found(0, "1"), [27]);
-    assert_eq!(found(0, "[1,2]"), [30]);
-    assert_eq!(found(1, "1"), [45, 39], "newest first");
-    assert_eq!(found(1, "[1,\n2]"), [48]);
-    assert_eq!(found(1, "3"), [0; 0]);
-    assert_eq!(found(2, "1"), [0; 0]);
 }
 
 #[test]
@@ -395,26 +340,6 @@ fn variants_are_the_same_and_changes_are_not() {
     assert!(changes > 900, "{changes}");
 }
 
-/// Random values of few members, which are often equal by chance.
-#[test]
-fn equal_values_have_the_same_canonical_text() {
-    let mut rng = Rng::new(15);
-    let values: Vec<_> = (0..400)
-        .map(|_| {
-            let tree = Tree::random(&mut rng, 1);
-            (tree.write(&mut rng), tree.canonical())
-        })
-        .collect();
-    let mut same = 0;
-    for (a, canonical) in &values {
-        for (b, other) in &values {
-            assert_eq!(same_value(a, b), canonical == other, "{a} {b}");
-            same += usize::from(canonical == other);
-        }
-    }
-    assert!((1000..100_000).contains(&same), "{same}");
-}
-
 /// A late sink remembers right children, and knows what it lacks.
 #[test]
 fn a_late_sink_knows_what_it_lacks() {
@@ -546,44 +471,6 @@ fn a_clone_continues_where_a_document_was_restored() {
     index = kept;
     document.push_with("7], 8]", &mut index).unwrap();
     assert_eq!(index.root(), digest_of("[1, [2, 7], 8]"));
-}
-
-/// Rows of documents are found again when they are reformatted.
-#[test]
-fn documents_of_the_corpus() {
-    let mut rng = Rng::new(27);
-    let (mut files, mut rows) = (0, 0);
-    for (name, text) in corpus_documents("docs") {
-        let root = Raw::root(&text).unwrap();
-        let tree = Tree::of(root);
-        let variant = tree.shuffled(&mut rng).write(&mut rng);
-        assert!(same_value(&text, &variant), "{name:?}");
-        assert_eq!(digest_of(&text), digest_of(&variant), "{name:?}");
-        let changed = tree.changed(&mut rng);
-        if changed.canonical() != tree.canonical() {
-            let changed = changed.write(&mut rng);
-            assert!(!same_value(&text, &changed), "{name:?}");
-            assert_ne!(digest_of(&text), digest_of(&changed), "{name:?}");
-        }
-        let cut = text[..text.trim_end().len() - 1].trim_end().len();
-        let (mut document, mut index) = (document(), ChildIndex::new(1 << 16));
-        for piece in text[..cut].split_inclusive(['e', '"', '\\', ' ']) {
-            document.push_with(piece, &mut index).unwrap();
-        }
-        for (_, raw) in expected(&text, cut).into_iter().next().unwrap_or_default() {
-            let variant = Tree::of(raw).shuffled(&mut rng).write(&mut rng);
-            let mut found = index.find(0, digest_of(&variant).unwrap());
-            assert!(
-                found.any(|child| child.span.range() == raw.range()),
-                "{name:?} {:?}",
-                raw.range()
-            );
-            rows += 1;
-        }
-        files += 1;
-    }
-    println!("covered: {files} documents, {rows} rows");
-    assert!(files >= at_least(20, 70));
 }
 
 /// A sink that is called by hand, with empty spans in no order, finds nothing and does not fail.

@@ -1,18 +1,17 @@
 //! Documents as chat streams that are cut and continued: the result must be the document.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Relay};
+use restitch::provider::Dialect;
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 
+use crate::wires::continued::{Fault, read, through_with};
 use restitch_testing::chat::{self, DONE};
 use restitch_testing::rows::Rows;
-use restitch_testing::{Rng, at_least, corpus_documents, corpus_rows, event_data, is_doubtful_end};
-
-const NOW: Duration = Duration::ZERO;
+use restitch_testing::{Rng, at_least, corpus_documents, corpus_rows, is_doubtful_end};
 
 /// Documents for tests that need no corpus.
 const OURS: [&str; 2] = [
@@ -52,49 +51,32 @@ fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
 /// Cuts a document at `cut`, continues it, and returns the text that a client read and the status.
 fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
     // All of the text is sent back, however long it is.
-    let mut relay = Relay::new(Limits::default().with_max_verbatim_context(usize::MAX))
+    let relay = Relay::new(Limits::default().with_max_verbatim_context(usize::MAX))
         .give_up(restitch::session::GiveUp::Close);
     let first = stream("first", &document[..cut], "length", rng);
-    relay.handle_bytes(NOW, first.into());
-    let mut body = Vec::new();
-    let mut status = None;
-    while status.is_none() {
-        let Some(output) = relay.poll_output() else {
-            // A cut answer waits for more after its `[DONE]`, until the connection ends.
-            relay.handle_transport_end(NOW, TransportEnd::Closed);
-            continue;
-        };
-        match output {
-            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Call { request, .. } => {
-                let turn = request.turn.unwrap();
-                assert_eq!(
-                    turn.delivered,
-                    document[..turn.delivered.len()],
-                    "the client got another text"
-                );
-                let rest = &document[turn.delivered.len()..];
-                let white = &turn.delivered[turn
-                    .delivered
-                    .trim_end_matches([' ', '\t', '\r', '\n'])
-                    .len()..];
-                let anchor = format!("{}{white}", turn.anchor);
-                relay.handle_open(NOW);
-                relay.handle_bytes(
-                    NOW,
-                    stream("next", &answer(behaviour, &anchor, rest), "stop", rng).into(),
-                );
-            }
-            Output::Done { outcome, .. } => status = Some(outcome.status()),
-            _ => {}
-        }
-    }
-    let chunks = event_data(&body);
-    let text = chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+    let received = through_with(
+        relay,
+        first.as_bytes(),
+        Fault::Clean,
+        usize::MAX,
+        |request, delivered| {
+            let turn = request.turn.as_ref().unwrap();
+            assert_eq!(turn.delivered, delivered);
+            assert!(
+                document.starts_with(delivered),
+                "the client got another text"
+            );
+            let white = &delivered[delivered.trim_end_matches([' ', '\t', '\r', '\n']).len()..];
+            let anchor = format!("{}{white}", turn.anchor);
+            let text = answer(behaviour, &anchor, &document[delivered.len()..]);
+            (stream("next", &text, "stop", rng), Fault::Clean)
+        },
+    );
+    let text = read(Dialect::Chat, &received.body)
+        .text
+        .into_values()
         .collect();
-    (text, status.unwrap())
+    (text, received.outcome.status())
 }
 
 /// How continuations ended: right, closed, or complete with a wrong text.

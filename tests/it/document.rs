@@ -1,12 +1,11 @@
 //! The document: its complete part and its completion, at every byte.
 
 use restitch::AllowedRoots;
-use restitch::internal::json::each;
 use restitch::json::CutState;
 use restitch::{Document, SyntaxErrorKind, Trailing, clean_encoding};
 use serde_json::Value;
 
-use crate::json::INLINE;
+use crate::json::{INLINE, PIECES};
 use crate::reference::{Verdict, oracle_verdict};
 use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, corpus_documents, random_cuts};
@@ -229,24 +228,6 @@ fn what_is_kept_and_what_is_filled() {
         "covered: {total} cuts of {} documents, {recorded} of them recorded",
         documents.len()
     );
-}
-
-#[test]
-fn completion_at_seeded_cuts_of_larger_documents() {
-    let (documents, recorded) = all_documents(64 << 10);
-    let mut total = 0;
-    for (name, text) in documents.iter().filter(|(_, text)| text.len() > 3 << 10) {
-        println!("{name}");
-        let mut document = Document::new(1024);
-        let mut from = 0;
-        for cut in cuts(text, 0, 60) {
-            document.push(&text[from..cut]).unwrap();
-            from = cut;
-            check_completion(&document, &text[..cut]);
-            total += 1;
-        }
-    }
-    println!("covered: {total} cuts of {recorded} recorded documents");
 }
 
 /// The complete part, the suffix, and what is synthesized, by hand.
@@ -494,79 +475,36 @@ fn what_is_not_utf_8_is_removed_and_counted() {
     }
 }
 
-/// Returns the events of all roots with offsets in all text, in pushes of `chunk` bytes, and the
-/// most bytes that were kept.
-fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, Document) {
-    let (mut log, mut most, base) = (Vec::new(), 0, std::cell::Cell::new(0));
-    let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
-    let pieces = text
-        .as_bytes()
-        .chunks(chunk)
-        .map(|piece| std::str::from_utf8(piece).unwrap());
-    for mut rest in pieces {
-        while !rest.is_empty() {
-            let taken = document
-                .push_root_with(
-                    rest,
-                    &mut each(|event, live| {
-                        let span = event.span();
-                        let path = format!("{} {}", event.name(), live.path());
-                        // Fragments differ with the chunks.
-                        if event.name() != "fragment" {
-                            log.push((path, span.start + base.get(), span.end + base.get()));
-                        }
-                    }),
-                )
-                .unwrap();
-            rest = &rest[taken..];
-            most = most.max(document.text().len());
-            document.forget_roots();
-            base.set(document.base());
-        }
-    }
-    (log, most, document)
-}
-
+/// The events are compared by the fuzz target `splits`.
 #[test]
 fn roots_that_are_done_are_forgotten_and_places_stay() {
     let rows: String = (0..200)
         .map(|n| format!("{{\"id\": {n}, \"s\": \"a\\n{n}\"}}\n12 [{n}]\"x\" true\n"))
         .collect();
     let text = format!("```\n{rows}{{\"open\": [1");
-    let mut whole = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
-    let mut told = Vec::new();
-    let mut sink = each(|event, live| {
-        if event.name() != "fragment" {
-            told.push((
-                format!("{} {}", event.name(), live.path()),
-                event.span().start,
-                event.span().end,
-            ));
+    let fresh = || Document::with_options(16, AllowedRoots::Any, Trailing::Next);
+    let mut whole = fresh();
+    whole.push(&text).unwrap();
+    let (mut document, mut most) = (fresh(), 0);
+    for piece in text.as_bytes().chunks(100) {
+        let mut rest = str::from_utf8(piece).unwrap();
+        while !rest.is_empty() {
+            let taken = document.push_root_with(rest, &mut ()).unwrap();
+            rest = &rest[taken..];
+            most = most.max(document.text().len());
+            document.forget_roots();
         }
-    });
-    whole.push_with(&text, &mut sink).unwrap();
-    for chunk in [1, 2, 7, 100, 5000, text.len()] {
-        let (log, most, document) = forgetting(&text, chunk);
-        assert_eq!(log, told, "{chunk}");
-        assert_eq!(
-            (document.roots(), document.base() + document.text().len()),
-            (whole.roots(), text.len())
-        );
-        assert!(most < 1200, "{chunk}: {most}");
-        assert_eq!(document.path().to_string(), "/open/0");
-        assert_eq!(document.complete().unwrap(), "{\"open\": []}");
-        let mut kept = Vec::new();
-        document.replay(&mut each(|event, _| kept.push(event.name())));
-        assert_eq!(kept, ["begin", "key", "begin"], "{chunk}");
-        // An error has its place in all text.
-        let (mut document, mut again) = (document, whole.clone());
-        let (error, expect) = (
-            document.push("x").unwrap_err(),
-            again.push("x").unwrap_err(),
-        );
-        let (place, expect) = (document.explain(&error), again.explain(&expect));
-        assert_eq!(place, expect, "{chunk}");
     }
+    assert!(most < 1200, "{most}");
+    assert_eq!(document.roots(), whole.roots());
+    assert_eq!(document.path().to_string(), "/open/0");
+    assert_eq!(document.complete().unwrap(), "{\"open\": []}");
+    // An error has its place in all text.
+    let [error, expected] = [&mut document, &mut whole].map(|document| {
+        let error = document.push("x").unwrap_err();
+        document.explain(&error)
+    });
+    assert_eq!(error, expected);
 }
 
 #[test]
@@ -595,46 +533,18 @@ fn checkpoints_of_forgotten_text_are_refused() {
 #[test]
 fn random_texts_in_random_pieces() {
     let mut rng = Rng::new(23);
-    let pieces = [
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\"",
-        "\\",
-        "\\u",
-        "d83d",
-        "\\ude00",
-        "0",
-        "1",
-        "-",
-        ".5",
-        "e",
-        "t",
-        "rue",
-        "nul",
-        "l",
-        " ",
-        "\n",
-        "a",
-        "\"a\":",
-        "{\"b\": ",
-        "[1, ",
-        "é",
-        "😀",
+    // What surrounds JSON.
+    let around = [
         "```",
-        "`",
         "json\n",
         "\u{feff}",
         "Sure:\n",
-        "]}",
         "<think>",
         "</think>",
         "\n```\n",
         "\n```json\n{",
     ];
+    let pieces = [&PIECES[..], &around].concat();
     for _ in 0..4000 {
         let text: String = (0..rng.below(16)).map(|_| rng.pick(&pieces)).collect();
         crate::fuzz::splits::check(text.as_bytes());

@@ -7,11 +7,12 @@ use restitch::AllowedRoots;
 use restitch::internal::json::each;
 use restitch::internal::json::walk::Raw;
 use restitch::json::Event;
-use restitch::{Document, SourceLocation, SyntaxError, SyntaxErrorKind, Trailing};
+use restitch::{Document, SourceLocation, SyntaxError, Trailing};
 
 use crate::document::{all_documents, parses};
 use crate::fuzz::feed::told_in_time;
 use crate::reference::oracle;
+use restitch_testing::case_file::read_rows;
 use restitch_testing::rows::Rows;
 use restitch_testing::tree::Tree;
 use restitch_testing::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
@@ -277,168 +278,35 @@ fn roots(
     first.unwrap()
 }
 
+/// A row of `tests/cases/roots.rows`.
+type TextBehindRoots = (String, String, String, Vec<String>, Option<(usize, String)>);
+
 #[test]
 fn text_behind_roots_by_hand() {
-    use SyntaxErrorKind as Kind;
-    type Case<'a> = (
-        &'a str,
-        AllowedRoots,
-        Trailing,
-        &'a [&'a str],
-        Option<(usize, Kind)>,
-    );
-    const C: AllowedRoots = AllowedRoots::Containers;
-    const A: AllowedRoots = AllowedRoots::Any;
-    let cases: [Case<'_>; 24] = [
-        // It is kept, whatever it is.
-        (
-            "{\"a\": 1} and [2]",
-            C,
-            Trailing::Stop,
-            &["{\"a\": 1}"],
-            None,
-        ),
-        (
-            "[1]]",
-            C,
-            Trailing::Stop,
-            &["[1]"],
-            Some((3, Kind::TrailingText(b']'))),
-        ),
-        ("1 2", A, Trailing::Stop, &["1"], None),
-        // White space and the fence around the root are not text.
-        ("[1] \r\n\t", C, Trailing::Error, &["[1]"], None),
-        (
-            "[1] \n[2]",
-            C,
-            Trailing::Error,
-            &["[1]"],
-            Some((5, Kind::TrailingText(b'['))),
-        ),
-        (
-            "[1]x",
-            C,
-            Trailing::Error,
-            &["[1]"],
-            Some((3, Kind::TrailingText(b'x'))),
-        ),
-        (
-            "12 é",
-            A,
-            Trailing::Error,
-            &["12"],
-            Some((3, Kind::TrailingText(0xc3))),
-        ),
-        ("```json\n[1]\n```\n", C, Trailing::Error, &["[1]"], None),
-        (
-            "```json\n[1]\n```\nDone.",
-            C,
-            Trailing::Error,
-            &["[1]"],
-            Some((16, Kind::TrailingText(b'D'))),
-        ),
-        (
-            "[1]\n```",
-            C,
-            Trailing::Error,
-            &["[1]"],
-            Some((4, Kind::TrailingText(b'`'))),
-        ),
-        // The next one.
-        (
-            "{\"n\": 1}\n{\"n\": 2}\r\n\r\n[3]\n",
-            C,
-            Trailing::Next,
-            &["{\"n\": 1}", "{\"n\": 2}", "[3]"],
-            None,
-        ),
-        ("[1][2]{}[", C, Trailing::Next, &["[1]", "[2]", "{}"], None),
-        (
-            "[1]\n2",
-            C,
-            Trailing::Next,
-            &["[1]"],
-            Some((4, Kind::UnexpectedByte(b'2'))),
-        ),
-        (
-            "[1]\n[2}",
-            C,
-            Trailing::Next,
-            &["[1]"],
-            Some((6, Kind::MismatchedCloser(b'}'))),
-        ),
-        (
-            "1 2\n-3.5 4e1",
-            A,
-            Trailing::Next,
-            &["1", "2", "-3.5", "4e1"],
-            None,
-        ),
-        (
-            "1\"a\"\"b\"2[]true3null",
-            A,
-            Trailing::Next,
-            &["1", "\"a\"", "\"b\"", "2", "[]", "true", "3", "null"],
-            None,
-        ),
-        ("1-2", A, Trailing::Next, &["1", "-2"], None),
-        (
-            "1 02",
-            A,
-            Trailing::Next,
-            &["1"],
-            Some((3, Kind::InvalidNumber(b'2'))),
-        ),
-        ("1 2.", A, Trailing::Next, &["1"], None),
-        (
-            "1 ,2",
-            A,
-            Trailing::Next,
-            &["1"],
-            Some((2, Kind::UnexpectedByte(b','))),
-        ),
-        (
-            "true\nfalsy",
-            A,
-            Trailing::Next,
-            &["true"],
-            Some((9, Kind::InvalidLiteral(b'y'))),
-        ),
-        ("```\n1\n2\n```\n", A, Trailing::Next, &["1", "2"], None),
-        (
-            "```json\n{\"n\": 1}\n{\"n\": 2}\n```",
-            C,
-            Trailing::Next,
-            &["{\"n\": 1}", "{\"n\": 2}"],
-            None,
-        ),
-        (
-            "```json\n[1]\n```\nDone.",
-            C,
-            Trailing::Next,
-            &["[1]"],
-            Some((16, Kind::UnexpectedByte(b'D'))),
-        ),
-    ];
+    let cases: Vec<TextBehindRoots> = read_rows("roots.rows");
+    assert_eq!(cases.len(), 24);
     for (text, allowed, trailing, ended, error) in cases {
-        let seen = roots(text, allowed, trailing);
-        let error = error.map(|(offset, kind)| SyntaxError { kind, offset });
-        let kept = &text[..error.map_or(text.len(), |error| error.offset)];
+        let allowed = match allowed.as_str() {
+            "containers" => AllowedRoots::Containers,
+            "any" => AllowedRoots::Any,
+            other => panic!("{other}"),
+        };
+        let trailing = match trailing.as_str() {
+            "stop" => Trailing::Stop,
+            "error" => Trailing::Error,
+            "next" => Trailing::Next,
+            other => panic!("{other}"),
+        };
         let whole = if trailing == Trailing::Stop {
             1
         } else {
             ended.len()
         };
-        assert_eq!(
-            seen,
-            (
-                ended.iter().map(|root| (*root).to_owned()).collect(),
-                error,
-                whole,
-                kept.to_owned()
-            ),
-            "{text}"
-        );
+        let end = error.as_ref().map_or(text.len(), |(offset, _)| *offset);
+        let (found, found_error, count, kept) = roots(&text, allowed, trailing);
+        let found_error = found_error.map(|error| (error.offset, format!("{:?}", error.kind)));
+        assert_eq!((found, found_error), (ended, error), "{text}");
+        assert_eq!((count, kept.as_str()), (whole, &text[..end]), "{text}");
     }
 }
 

@@ -17,6 +17,7 @@ use restitch::session::{
 use restitch::splice::Alignment;
 use serde_json::{Value, json};
 
+use crate::wires::continued::{Fault, through_body, through_with};
 use restitch_testing::chat::delta;
 use restitch_testing::{Rng, corpus_documents, event_data};
 
@@ -488,29 +489,18 @@ fn relayed(
     rest: impl Fn(&Request) -> String,
 ) -> (String, Outcome) {
     let strategy = ContinuationStrategy::default().grammar(GrammarForm::CustomTool);
-    let mut relay = Relay::new(Limits::default())
+    let relay = Relay::new(Limits::default())
         .dialect(dialect)
         .request(tools, 1)
         .strategy(strategy);
-    relay.handle_bytes(NOW, first.to_owned().into());
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
-    let (mut body, mut outcome) = (Vec::new(), None);
-    while outcome.is_none() {
-        let Some(output) = relay.poll_output() else {
-            relay.handle_transport_end(NOW, TransportEnd::Closed);
-            continue;
-        };
-        match output {
-            RelayOutput::Bytes(bytes) => body.extend_from_slice(&bytes),
-            RelayOutput::Call { request, .. } => {
-                relay.handle_open(NOW);
-                relay.handle_bytes(NOW, rest(&request).into());
-            }
-            RelayOutput::Done { outcome: done, .. } => outcome = Some(done),
-            _ => {}
-        }
-    }
-    (String::from_utf8(body).unwrap(), outcome.unwrap())
+    let received = through_with(
+        relay,
+        first.as_bytes(),
+        Fault::Clean,
+        usize::MAX,
+        |request, _| (rest(request), Fault::Clean),
+    );
+    (received.body, received.outcome)
 }
 
 /// The call of a custom tool in Chat Completions, in two pieces, after a remark.
@@ -669,25 +659,17 @@ fn whole_bodies_are_continued_by_the_input_of_the_tool() {
         ),
     ];
     for (dialect, first, rest, place) in cases {
-        let mut relay = BodyRelay::new(Limits::default())
+        let relay = BodyRelay::new(Limits::default())
             .dialect(dialect)
             .strategy(strategy.clone());
-        relay.handle_body(NOW, &first);
-        let (mut body, mut outcome) = (Value::Null, None);
-        while let Some(output) = relay.poll_output() {
-            match output {
-                RelayOutput::Call { request, .. } => relay.handle_body(NOW, rest(&request)),
-                RelayOutput::Bytes(bytes) => body = serde_json::from_slice(&bytes).unwrap(),
-                RelayOutput::Done { outcome: done, .. } => outcome = Some(done),
-                _ => {}
-            }
-        }
+        let (body, _, outcome) = through_body(relay, &first, |_, request| Some(rest(request)));
+        let body: Value = serde_json::from_str(&body).unwrap();
         assert_eq!(
             body.pointer(place),
             Some(&json!(format!("{cut}realis\"}}"))),
             "{body}"
         );
-        assert_eq!(outcome.unwrap().status(), Status::Complete);
+        assert_eq!(outcome.status(), Status::Complete);
         assert!(!body.to_string().contains("write_rest"), "{body}");
     }
 }

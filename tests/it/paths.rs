@@ -6,10 +6,9 @@ use restitch::AllowedRoots;
 use restitch::internal::json::walk::{Raw, ValueKind};
 use restitch::paths::{Match, Paths, PatternErrorKind, Phase};
 use restitch::{Document, Trailing};
-use serde_json::Value;
 
 use restitch_testing::tree::Tree;
-use restitch_testing::{Rng, at_least, chunks, corpus_documents, random_cuts, splits};
+use restitch_testing::{Rng, chunks, random_cuts, splits};
 
 /// A match; the fragments of a string are joined when it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,102 +162,6 @@ fn escape(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 
-/// Returns `pattern phase path text` of all matches.
-fn log(pushes: &[&str], patterns: &[&str]) -> Vec<String> {
-    let (mut document, mut paths) = (document(), Paths::new(patterns).unwrap());
-    let mut log = Vec::new();
-    let mut drain = |paths: &mut Paths, text: &str| {
-        while let Some(found) = paths.poll_match() {
-            let Match {
-                pattern,
-                phase,
-                path,
-                span,
-                ..
-            } = found;
-            log.push(format!(
-                "{pattern} {} {path:?} {}",
-                phase.as_str(),
-                span.of(text)
-            ));
-        }
-    };
-    for push in pushes {
-        document.push_with(push, &mut paths).unwrap();
-        drain(&mut paths, document.text());
-    }
-    document.finish_with(&mut paths).ok();
-    drain(&mut paths, document.text());
-    log
-}
-
-#[test]
-fn a_string_starts_grows_and_is_complete() {
-    assert_eq!(
-        log(&["{\"a\":", " \"x", "y\\u00", "e9z", "\"}"], &["/a"]),
-        [
-            "0 begin \"/a\" \"",
-            "0 grow \"/a\" x",
-            "0 grow \"/a\" y",
-            "0 grow \"/a\" \\u00e9z",
-            "0 complete \"/a\" \"xy\\u00e9z\"",
-        ]
-    );
-    assert_eq!(
-        log(&["[\"\"]"], &["/0"]),
-        ["0 begin \"/0\" \"", "0 complete \"/0\" \"\""]
-    );
-}
-
-#[test]
-fn a_number_and_a_literal_start_when_they_are_complete() {
-    assert_eq!(
-        log(&["[-1", "2", ",", "nul", "l"], &["/*"]),
-        [
-            "0 begin \"/0\" -",
-            "0 complete \"/0\" -12",
-            "0 begin \"/1\" n",
-            "0 complete \"/1\" null"
-        ]
-    );
-}
-
-#[test]
-fn a_container_does_not_grow() {
-    assert_eq!(
-        log(&["{\"a\": [\"x", "y\", {}", "]}"], &["/a", "/a/1"]),
-        [
-            "0 begin \"/a\" [",
-            "1 begin \"/a/1\" {",
-            "1 complete \"/a/1\" {}",
-            "0 complete \"/a\" [\"xy\", {}]",
-        ]
-    );
-}
-
-#[test]
-fn several_patterns_match_one_value_in_their_order() {
-    assert_eq!(
-        log(
-            &["{\"a\": {\"b\": \"x\"}}"],
-            &["/*/b", "", "/a/*", "/a/b", "/b/a"]
-        ),
-        [
-            "1 begin \"\" {",
-            "0 begin \"/a/b\" \"",
-            "2 begin \"/a/b\" \"",
-            "3 begin \"/a/b\" \"",
-            "0 grow \"/a/b\" x",
-            "2 grow \"/a/b\" x",
-            "3 grow \"/a/b\" x",
-            "0 complete \"/a/b\" \"x\"",
-            "2 complete \"/a/b\" \"x\"",
-            "3 complete \"/a/b\" \"x\"",
-            "1 complete \"\" {\"a\": {\"b\": \"x\"}}",
-        ]
-    );
-}
-
 #[test]
 fn what_matches() {
     let rows: [(&str, &str, &[&str]); 20] = [
@@ -300,41 +203,6 @@ fn what_matches() {
             .collect();
         assert_eq!(paths, expect, "{pattern} in {text}");
     }
-}
-
-#[test]
-fn several_roots() {
-    let text = "{\"a\": 1}\n[2]\n{\"a\": \"x\"} 3";
-    let found: Vec<_> = followed(text, &[9, 10], &["/a", ""])
-        .into_iter()
-        .filter(|found| found.phase == Phase::Complete)
-        .map(|found| (found.root, found.path, found.text))
-        .collect();
-    let expect = [
-        (0, "/a", "1"),
-        (0, "", "{\"a\": 1}"),
-        (1, "", "[2]"),
-        (2, "/a", "\"x\""),
-        (2, "", "{\"a\": \"x\"}"),
-        (3, "", "3"),
-    ];
-    assert_eq!(
-        found,
-        expect.map(|(root, path, text)| (root, path.to_owned(), text.to_owned()))
-    );
-}
-
-#[test]
-fn a_repeated_key_matches_twice() {
-    assert_eq!(
-        log(&["{\"a\": 1, \"a\": 2}"], &["/a"]),
-        [
-            "0 begin \"/a\" 1",
-            "0 complete \"/a\" 1",
-            "0 begin \"/a\" 2",
-            "0 complete \"/a\" 2"
-        ]
-    );
 }
 
 #[test]
@@ -466,11 +334,6 @@ fn sixty_four_patterns_are_kept_apart() {
     assert_eq!(followed(&text, &[], &patterns).len(), 128);
     let all = ["/*/a"; 64];
     assert_eq!(followed(&text, &[], &all).len(), 70 * 128);
-}
-
-#[test]
-fn no_pattern_finds_nothing() {
-    assert_eq!(log(&["{\"a\": [1]}"], &[]), [""; 0]);
 }
 
 /// Returns paths of values in `text`, with some steps replaced by `*`.
@@ -691,50 +554,4 @@ fn a_clone_continues_where_a_document_was_restored() {
         found.push(format!("{} {}", one.path, one.text(document.text())));
     }
     assert_eq!(found, ["/a/1 \"xy\"", "/b null"]);
-}
-
-#[test]
-fn documents_of_the_corpus() {
-    let mut rng = Rng::new(17);
-    let (mut files, mut matches) = (0, 0);
-    for (name, text) in corpus_documents("docs") {
-        if text.len() > 256 << 10 {
-            continue;
-        }
-        let patterns = random_patterns(&text, 5, &mut rng);
-        let patterns: Vec<_> = patterns
-            .iter()
-            .map(String::as_str)
-            .chain(["/*/*"])
-            .collect();
-        let expect = expected(&text, &patterns);
-        // One document is deeper than `serde_json` reads.
-        if let Ok(whole) = serde_json::from_str::<Value>(&text) {
-            for found in expect.iter().filter(|found| found.phase == Phase::Complete) {
-                let value: Value = serde_json::from_str(&found.text).unwrap();
-                assert_eq!(
-                    whole.pointer(&found.path),
-                    Some(&value),
-                    "{name:?} {}",
-                    found.path
-                );
-            }
-        }
-        let fours: Vec<_> = (1..text.len()).filter(|at| at % 4 == 0).collect();
-        for cuts in [
-            Vec::new(),
-            fours,
-            random_cuts(text.len(), &mut rng),
-            random_cuts(text.len(), &mut rng),
-        ] {
-            assert!(
-                followed(&text, &cuts, &patterns) == expect,
-                "{name:?} {patterns:?}"
-            );
-        }
-        files += 1;
-        matches += expect.len();
-    }
-    println!("covered: {files} documents, {matches} matches");
-    assert!(files >= at_least(20, 70));
 }

@@ -315,18 +315,6 @@ fn tags_are_none_that_the_path_has() {
 }
 
 #[test]
-fn a_failed_prefill_is_followed_by_words() {
-    let prefill = || ContinuationStrategy::default().prefill(PrefillOptions::default());
-    let mut session = session(many_failures(), prefill(), "{\"a\": [1, 2");
-    assert_eq!(turn(&mut session).mode, ContinuationMode::Prefill);
-    let next = answered(&mut session, REFUSAL);
-    assert_eq!(
-        (next.mode, next.mark.is_some()),
-        (ContinuationMode::Reprompt, true)
-    );
-}
-
-#[test]
 fn json_mode_that_stays_asks_for_a_document() {
     let table = Table::default().with([{
         let mut row = Row::of("m");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::wires::continued::{Fault, through_with};
 use allocation_counter::measure;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
@@ -19,24 +20,15 @@ fn relayed(limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
 }
 
 fn relayed_by(dialect: Dialect, limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
-    let mut relay = Relay::new(limits.clone()).dialect(dialect);
-    for piece in answer.as_bytes().chunks(size) {
-        relay.handle_bytes(NOW, piece.to_vec().into());
-    }
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
-    let (mut body, mut ended) = (Vec::new(), None);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Done { outcome, .. } => ended = Some(outcome),
-            Output::Call { .. } => panic!("an answer that passes is not continued"),
-            _ => {}
-        }
-    }
-    (
-        String::from_utf8(body).unwrap(),
-        ended.expect("the answer has ended"),
-    )
+    let relay = Relay::new(limits.clone()).dialect(dialect);
+    let received = through_with(
+        relay,
+        answer.as_bytes(),
+        Fault::Clean,
+        size,
+        |request, _| panic!("an answer that passes is not continued: {request:?}"),
+    );
+    (received.body, received.outcome)
 }
 
 fn limit(outcome: &Outcome) -> Option<(&str, u64)> {

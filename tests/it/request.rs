@@ -6,14 +6,13 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
 use restitch::internal::prompt::{Parts, QuestionForm, task};
-use restitch::internal::relay::{self, AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
     CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, PrefillOptions, Prompt,
     Request, Session, Status, TemplateError, Turn,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const NOW: Duration = Duration::ZERO;
 
@@ -702,83 +701,6 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
             &prose
         ),
         (Status::PassedThrough, 0, 0)
-    );
-}
-
-/// Both wires tell the session of thoughts, and ask as they are told to.
-#[test]
-fn wires_know_thoughts_and_ways() {
-    let strategy = || {
-        ContinuationStrategy::default()
-            .prefill(PrefillOptions::default())
-            .reduce_reasoning(true)
-    };
-    let chunk = |delta: Value, finish: Value| {
-        format!(
-            "data: {}\n\n",
-            json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-        )
-    };
-    let mut relay = Relay::new(Limits::default()).strategy(strategy());
-    relay.handle_bytes(
-        NOW,
-        chunk(
-            json!({"role": "assistant", "reasoning_content": "Hm"}),
-            Value::Null,
-        )
-        .into(),
-    );
-    relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
-    let calls: Vec<Request> = std::iter::from_fn(|| relay.poll_output())
-        .filter_map(|output| {
-            if let relay::Output::Call { request, .. } = output {
-                Some(request)
-            } else {
-                None
-            }
-        })
-        .collect();
-    assert!(
-        matches!(
-            &calls[..],
-            [Request {
-                reduce_reasoning: true,
-                turn: None,
-                ..
-            }]
-        ),
-        "{calls:?}"
-    );
-
-    let mut whole = BodyRelay::new(Limits::default()).strategy(strategy());
-    let answer = |message: Value, finish: &str| {
-        json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]})
-            .to_string()
-    };
-    let mut requests = Vec::new();
-    let mut drain = |whole: &mut BodyRelay| {
-        while let Some(output) = whole.poll_output() {
-            if let relay::Output::Call { request, .. } = output {
-                requests.push(request);
-            }
-        }
-    };
-    whole.handle_body(
-        NOW,
-        answer(json!({"content": null, "reasoning": "Hm"}), "length"),
-    );
-    drain(&mut whole);
-    whole.handle_body(NOW, answer(json!({"content": "[1, "}), "length"));
-    drain(&mut whole);
-    assert!(requests[0].reduce_reasoning && requests[0].turn.is_none());
-    assert!(!requests[1].reduce_reasoning);
-    assert_eq!(
-        requests[1]
-            .turn
-            .as_ref()
-            .map(|turn| (turn.mode, turn.delivered.as_str())),
-        Some((ContinuationMode::Prefill, "[1, "))
     );
 }
 

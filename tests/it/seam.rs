@@ -16,7 +16,6 @@ mod layout;
 pub(crate) mod missing;
 #[expect(dead_code, reason = "the bench runs single styles")]
 mod mix;
-mod peers;
 pub(crate) mod reading;
 mod recorded;
 mod retry;
@@ -51,7 +50,7 @@ fn factor() -> u64 {
 #[test]
 fn continuations_are_joined_correctly() {
     let mut rows = Rows::of("continuations");
-    let (table, peers) = table::measure(
+    let table = table::measure(
         documents::TUNING,
         Size::Documents(DOCUMENTS * factor()),
         CUTS,
@@ -61,9 +60,6 @@ fn continuations_are_joined_correctly() {
         println!("{row}");
     }
     println!("{}{}", table.print(), table.print_short());
-    for (name, table) in &peers {
-        println!("{}", table.print_groups(name, Filter::default()));
-    }
     println!("{} doubtful ends are given up", table.doubtful);
     let misses = bounds::misses(&table, &rows, factor() > 1);
     assert!(misses.is_empty(), "{misses:#?}");
@@ -71,7 +67,7 @@ fn continuations_are_joined_correctly() {
 
 #[test]
 fn each_row_has_as_many_merges_as_are_asked_for() {
-    let (table, _) = table::measure(documents::REPORT, Size::Merges(30), 2, &mut Rows::whole());
+    let table = table::measure(documents::REPORT, Size::Merges(30), 2, &mut Rows::whole());
     for row in table::ROWS {
         let merges = table.sum(row.rows).rows;
         assert!((30..300).contains(&merges), "{}: {merges}", row.name);

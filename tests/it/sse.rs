@@ -53,47 +53,6 @@ fn check(input: &[u8], expect: &[(&str, &str, &str, Range<u64>, bool)]) -> Recor
 }
 
 #[test]
-fn line_ends() {
-    check(
-        b"data: 1\n\ndata: 2\n\n",
-        &[
-            ("message", "1", "", 0..9, true),
-            ("message", "2", "", 9..18, true),
-        ],
-    );
-    check(
-        b"data: 1\r\rdata: 2\r\r",
-        &[
-            ("message", "1", "", 0..9, true),
-            ("message", "2", "", 9..18, true),
-        ],
-    );
-    // The range ends after the CR of the blank line; its LF begins the next one.
-    let record = check(
-        b"data: 1\r\n\r\ndata: 2\r\n\r\n",
-        &[
-            ("message", "1", "", 0..10, true),
-            ("message", "2", "", 10..21, true),
-        ],
-    );
-    assert_eq!(record.boundary, 22);
-    // LF and CR are two line ends: the blank line is the CR.
-    check(
-        b"data: 1\n\rdata: 2\r\n\ndata: 3\n\r\n",
-        &[
-            ("message", "1", "", 0..9, true),
-            ("message", "2", "", 9..19, true),
-            ("message", "3", "", 19..28, true),
-        ],
-    );
-    // Vertical tab, form feed, NEL and LINE SEPARATOR end no line.
-    check(
-        "data: a\x0b\x0c\u{85}\u{2028}b\n\n".as_bytes(),
-        &[("message", "a\x0b\x0c\u{85}\u{2028}b", "", 0..17, true)],
-    );
-}
-
-#[test]
 fn an_event_is_due_at_its_carriage_return() {
     let mut decoder = Decoder::new(&Limits::default());
     let mut input = &b"data: 1\r\n\r"[..];
@@ -115,118 +74,6 @@ fn an_event_is_due_at_its_carriage_return() {
 }
 
 #[test]
-fn byte_order_mark() {
-    check(
-        b"\xef\xbb\xbfdata: 1\n\n",
-        &[("message", "1", "", 0..12, true)],
-    );
-    // A second one is part of the field's name.
-    check(
-        b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\ndata: 2\n\n",
-        &[("message", "2", "", 0..23, true)],
-    );
-    // Only the first line may have one, even if it is blank.
-    check(
-        b"\n\xef\xbb\xbfdata: 1\ndata: 2\n\n",
-        &[("message", "2", "", 0..21, true)],
-    );
-    assert_eq!(
-        check(
-            b"\xef\xbb\xbf\r\ndata: 1\n\n",
-            &[("message", "1", "", 0..14, true)]
-        )
-        .boundary,
-        14
-    );
-    // Two of its bytes are no mark.
-    check(
-        b"\xef\xbbdata: 1\ndata: 2\n\n",
-        &[("message", "2", "", 0..19, true)],
-    );
-    assert_eq!(check(b"\xef\xbb\xbf", &[]).offset, 3);
-    check(b"\xef\xbb", &[]);
-    assert_eq!(check(b"\xef\xbb\xbf\r\n", &[]).boundary, 5);
-}
-
-#[test]
-fn fields() {
-    // One space goes, the second stays; a tab stays.
-    check(
-        b"data:1\ndata: 2\ndata:  3\ndata:\t4\n\n",
-        &[("message", "1\n2\n 3\n\t4", "", 0..33, true)],
-    );
-    // A field without a colon is empty; an empty data line is data.
-    check(b"data\n\n", &[("message", "", "", 0..6, true)]);
-    check(b"data\ndata:\n\n", &[("message", "\n", "", 0..12, true)]);
-    check(b"data: a\ndata\n\n", &[("message", "a\n", "", 0..14, true)]);
-    // Names are exact.
-    check(
-        b"Data: 1\n data: 2\ndata : 3\ndatax: 4\nx: 5\ndata: 6\n\n",
-        &[("message", "6", "", 0..49, true)],
-    );
-    check(
-        b"data: {\"a\": \"b:c\"}\n\n",
-        &[("message", "{\"a\": \"b:c\"}", "", 0..20, true)],
-    );
-    check(
-        b": c\ndata: 1\n:data: 2\n:\ndata: 3\n\n",
-        &[("message", "1\n3", "", 0..32, true)],
-    );
-}
-
-#[test]
-fn event_type() {
-    // The last one counts, for one block.
-    check(
-        b"event: a\ndata: 1\nevent: b\n\ndata: 2\n\n",
-        &[
-            ("b", "1", "", 0..27, true),
-            ("message", "2", "", 27..36, true),
-        ],
-    );
-    check(
-        b"event: a\nevent\ndata: 1\n\n",
-        &[("message", "1", "", 0..24, true)],
-    );
-    // A block without data dispatches nothing and takes its type with it.
-    let record = check(
-        b"event: ping\n\ndata: 1\n\nevent: ping\n\n",
-        &[("message", "1", "", 0..22, true)],
-    );
-    assert_eq!(record.boundary, 35);
-}
-
-#[test]
-fn last_event_id() {
-    check(
-        b"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n",
-        &[
-            ("message", "a", "1", 0..15, true),
-            ("message", "b", "1", 15..24, true),
-            ("message", "c", "", 24..36, true),
-        ],
-    );
-    // A block without data sets it, too.
-    check(
-        b"id: 7\n\ndata: a\n\n",
-        &[("message", "a", "7", 0..16, true)],
-    );
-    // An id with a NUL is ignored.
-    check(
-        b"id: 1\nid: 2\0\nid: \0\ndata: a\n\n",
-        &[("message", "a", "1", 0..28, true)],
-    );
-    // The block must come whole.
-    let record = check(b"id: 1\n\nid: 2\n", &[]);
-    assert_eq!(record.last_event_id, "1");
-    let record = check(
-        b"id: 1\n\nid: 2\ndata: a",
-        &[("message", "a", "2", 0..20, false)],
-    );
-    assert_eq!(record.last_event_id, "1");
-}
-
-#[test]
 fn retry() {
     for (value, expect) in [
         ("retry: 1000\n", Some(1000)),
@@ -242,61 +89,6 @@ fn retry() {
     ] {
         assert_eq!(check(value.as_bytes(), &[]).retry, expect, "{value:?}");
     }
-}
-
-#[test]
-fn invalid_utf8_is_replaced() {
-    check(
-        b"data: a\xffb\n\n",
-        &[("message", "a\u{fffd}b", "", 0..11, true)],
-    );
-    // One replacement for the longest beginning of a sequence, one for each byte that begins none.
-    check(
-        b"data: \xe2\x82\ndata: \xed\xa0\x80\n\n",
-        &[(
-            "message",
-            "\u{fffd}\n\u{fffd}\u{fffd}\u{fffd}",
-            "",
-            0..20,
-            true,
-        )],
-    );
-    check(
-        b"event: \xf0\x9f\nid: \xc0\x8a\ndata: \xf0\x9f\xa6\x80\n\n",
-        &[("\u{fffd}", "\u{1f980}", "\u{fffd}\u{fffd}", 0..29, true)],
-    );
-}
-
-#[test]
-fn unterminated_blocks_are_marked() {
-    for input in [
-        &b"data: 1\n\ndata: 2"[..],
-        b"data: 1\n\ndata: 2\n",
-        b"data: 1\n\ndata: 2\r\n",
-    ] {
-        let end = input.len() as u64;
-        let record = check(
-            input,
-            &[
-                ("message", "1", "", 0..9, true),
-                ("message", "2", "", 9..end, false),
-            ],
-        );
-        assert_eq!(record.boundary, 9);
-    }
-    check(
-        b"event: a\ndata: 1\nevent: b",
-        &[("b", "1", "", 0..25, false)],
-    );
-    assert_eq!(
-        check(
-            b"data: 1\n\nevent: a\n: c",
-            &[("message", "1", "", 0..9, true)]
-        )
-        .offset,
-        21
-    );
-    check(b"", &[]);
 }
 
 #[test]
@@ -318,15 +110,6 @@ fn nothing_of_an_unterminated_block_is_left() {
         );
         assert_eq!(event.range, start..tail.len() as u64 + 9);
     }
-}
-
-#[test]
-fn blocks_without_data_count_for_the_boundary() {
-    let record = check(
-        b": a\n\n\n\ndata: 1\n\n: b\n\n: c\n",
-        &[("message", "1", "", 0..16, true)],
-    );
-    assert_eq!((record.boundary, record.offset), (21, 25));
 }
 
 #[test]

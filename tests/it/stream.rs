@@ -245,41 +245,8 @@ fn text(items: &[(u64, String)]) -> String {
     text
 }
 
-fn busy() -> Answer {
-    (0, Err(Lost::Busy(None)))
-}
-
 fn rest() -> Answer {
     (0, Ok(vec![chunk("[1, 20]"), finish("stop")]))
-}
-
-#[tokio::test(start_paused = true)]
-async fn rejected_calls_wait_twice_as_long_each_up_to_a_cap() {
-    let limits = Limits::default()
-        .with_max_consecutive_failures(9)
-        .with_max_continuations(20);
-    let calls = Calls::new((0..7).map(|_| busy()).chain([rest()]).collect());
-    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], limits)).await;
-    assert_eq!(text(&items), "[1, 20]");
-    // 0.2 · 2ⁿ seconds after each failure, and 10 instead of 12.8. Up to half of each wait is
-    // random.
-    let most = [200, 400, 800, 1600, 3200, 6400, 10_000];
-    let times = calls.times();
-    let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(waits.len(), most.len());
-    assert!(
-        waits
-            .iter()
-            .zip(most)
-            .all(|(&wait, most)| (most / 2..=most).contains(&wait)),
-        "{waits:?}"
-    );
-    // A comment at the start of each wait, and every five seconds of silence.
-    let expected: Vec<_> = times
-        .windows(2)
-        .flat_map(|pair| (pair[0]..pair[1]).step_by(5000))
-        .collect();
-    assert_eq!(comments(&items), expected);
 }
 
 /// The most that is added to what a refusal asks for after one failure.

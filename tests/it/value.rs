@@ -6,7 +6,7 @@ mod types;
 use std::collections::{BTreeMap, HashMap};
 
 use restitch::AllowedRoots;
-use restitch::json::{Partial, Span};
+use restitch::json::Partial;
 use restitch::value::{
     LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View,
 };
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::value::{Tree, check, check_against, compact, run};
-use crate::json::INLINE;
+use crate::json::{INLINE, PIECES};
 use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, random_cuts};
 
 /// Values that the documents of other tests lack: text that looks different when it is decoded and
 /// written.
-const MORE: [&str; 8] = [
+const MORE: [&str; 10] = [
     r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\u0000\u001f\u007f"]"#,
     r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "\ud83d": 2, "a": {"a": 1, "\u0061": 2}}"#,
     "[0, -0, 1.0, 1e5, 1E+400, -1e-400, 18446744073709551615, 18446744073709551616, 123456789012345678901234567890]",
@@ -32,6 +32,8 @@ const MORE: [&str; 8] = [
     "-12.5e-3",
     " true ",
     "Well:\n```json\n{\"fenced\": [\"é漢😀\"]}\n```\n",
+    HALVES,
+    r#"{"a": {"k": 1, "\u006b": 2, "k": 3}, "b": [{"k": 0}, {"k": 0, "x/": {"k": 0}, "x\/": 1}], "\u0061": "}"#,
 ];
 
 /// Keys with halves of surrogate pairs, and keys that look like them.
@@ -121,85 +123,6 @@ fn what_was_shown_stays() {
 }
 
 #[test]
-fn the_prefix_check_can_fail() {
-    let tree = |text: &str| Tree::of(live(text).view().unwrap());
-    for (now, later, is_prefix) in [
-        ("[1", "[1", false), // No number is shown yet.
-        ("[1,", "[1, 2]", true),
-        ("[1]", "[1, 2]", false),
-        ("[1, 2]", "[1,", false),
-        ("[1,", "[2,", false),
-        ("[\"a", "[\"ab\", 1", true),
-        ("[\"a\"", "[\"ab\"", false),
-        ("[\"ab", "[\"a", false),
-        ("{\"a\": [", "{\"a\": [1]}", true),
-        ("{\"a\": [],", "{\"a\": [1]}", false),
-        ("{\"a\": 1,", "{\"b\": 1,", false),
-        ("[", "{", false),
-    ] {
-        let (now, later) = (tree(now), tree(later));
-        assert_eq!(
-            now.is_prefix_of(&later),
-            is_prefix || now == later,
-            "{now:?} and {later:?}"
-        );
-    }
-}
-
-/// Columns: the text, what is shown, what is shown with open strings omitted.
-#[test]
-fn open_strings_are_included_or_omitted() {
-    for (text, show, hold) in [
-        ("", "", ""),
-        (" ", "", ""),
-        ("12", "", ""),
-        ("tru", "", ""),
-        ("\"", "\"\"", ""),
-        ("\"a", "\"a\"", ""),
-        ("\"a\"", "\"a\"", "\"a\""),
-        ("{", "{}", "{}"),
-        ("{\"a", "{}", "{}"),
-        ("{\"a\"", "{}", "{}"),
-        ("{\"a\":", "{}", "{}"),
-        ("{\"a\":\"", "{\"a\":\"\"}", "{}"),
-        ("{\"a\":\"b\\", "{\"a\":\"b\"}", "{}"),
-        ("{\"a\":\"b\\u00e", "{\"a\":\"b\"}", "{}"),
-        ("{\"a\":\"b\\ud83d\\ude0", "{\"a\":\"b\"}", "{}"),
-        ("{\"a\":\"b\\ud83d\\ude00", "{\"a\":\"b😀\"}", "{}"),
-        ("{\"a\":\"b\"", "{\"a\":\"b\"}", "{\"a\":\"b\"}"),
-        (
-            "{\"a\":0,\"b\":[1,\"c",
-            "{\"a\":0,\"b\":[1,\"c\"]}",
-            "{\"a\":0,\"b\":[1]}",
-        ),
-        ("{\"a\":0,\"b\":-", "{\"a\":0}", "{\"a\":0}"),
-        ("[1,2", "[1]", "[1]"),
-        ("[1,2 ", "[1,2]", "[1,2]"),
-        ("[nul", "[]", "[]"),
-        ("[[],{}", "[[],{}]", "[[],{}]"),
-    ] {
-        let value = live(text);
-        let print = |strings| {
-            value
-                .view_with(strings)
-                .map_or_else(String::new, |view| view.to_string())
-        };
-        assert_eq!(
-            (
-                print(Partial::Include).as_str(),
-                print(Partial::Omit).as_str()
-            ),
-            (show, hold),
-            "{text}"
-        );
-        for strings in [Partial::Include, Partial::Omit] {
-            // Every value is counted, and found from both ends.
-            value.view_with(strings).map(Tree::of);
-        }
-    }
-}
-
-#[test]
 fn a_view_is_read_by_hand() {
     let value =
         live(r#"{"a": {"b": [true, null, "x", -1.50]}, "": 0, "m~n/o": 1, "a": 2, "open": ["gro"#);
@@ -268,73 +191,12 @@ fn a_view_is_read_by_hand() {
     assert!(root.index(0).is_none() && at("/a/b").get("0").is_none());
 }
 
+/// An object that is large enough for a table tells keys apart as a small one does.
 #[test]
-fn duplicate_keys_are_flagged_once() {
-    let text = r#"{"a": {"k": 1, "\u006b": 2, "k": 3}, "b": [{"k": 0}, {"k": 0, "x/": {"k": 0}, "x\/": 1}], "\u0061": "}"#;
-    let (mut document, mut value, mut seen) = (Document::new(64), LiveValue::new(), Vec::new());
-    for (at, c) in text.char_indices() {
-        document
-            .push_with(c.encode_utf8(&mut [0; 4]), &mut value)
-            .unwrap();
-        while let Some(duplicate) = value.duplicates().get(seen.len()) {
-            seen.push((at, duplicate.span.of(text), value.path_of(duplicate)));
-        }
-    }
-    let nth = |key: &str, n: usize| text.match_indices(key).nth(n).unwrap().0 + key.len() - 1;
-    assert_eq!(
-        seen,
-        [
-            (nth("\"\\u006b\"", 0), "\\u006b", "/a/k".to_owned()),
-            (nth("\"k\"", 1), "k", "/a/k".to_owned()),
-            (nth("\"x\\/\"", 0), "x\\/", "/b/1/x~1".to_owned()),
-            (nth("\"\\u0061\"", 0), "\\u0061", "/a".to_owned()),
-        ]
-    );
-    // `get` returns the first one; all are kept.
-    let root = value.view().unwrap();
-    assert_eq!(root.pointer("/a/k").unwrap().to_string(), "1");
-    assert_eq!(root.get("a").unwrap().to_string(), r#"{"k":1,"k":2,"k":3}"#);
-    // Keys that differ in half of a surrogate pair differ, and so do a key with such a half and one
-    // with its escape as text.
-    let (halves, flagged) = (
-        live(HALVES),
-        ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"],
-    );
-    let spans = |value: &LiveValue| {
-        value
-            .duplicates()
-            .iter()
-            .map(|one| one.span.of(HALVES))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(spans(&halves), flagged);
-    // The same in an object that is large enough for a table.
+fn keys_of_a_large_object() {
     let many: String = (0..100).map(|n| format!("\"k{n}\": 0, ")).collect();
     let many = HALVES.replacen('{', &format!("{{{many}"), 1);
-    let many: Vec<_> = live(&many)
-        .duplicates()
-        .iter()
-        .map(|one| one.span.of(&many).to_owned())
-        .collect();
-    assert_eq!(many, flagged);
-    // A new root has no duplicates.
-    let mut document = Document::with_options(64, AllowedRoots::Containers, Trailing::Next);
-    document
-        .push_with(r#"{"a": 1, "a": 2}"#, &mut value)
-        .unwrap();
-    assert_eq!(
-        value
-            .duplicates()
-            .iter()
-            .map(|duplicate| duplicate.span)
-            .collect::<Vec<_>>(),
-        [Span { start: 10, end: 11 }]
-    );
-    document.push_with("\n{\"a\": 1", &mut value).unwrap();
-    assert_eq!(
-        (value.duplicates(), shown(&value).as_str()),
-        (&[][..], "{}")
-    );
+    run(&many, &[], Trailing::Stop, 1);
 }
 
 /// An object of a hundred thousand keys, and as many small objects after it. If a key cost O(its
@@ -425,27 +287,6 @@ fn a_clone_is_a_checkpoint() {
     }
 }
 
-/// A root starts after another one has ended.
-#[test]
-fn the_newest_root_is_shown() {
-    let mut document = Document::with_options(64, AllowedRoots::Any, Trailing::Next);
-    let mut value = LiveValue::new();
-    for (push, expect) in [
-        ("{\"a\": [1", "{\"a\":[]}"),
-        ("]}", "{\"a\":[1]}"),
-        ("\n[", "[]"),
-        ("2]\n3", "[2]"),
-        (" \"fo", "\"fo\""),
-        ("ur\" tr", "\"four\""),
-        ("ue", "true"),
-        (" {", "{}"),
-    ] {
-        document.push_with(push, &mut value).unwrap();
-        assert_eq!(shown(&value), expect, "behind {push}");
-    }
-    assert_eq!(document.roots(), 5);
-}
-
 /// A sink that misses pushes shows only what it knows.
 #[test]
 fn missing_events_are_noticed() {
@@ -499,38 +340,11 @@ fn missing_events_are_noticed() {
 /// Short texts of the grammar's own bytes.
 #[test]
 fn random_texts() {
-    let pieces = [
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\"",
-        "\\",
-        "\\u",
-        "d83d",
-        "\\ude00",
-        "0",
-        "1",
-        "-",
-        ".5",
-        "e9",
-        "true",
-        "null ",
-        "\"a\":",
-        "\"a\": \"b\",",
-        "\"\\u0061\": [",
-        "{\"",
-        "\u{e9}",
-        "\u{1f600}",
-        "\n",
-    ];
     let mut rng = Rng::new(11);
     for _ in 0..4000 {
         let mut input = vec![rng.next() as u8];
         for _ in 0..rng.below(20) {
-            input.extend(rng.pick(&pieces).as_bytes());
+            input.extend(rng.pick(&PIECES).as_bytes());
         }
         check(&input);
     }

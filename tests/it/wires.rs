@@ -23,7 +23,7 @@ use restitch::internal::chat::{Changes, Rest};
 use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
 use restitch::provider::capability::PrefillForm;
 use restitch::provider::{Dialect, Finish, SlotId};
-use restitch_testing::wires::{events, read_body, transcript};
+use restitch_testing::wires::{events, read_body};
 
 /// A request for the rest in words, after `[1` was delivered.
 const REPROMPT: Rest<'static> = Rest::Reprompt {
@@ -103,79 +103,6 @@ fn ask(dialect: Dialect, body: &str, rest: Rest<'_>) -> String {
         .wire()
         .ask(body, Some(&rest), &Changes::default())
         .unwrap()
-}
-
-/// Every end of an answer that is written is read as the same end, whatever the texts are.
-#[test]
-fn what_is_written_is_read() {
-    let pieces = [
-        "",
-        "{\"a\\\"\n",
-        "é😀\u{2028}",
-        "\u{0}\r\n\n",
-        "data: x",
-        "\\ud83d",
-    ];
-    for dialect in [
-        Dialect::Completions,
-        Dialect::Gemini,
-        Dialect::Ollama,
-        Dialect::Cohere,
-    ] {
-        let usage = match dialect {
-            Dialect::Gemini => r#"{"candidatesTokenCount":7}"#,
-            Dialect::Ollama => r#"{"eval_count":7}"#,
-            _ => "{\"completion_tokens\":\n7}",
-        };
-        for (reason, again) in [
-            (Finish::Stop, Finish::Stop),
-            (Finish::Length, Finish::Length),
-            (Finish::ContentFilter, Finish::ContentFilter),
-            (
-                Finish::Other("ODD".to_owned()),
-                Finish::Other("ODD".to_owned()),
-            ),
-        ] {
-            let mut writer = dialect.wire().writer();
-            assert!(!writer.has_begun());
-            let reasons = [(0, reason)];
-            let stream = written(|out| {
-                for piece in pieces {
-                    writer.text(out, text(0), piece);
-                    writer.keep_alive(out);
-                }
-                writer.finish(out, &[], &ending(&reasons, usage));
-                writer.done(out);
-            });
-            let whole = transcript(dialect, stream.as_bytes());
-            assert_eq!(whole.text["0"], pieces.concat(), "{dialect} {stream}");
-            assert_eq!(whole.reasons["0"], again, "{dialect}");
-            assert_eq!(
-                whole.usage.map(|usage| usage.replace('\n', "")),
-                Some(usage.replace('\n', "")),
-                "{dialect}"
-            );
-            assert!(stream.contains(r#""restitch":{"calls":2}"#));
-            assert_eq!(whole.terminal.is_none(), dialect == Dialect::Gemini);
-            let error = written(|out| {
-                dialect
-                    .wire()
-                    .writer()
-                    .error(out, "no \"rest\"", "incomplete", "{}");
-            });
-            assert_eq!(
-                transcript(dialect, error.as_bytes()).error.as_deref(),
-                Some("no \"rest\"")
-            );
-            let report = written(|out| dialect.wire().writer().report(out, r#"{"calls":1}"#));
-            let whole = transcript(dialect, report.as_bytes());
-            assert!(
-                whole.finish.is_empty()
-                    && whole.error.is_none()
-                    && report.contains(r#""restitch":{"calls":1}"#)
-            );
-        }
-    }
 }
 
 /// What cannot be read is passed over, and what cannot be edited stays as it is.

@@ -26,64 +26,6 @@ fn summary(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_counts_as_a_section() {
-    // Elements under a key `sections`, at any depth, nested, of any type.
-    assert_eq!(
-        summary(
-            r#"{"a": [{"x": 1}], "b": {"sections": [{"id": "1", "sections": [{"id": "1.1"}]}, "text", [7], 8]"#
-        ),
-        [
-            "- section \"1\" with 1 sections",
-            "- section \"1.1\"",
-            "- section",
-            "- section",
-            "- section"
-        ]
-    );
-    assert_eq!(
-        summary(r#"{"\u0073ections": [{"id": "a"}"#),
-        ["- section \"a\""]
-    );
-    // The objects of the outermost array, also where a deeper array came first.
-    assert_eq!(
-        summary(
-            r#"{"a": {"b": {"c": [{"id": "deep"}]}}, "rows": [1, {"id": "r1"}, {"id": "r2", "in": [{"id": "x"}"#
-        ),
-        [
-            "- section \"r1\"",
-            "- section \"r2\" with 1 in (incomplete)"
-        ]
-    );
-    assert_eq!(
-        summary(r#"[{"id": 1}, {"id": 2.5}, {"id": nul"#),
-        [
-            "- section \"1\"",
-            "- section \"2.5\"",
-            "- section (incomplete)"
-        ]
-    );
-    // The members of the root.
-    assert_eq!(
-        summary(
-            r#"{"title": "T", "list": [1, 2, 3], "map": {"type": "chart", "id": "c", "points": [[1], [2]]}, "o"#
-        ),
-        [
-            "- title",
-            "- list with 3 list",
-            "- chart \"c\" with 2 points"
-        ]
-    );
-    assert_eq!(summary("[1, [2]]"), [""; 0]);
-    assert_eq!(summary("\"sections\""), [""; 0]);
-    // An empty array under that key has no section; neither has an object.
-    assert_eq!(
-        summary(r#"{"sections": [], "a": 1}"#),
-        ["- sections with 0 sections", "- a"]
-    );
-    assert_eq!(summary(r#"{"sections": {"a": 1}}"#), ["- sections"]);
-}
-
-#[test]
 fn what_a_section_is_called() {
     let line = |section: &str| summary(&format!("{{\"sections\": [{section}]")).remove(0);
     assert_eq!(

@@ -7,7 +7,7 @@ use restitch::session::{CallEnd, Request, Session};
 use restitch::{Document, Limits};
 use serde_json::Value;
 
-use super::{continuing, cuts, is_long, rest, run, stop};
+use super::{cuts, is_long, rest, run, stop};
 use restitch_testing::corpus_rows;
 
 /// Returns the prose of the recorded answers, each text once.
@@ -26,12 +26,6 @@ fn recorded() -> Vec<String> {
         .into_iter()
         .filter(|text| !text.trim_start().starts_with(['{', '[']))
         .collect()
-}
-
-/// Returns whether nothing of a text is JSON.
-fn is_prose(text: &str) -> bool {
-    let mut document = Document::new(64);
-    document.push(text).is_ok() && document.is_prose()
 }
 
 /// Returns the cuts that follow some text without JSON.
@@ -188,28 +182,4 @@ fn recorded_prose_is_joined_right_or_not_at_all() {
         }
     }
     println!("covered: {} texts", texts.len());
-}
-
-#[test]
-fn a_recorded_text_goes_on_where_it_was_lost() {
-    for whole in recorded().iter().take(40) {
-        let cut = cuts(whole)
-            .filter(|&cut| cut <= whole.len() / 2)
-            .last()
-            .unwrap();
-        if is_long(&whole[..cut])
-            && is_prose(&whole[..cut])
-            && whole.len() < 4000
-            && !whole.contains("AAAAAAAA")
-        {
-            let ended = run(
-                continuing(),
-                &whole[..cut],
-                CallEnd::Closed,
-                1,
-                &|request, text| (rest(whole, request, text), stop()),
-            );
-            assert_eq!(&ended.client, whole);
-        }
-    }
 }

@@ -1,13 +1,15 @@
 //! Prose in event streams: what leaves as it came, and what is written after a seam.
 
-use bytes::Bytes;
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Relay, TransportEnd};
+use restitch::internal::wire::SlotKind;
 use restitch::provider::Dialect;
 use restitch::session::{Outcome, Prose, Request, Status};
 use serde_json::{Value, json};
 
-use super::{LETTER, NOW, rest};
+use super::{LETTER, rest};
+use crate::wires::continued::{Fault, check_form, read, relayed};
+use restitch_testing::answers::answer;
 use restitch_testing::chat::{self, DONE, content};
 use restitch_testing::event_data;
 
@@ -57,51 +59,25 @@ impl Ended {
 
 /// Feeds a first answer, and what `answer` makes of each question.
 fn run(
-    mut relay: Relay,
+    relay: Relay,
     first: impl AsRef<[u8]>,
-    end: TransportEnd,
+    fault: Fault,
     pieces: usize,
-    answer: impl Fn(&Request) -> (String, TransportEnd),
+    answer: impl Fn(&Request) -> String,
 ) -> Ended {
-    let (mut body, mut requests, mut outcome) = (Vec::new(), Vec::new(), None);
-    let mut call = Some((first.as_ref().to_vec(), end));
-    while let Some((bytes, end)) = call.take() {
-        if !requests.is_empty() {
-            relay.handle_open(NOW);
-        }
-        let parts = bytes.chunks(pieces).map(Some).chain([None]);
-        for part in parts {
-            match part {
-                Some(part) => relay.handle_bytes(NOW, Bytes::copy_from_slice(part)),
-                None => relay.handle_transport_end(NOW, end),
-            }
-            while let Some(output) = relay.poll_output() {
-                match output {
-                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-                    Output::Call { request, .. } => {
-                        let (bytes, end) = answer(&request);
-                        call = Some((bytes.into_bytes(), end));
-                        requests.push(request);
-                    }
-                    Output::Done {
-                        outcome: done,
-                        transport_end,
-                        ..
-                    } => outcome = Some((done, transport_end)),
-                    _ => {}
-                }
-            }
-            if call.is_some() || outcome.is_some() {
-                break;
-            }
-        }
-    }
-    let (outcome, transport_end) = outcome.expect("the stream ends");
+    let relayed = relayed(
+        relay,
+        first.as_ref(),
+        fault,
+        |body| body.chunks(pieces).collect(),
+        |_, request| (answer(request).into_bytes(), Fault::Clean),
+    );
+    let (outcome, transport_end) = relayed.end().unwrap();
     Ended {
-        body: String::from_utf8(body).unwrap(),
-        requests,
-        outcome,
+        outcome: outcome.clone(),
         transport_end,
+        requests: relayed.requests(),
+        body: String::from_utf8(relayed.body).unwrap(),
     }
 }
 
@@ -128,17 +104,14 @@ fn a_stream_that_drops_at_any_byte_becomes_whole() {
         let ended = run(
             relay(),
             &whole.as_bytes()[..cut],
-            TransportEnd::Dropped,
+            Fault::Dropped,
             50,
             |request| {
                 if request.turn.is_none() {
                     // Nothing was delivered.
-                    return (stream(LETTER), TransportEnd::Closed);
+                    return stream(LETTER);
                 }
-                (
-                    content(0, &rest(LETTER, request, &received), None) + &finish(0, "stop") + DONE,
-                    TransportEnd::Closed,
-                )
+                content(0, &rest(LETTER, request, &received), None) + &finish(0, "stop") + DONE
             },
         );
         assert!(ended.body.starts_with(settled), "{cut}");
@@ -183,16 +156,11 @@ fn a_stream_that_drops_at_any_byte_becomes_whole() {
 #[test]
 fn after_the_last_failure_the_client_sees_the_cut() {
     let first: String = stream(LETTER).split_inclusive("\n\n").take(12).collect();
-    let refusal = |_: &Request| {
-        (
-            content(0, "I can't.", None) + &finish(0, "stop") + DONE,
-            TransportEnd::Closed,
-        )
-    };
+    let refusal = |_: &Request| content(0, "I can't.", None) + &finish(0, "stop") + DONE;
     let without = run(
         Relay::new(Limits::default()),
         &first,
-        TransportEnd::Dropped,
+        Fault::Dropped,
         40,
         refusal,
     );
@@ -204,7 +172,7 @@ fn after_the_last_failure_the_client_sees_the_cut() {
     let ended = run(
         relay().give_up(give_up),
         &first,
-        TransportEnd::Dropped,
+        Fault::Dropped,
         40,
         refusal,
     );
@@ -227,7 +195,7 @@ fn after_the_last_failure_the_client_sees_the_cut() {
 #[test]
 fn a_stream_that_its_server_ends_passes() {
     let text = content(0, &LETTER[..80], None);
-    let never = |_: &Request| -> (String, TransportEnd) { panic!("the answer passes") };
+    let never = |_: &Request| -> String { panic!("the answer passes") };
     // Several servers name no finish reason. A limit is no lost connection.
     for end in [
         DONE.to_owned(),
@@ -236,7 +204,7 @@ fn a_stream_that_its_server_ends_passes() {
         finish(0, "stop"),
     ] {
         let first = text.clone() + &end;
-        let ended = run(relay(), &first, TransportEnd::Closed, 30, never);
+        let ended = run(relay(), &first, Fault::Clean, 30, never);
         assert_eq!(
             (ended.body.as_str(), ended.outcome.status()),
             (first.as_str(), Status::PassedThrough)
@@ -253,7 +221,7 @@ fn each_choice_is_continued_in_its_turn() {
     let ended = run(
         relay().request(Vec::new(), 2),
         &first,
-        TransportEnd::Dropped,
+        Fault::Dropped,
         64,
         |request| {
             let delivered = &request.turn.as_ref().unwrap().delivered;
@@ -262,10 +230,7 @@ fn each_choice_is_continued_in_its_turn() {
             } else {
                 LETTER
             };
-            (
-                content(0, &rest(whole, request, delivered), None) + &finish(0, "stop") + DONE,
-                TransportEnd::Closed,
-            )
+            content(0, &rest(whole, request, delivered), None) + &finish(0, "stop") + DONE
         },
     );
     assert_eq!(
@@ -279,92 +244,31 @@ fn each_choice_is_continued_in_its_turn() {
     assert_eq!(ended.finishes(), ["stop", "stop"]);
 }
 
-/// Returns the events of a Messages stream up to the end of a text block.
-fn message(text: &str) -> Vec<(&'static str, Value)> {
-    let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}});
-    let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}});
-    let (half, other) = text.split_at(text.len() / 2);
-    vec![
-        (
-            "message_start",
-            json!({"type": "message_start", "message": message}),
-        ),
-        (
-            "content_block_start",
-            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        ),
-        ("content_block_delta", delta(half)),
-        ("content_block_delta", delta(other)),
-        (
-            "content_block_stop",
-            json!({"type": "content_block_stop", "index": 0}),
-        ),
-    ]
-}
-
-fn events(list: &[(&'static str, Value)]) -> String {
-    list.iter()
-        .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"))
-        .collect()
-}
-
-fn message_end() -> Vec<(&'static str, Value)> {
-    let delta = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": 9}});
-    vec![
-        ("message_delta", delta),
-        ("message_stop", json!({"type": "message_stop"})),
-    ]
-}
-
 #[test]
 fn a_block_of_text_ends_once() {
     let whole = LETTER.replace(['“', '”'], "\"");
-    for (count, text) in [(4, &whole[..120]), (5, &whole[..120]), (5, &whole[..])] {
-        let relay = || relay().dialect(Dialect::Messages);
-        let first = events(&message(text)[..count]);
-        let ended = run(relay(), &first, TransportEnd::Dropped, 33, |request| {
-            (
-                events(
-                    &[
-                        &message(&rest(&whole, request, text))[..],
-                        &message_end()[..],
-                    ]
-                    .concat(),
-                ),
-                TransportEnd::Closed,
-            )
+    let relay = || relay().dialect(Dialect::Messages);
+    let stop = "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
+    for (stop, text) in [("", &whole[..120]), (stop, &whole[..120]), (stop, &whole)] {
+        let first = answer(Dialect::Messages, SlotKind::Text, text, None).stream() + stop;
+        let ended = run(relay(), &first, Fault::Dropped, 33, |request| {
+            let rest = rest(&whole, request, text);
+            answer(Dialect::Messages, SlotKind::Text, &rest, Some("stop")).stream()
         });
-        let texts: String = ended
-            .events()
-            .iter()
-            .filter_map(|event| event["delta"]["text"].as_str().map(str::to_owned))
-            .collect();
+        let texts = read(Dialect::Messages, &ended.body).text;
         let calls = if text == whole { 2 } else { 1 };
         assert_eq!(
-            (texts.as_str(), ended.requests.len()),
-            (whole.as_str(), calls),
-            "{count}"
+            (texts["0"].as_str(), ended.requests.len()),
+            (whole.as_str(), calls)
         );
-        let names: Vec<String> = ended
-            .events()
-            .iter()
-            .map(|event| event["type"].as_str().unwrap().to_owned())
-            .collect();
-        for name in ["content_block_start", "content_block_stop", "message_stop"] {
-            assert_eq!(
-                names.iter().filter(|other| *other == name).count(),
-                1,
-                "{names:?}"
-            );
-        }
-        // A healthy stream leaves as it came.
-        let healthy = events(&[&message(&whole)[..], &message_end()[..]].concat());
-        let ended = run(relay(), &healthy, TransportEnd::Closed, 33, |_| {
-            panic!("it is whole")
-        });
-        assert_eq!(ended.body, healthy);
+        check_form(Dialect::Messages, &ended.body);
     }
+    // A healthy stream leaves as it came.
+    let healthy = answer(Dialect::Messages, SlotKind::Text, &whole, Some("stop")).stream();
+    let ended = run(relay(), &healthy, Fault::Clean, 33, |_| {
+        panic!("it is whole")
+    });
+    assert_eq!(ended.body, healthy);
 }
 
 #[test]
@@ -383,12 +287,9 @@ fn arguments_after_prose_stay_json() {
     };
     let first = content(0, &LETTER[..60], None) + &call("", true) + &call("{\"city\": \"Os", false);
     for relay in [relay(), Relay::new(Limits::default())] {
-        let ended = run(relay, &first, TransportEnd::Dropped, 64, |request| {
+        let ended = run(relay, &first, Fault::Dropped, 64, |request| {
             assert!(request.turn.as_ref().unwrap().delivered.starts_with('{'));
-            (
-                content(0, "{\"city\": \"Oslo\"}", None) + &finish(0, "stop") + DONE,
-                TransportEnd::Closed,
-            )
+            content(0, "{\"city\": \"Oslo\"}", None) + &finish(0, "stop") + DONE
         });
         assert_eq!(
             (ended.text(0).as_str(), ended.requests.len()),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DONE, Ended, NOW, Reply, chat, closed, dropped, event, finish, role, run_with, text};
+use super::{DONE, Ended, NOW, Reply, chat, closed, dropped, event, finish, run_with, text};
 use restitch::Limits;
 use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
@@ -52,11 +52,6 @@ impl Ended {
     }
 }
 
-fn run(relay: Relay, replies: &[Reply]) -> Ended {
-    let mut relay = relay;
-    run_with(&mut relay, replies, |body| vec![body.to_vec()])
-}
-
 /// What a model answers that was asked to repeat all arguments: the whole text, since they are
 /// short.
 fn rest() -> Reply {
@@ -69,77 +64,11 @@ fn only_closes(text: &str) -> bool {
 }
 
 #[test]
-fn arguments_that_are_cut_anywhere_become_whole() {
-    for at in 1..ARGUMENTS.len() {
-        let delivered = role("a") + &call(0, "write") + &part(0, &ARGUMENTS[..at]);
-        for first in [
-            closed(delivered.clone() + &finish("a", "length") + DONE),
-            // Servers overwrite the reason.
-            closed(delivered.clone() + &finish("a", "tool_calls") + DONE),
-            dropped(delivered.clone()),
-            closed(delivered.clone()),
-        ] {
-            // A rest that only closes what is open is asked for once more.
-            let ended = run(Relay::new(Limits::default()), &[first, rest(), rest()]);
-            if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
-                // The string may have been longer.
-                assert_eq!(
-                    ended.arguments(0),
-                    (ARGUMENTS[..at].to_owned(), 1),
-                    "{at}: {}",
-                    ended.body
-                );
-                assert_eq!(ended.report()["stop"], "early_end");
-                continue;
-            }
-            assert_eq!(
-                ended.arguments(0),
-                (ARGUMENTS.to_owned(), 1),
-                "{at}: {}",
-                ended.body
-            );
-            assert_eq!(
-                (ended.finishes(), ended.transport_end),
-                (vec!["tool_calls".to_owned()], TransportEnd::Closed)
-            );
-            assert_eq!(ended.outcome.status(), Status::Complete);
-            assert_eq!(ended.report()["parallel"], "unknown");
-            assert!(ended.body.ends_with(DONE));
-        }
-    }
-}
-
-#[test]
-fn the_question_names_the_tool_and_shows_all_arguments() {
-    let schema = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
-    let tool = Tool {
-        name: "write".to_owned(),
-        schema: Some(schema.to_owned()),
-    };
-    let relay = Relay::new(Limits::default()).request(vec![tool], 1);
-    let first =
-        closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
-    let ended = run(relay, &[first, rest()]);
-    let turn = ended.requests[0].turn.as_ref().unwrap();
-    assert_eq!(
-        (turn.delivered.as_str(), turn.anchor.as_str()),
-        (&ARGUMENTS[..30], ARGUMENTS[..30].trim_end())
-    );
-    assert!(
-        turn.prompt
-            .contains(&format!(r#"{{"name":"write","parameters":{schema}}}"#)),
-        "{}",
-        turn.prompt
-    );
-    assert!(turn.mark.is_some());
-}
-
-#[test]
 fn a_rest_that_comes_as_a_call_is_joined() {
     let first =
         closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
     let rest = closed(call(0, "write") + &part(0, ARGUMENTS) + &finish("b", "tool_calls") + DONE);
-    let ended = run(Relay::new(Limits::default()), &[first, rest]);
+    let ended = run_with(Relay::new(Limits::default()), &[first, rest]);
     assert_eq!(
         (ended.arguments(0), ended.finishes()),
         ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()])
@@ -155,7 +84,7 @@ fn a_call_that_begins_in_the_last_event_keeps_its_name() {
     ] {
         let delta = json!({"role": "assistant", "tool_calls": calls});
         let first = chat::chunk("a", 0, &delta, Some("length")) + DONE;
-        let ended = run(Relay::new(Limits::default()), &[closed(first), rest()]);
+        let ended = run_with(Relay::new(Limits::default()), &[closed(first), rest()]);
         assert_eq!(
             (ended.arguments(0), ended.finishes()),
             ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()])
@@ -170,7 +99,7 @@ fn reasoning_in_the_last_event_leaves() {
     let delta = json!({"reasoning_content": "Two are left.", "content": "[1, "});
     let first = chat::chunk("a", 0, &delta, Some("length")) + DONE;
     let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
-    let ended = run(Relay::new(Limits::default()), &[closed(first), rest]);
+    let ended = run_with(Relay::new(Limits::default()), &[closed(first), rest]);
     assert_eq!(
         (
             ended.chunks()[0]["choices"][0]["delta"].clone(),
@@ -191,7 +120,7 @@ fn members_of_the_last_event_that_nobody_knows_leave() {
     let choice = json!({"index": 0, "delta": {"content": "[1, "}, "finish_reason": "length", "logprobs": {"content": []}});
     let last = json!({"id": "a", "choices": [choice], "citations": ["https://example.com"], "usage": {"total_tokens": 9}});
     let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()),
         &[closed(event(&last) + DONE), rest],
     );
@@ -209,7 +138,7 @@ fn a_choice_that_never_began_is_not_made_up() {
     let choice =
         |index: u32, content: &str| chat::chunk("a", index, &json!({"content": content}), None);
     let first = choice(0, "[1, 2");
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).request(Vec::new(), 2),
         &[dropped(first.clone())],
     );
@@ -229,7 +158,7 @@ fn a_legacy_function_call_passes() {
     ) + &chunk(json!({"function_call": {"arguments": "{\"a\": 1"}}))
         + &finish("a", "length")
         + DONE;
-    let ended = run(Relay::new(Limits::default()), &[closed(body.clone())]);
+    let ended = run_with(Relay::new(Limits::default()), &[closed(body.clone())]);
     assert_eq!(
         (ended.body, ended.outcome.status()),
         (body, Status::PassedThrough)
@@ -269,7 +198,7 @@ fn arguments_whose_rest_is_not_had_stay_open() {
         (GiveUp::Error, "length", vec![]),
     ] {
         let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(give_up);
-        let ended = run(
+        let ended = run_with(
             relay,
             &[closed(delivered.clone() + &finish("a", reason) + DONE)],
         );
@@ -291,11 +220,14 @@ fn arguments_whose_rest_is_not_had_stay_open() {
     }
     let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Leave);
     assert_eq!(
-        run(relay, &[dropped(delivered.clone())]).transport_end,
+        run_with(relay, &[dropped(delivered.clone())]).transport_end,
         TransportEnd::Dropped
     );
     let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
-    assert_eq!(run(relay, &[dropped(delivered)]).finishes(), ["length"]);
+    assert_eq!(
+        run_with(relay, &[dropped(delivered)]).finishes(),
+        ["length"]
+    );
 }
 
 /// A tool whose lines are numbers.
@@ -316,7 +248,7 @@ fn arguments_that_violate_their_schema_are_asked_for_again() {
         || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
     let valid = || closed(text("c", VALID) + &finish("c", "stop") + DONE);
     let relay = || Relay::new(Limits::default()).request(numbers(), 1);
-    let ended = run(relay(), &[first(), rest(), valid()]);
+    let ended = run_with(relay(), &[first(), rest(), valid()]);
     assert_eq!(
         (ended.arguments(0).0.as_str(), ended.requests.len()),
         (VALID, 2)
@@ -327,7 +259,7 @@ fn arguments_that_violate_their_schema_are_asked_for_again() {
     );
     assert_ne!(ended.requests[0].turn, ended.requests[1].turn);
     // The same answer twice is what the model means.
-    let ended = run(relay(), &[first(), rest(), rest()]);
+    let ended = run_with(relay(), &[first(), rest(), rest()]);
     assert_eq!(
         (ended.arguments(0).0.as_str(), ended.requests.len()),
         (ARGUMENTS, 2)
@@ -346,7 +278,7 @@ fn what_was_sent_of_arguments_is_not_taken_back() {
     // The first piece is joined and sent before the second one comes.
     let pieces =
         text("b", &ARGUMENTS[..40]) + &text("b", &ARGUMENTS[40..]) + &finish("b", "stop") + DONE;
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).request(numbers(), 1),
         &[first, closed(pieces)],
     );
@@ -374,13 +306,13 @@ fn arguments_without_what_their_tool_requires_are_not_executed() {
     let whole = ARGUMENTS.replace("]}", "], \"mode\": \"w\"}");
     let relay = || Relay::new(Limits::default()).request(tool(), 1);
     let valid = closed(text("c", &whole) + &finish("c", "stop") + DONE);
-    let ended = run(relay(), &[first(), rest(), valid]);
+    let ended = run_with(relay(), &[first(), rest(), valid]);
     assert_eq!((ended.arguments(0).0, ended.requests.len()), (whole, 2));
     assert_eq!(ended.finishes(), ["tool_calls"]);
     let named = &ended.requests[1].turn.as_ref().unwrap().prompt;
     assert!(named.contains("still lacks \"mode\""), "{named}");
     // The same again: the client must not execute it.
-    let ended = run(relay(), &[first(), rest(), rest()]);
+    let ended = run_with(relay(), &[first(), rest(), rest()]);
     assert_eq!(ended.finishes(), ["length"]);
     assert_eq!(
         (&ended.report()["stop"], &ended.report()["schema_path"]),
@@ -407,7 +339,7 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
                     + &finish("b", "tool_calls")
                     + DONE,
             );
-            let ended = run(
+            let ended = run_with(
                 Relay::new(Limits::default()).request(numbers(), 1),
                 &[first, again],
             );
@@ -423,7 +355,7 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
     // With another reason it is a call without parameters, and so is one of a tool that declares
     // none.
     let whole = call(0, "write") + &finish("a", "tool_calls") + DONE;
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).request(numbers(), 1),
         &[closed(whole.clone())],
     );
@@ -432,7 +364,7 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
         (whole, Status::PassedThrough)
     );
     let cut = call(0, "now") + &finish("a", "length") + DONE;
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).request(numbers(), 1),
         &[closed(cut.clone())],
     );
@@ -456,7 +388,7 @@ fn arguments_of_another_call_are_not_taken_for_a_repeated_call() {
         let again = closed(again + &finish("b", "tool_calls") + DONE);
         let first = closed(begun.clone() + &finish("a", "length") + DONE);
         let replies = [first, again.clone(), again.clone(), again];
-        let ended = run(
+        let ended = run_with(
             Relay::new(Limits::default()).request(numbers(), 1),
             &replies,
         );
@@ -495,7 +427,7 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
                 ] {
                     let valid = || closed(text("c", VALID) + &finish("c", "stop") + DONE);
                     let relay = Relay::new(Limits::default()).request(schema.clone(), 1);
-                    let ended = run(relay, &[first(), wrong, valid(), valid()]);
+                    let ended = run_with(relay, &[first(), wrong, valid(), valid()]);
                     assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
                     assert_eq!(
                         (ended.finishes(), ended.outcome.tally().failures),
@@ -507,7 +439,7 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
                 let answer = || {
                     closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE)
                 };
-                let ended = run(
+                let ended = run_with(
                     Relay::new(Limits::default()).request(schema.clone(), 1),
                     &[first(), answer(), answer()],
                 );
@@ -529,22 +461,6 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
 }
 
 #[test]
-fn arguments_that_stay_wrong_stay_open() {
-    let first = closed(call(0, "write") + &part(0, "{") + &finish("a", "length") + DONE);
-    let wrong = closed(text("b", "{}, \"lines\": [1]}") + &finish("b", "stop") + DONE);
-    let ended = run(
-        Relay::new(Limits::default()),
-        &[first, wrong.clone(), wrong.clone(), wrong],
-    );
-    assert_eq!(
-        (ended.arguments(0).0.as_str(), ended.finishes()),
-        ("{", vec!["length".to_owned()]),
-        "{}",
-        ended.body
-    );
-}
-
-#[test]
 fn arguments_are_repaired_like_text() {
     let relay = || Relay::new(Limits::default()).repair(RepairLevel::Guess);
     const WRITTEN: &str = "{\"text\": \"a\nb\", 'n': True,}";
@@ -556,7 +472,7 @@ fn arguments_are_repaired_like_text() {
             &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [begun]}}]}),
         );
         let whole = begun + &part(0, &WRITTEN[at..]) + &finish("a", "tool_calls") + DONE;
-        let ended = run(relay(), &[closed(whole)]);
+        let ended = run_with(relay(), &[closed(whole)]);
         assert_eq!(
             (ended.arguments(0), ended.requests.len()),
             ((REPAIRED.to_owned(), 1), 0),
@@ -568,7 +484,7 @@ fn arguments_are_repaired_like_text() {
     for at in 1..WRITTEN.len() {
         let first = call(0, "write") + &part(0, &WRITTEN[..at]) + &finish("a", "length") + DONE;
         let rest = || closed(text("b", WRITTEN) + &finish("b", "stop") + DONE);
-        let ended = run(relay(), &[closed(first), rest(), rest()]);
+        let ended = run_with(relay(), &[closed(first), rest(), rest()]);
         assert_eq!(
             (ended.arguments(0), ended.finishes()),
             ((REPAIRED.to_owned(), 1), vec!["tool_calls".to_owned()]),
@@ -579,7 +495,7 @@ fn arguments_are_repaired_like_text() {
     // A guess is not applied, because the client would execute it.
     let guessed =
         call(0, "write") + &part(0, "{\"text\": a b}") + &finish("a", "tool_calls") + DONE;
-    let ended = run(relay(), &[closed(guessed.clone())]);
+    let ended = run_with(relay(), &[closed(guessed.clone())]);
     assert_eq!(
         (ended.body, ended.outcome.status()),
         (guessed, Status::PassedThrough)
@@ -612,7 +528,7 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
                 text("a", written)
             };
             let stream = answer + &finish("a", reason) + DONE;
-            let ended = run(
+            let ended = run_with(
                 Relay::new(Limits::default()).repair(level),
                 &[closed(stream)],
             );
@@ -637,7 +553,7 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
     }
     // Earlier repairs were already sent.
     let stream = text("a", "[1 2 : 3]") + &finish("a", "stop") + DONE;
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).repair(RepairLevel::Guess),
         &[closed(stream)],
     );
@@ -650,7 +566,7 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
     // If text only stops early, its rest is asked for.
     let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
     let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);
-    let ended = run(
+    let ended = run_with(
         Relay::new(Limits::default()).repair(RepairLevel::Syntax),
         &[first, rest],
     );

@@ -1,9 +1,10 @@
 //! Answers with several choices: each is continued, given up and ended by itself.
 
 use restitch::internal::relay::BodyRelay;
-use restitch::session::{StopReason, Turn};
+use restitch::session::StopReason;
 
 use super::*;
+use crate::wires::continued::through_body;
 use restitch_testing::chat::content;
 
 /// What becomes of one choice in the first call and in the calls for its rest.
@@ -138,40 +139,30 @@ fn first_call(choices: &[Choice], rng: &mut Rng) -> String {
     body + DONE
 }
 
+/// Returns a whole answer to a call for the rest.
+fn rest(text: &str) -> Reply {
+    closed(content(0, text, None) + &finish("b", "stop") + DONE)
+}
+
+fn rest_body(text: &str) -> String {
+    json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]})
+        .to_string()
+}
+
 #[test]
 fn each_choice_of_a_stream_ends_by_itself() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
         let choices = choices(&mut rng);
-        let mut relay = Relay::new(Limits::default()).request(Vec::new(), choices.len() as u64);
-        let mut bytes = first_call(&choices, &mut rng).into_bytes();
-        let mut body = Vec::new();
-        let mut done = None;
-        while done.is_none() {
-            for piece in chunks(&bytes, &random_cuts(bytes.len(), &mut rng)) {
-                relay.handle_bytes(NOW, Bytes::copy_from_slice(piece));
-            }
-            relay.handle_transport_end(NOW, TransportEnd::Closed);
-            bytes.clear();
-            while let Some(output) = relay.poll_output() {
-                match output {
-                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-                    Output::Call { request, .. } => {
-                        bytes = (content(0, &Choice::answer(&choices, &request), None)
-                            + &finish("b", "stop")
-                            + DONE)
-                            .into();
-                    }
-                    Output::Done { outcome, .. } => done = Some(outcome),
-                    _ => {}
-                }
-            }
-            assert!(
-                done.is_some() || !bytes.is_empty(),
-                "nothing is asked for and nothing is over"
-            );
-        }
-        let body = String::from_utf8(body).unwrap();
+        let relay = Relay::new(Limits::default()).request(Vec::new(), choices.len() as u64);
+        let first = closed(first_call(&choices, &mut rng));
+        let relayed = played(
+            relay,
+            first,
+            |body| chunks(body, &random_cuts(body.len(), &mut rng)),
+            |_, request| rest(&Choice::answer(&choices, request)),
+        );
+        let body = String::from_utf8(relayed.body).unwrap();
         let mut seen = vec![(String::new(), None); choices.len()];
         let has_early =
             |index: usize| matches!(choices[index].fate, Fate::CutInEachEvent | Fate::EndedEarly);
@@ -215,20 +206,12 @@ fn each_choice_of_a_body_ends_by_itself() {
             json!({"index": index, "message": {"role": "assistant", "content": choice.first}, "finish_reason": choice.reason()})
         });
         let list: Vec<_> = list.collect();
-        let mut relay = BodyRelay::new(Limits::default());
-        relay.handle_body(NOW, json!({"id": "a", "choices": list}).to_string());
-        let mut whole = Value::Null;
-        while let Some(output) = relay.poll_output() {
-            match output {
-                Output::Call { request, .. } => {
-                    let message = json!({"content": Choice::answer(&choices, &request)});
-                    let rest = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
-                    relay.handle_body(NOW, rest.to_string());
-                }
-                Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
-                _ => {}
-            }
-        }
+        let first = json!({"id": "a", "choices": list}).to_string();
+        let relay = BodyRelay::new(Limits::default());
+        let (whole, ..) = through_body(relay, &first, |_, request| {
+            Some(rest_body(&Choice::answer(&choices, request)))
+        });
+        let whole: Value = serde_json::from_str(&whole).unwrap();
         for (choice, seen) in choices.iter().zip(whole["choices"].as_array().unwrap()) {
             let seen = (
                 seen["message"]["content"].as_str().unwrap(),
@@ -266,11 +249,11 @@ fn an_answer_is_as_complete_as_its_worst_choice() {
     for (text, (reason, status, stop)) in cases {
         for other in [0, 1] {
             let cut = 1 - other;
-            let answer = |turn: &Turn| match turn.delivered.starts_with("[1") {
-                true => "[1, 2, 3]".to_owned(),
-                false => "no rest".to_owned(),
+            let answer = |request: &Request| {
+                let is_cut = request.turn.as_ref().unwrap().delivered.starts_with("[1");
+                if is_cut { "[1, 2, 3]" } else { "no rest" }
             };
-            let mut relay = Relay::new(Limits::default())
+            let relay = Relay::new(Limits::default())
                 .request(Vec::new(), 2)
                 .give_up(GiveUp::Leave);
             let first = content(cut, "[1, 2", None)
@@ -278,23 +261,14 @@ fn an_answer_is_as_complete_as_its_worst_choice() {
                 + &content(cut, "", Some("length"))
                 + &content(other, "", Some(reason))
                 + DONE;
-            relay.handle_bytes(NOW, Bytes::from(first));
-            relay.handle_transport_end(NOW, TransportEnd::Closed);
-            let (mut body, mut ended) = (Vec::new(), None);
-            while let Some(output) = relay.poll_output() {
-                match output {
-                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-                    Output::Call { request, .. } => {
-                        let rest = answer(request.turn.as_ref().unwrap());
-                        let rest = content(0, &rest, None) + &finish("b", "stop") + DONE;
-                        relay.handle_bytes(NOW, Bytes::from(rest));
-                        relay.handle_transport_end(NOW, TransportEnd::Closed);
-                    }
-                    Output::Done { outcome, .. } => ended = Some(outcome),
-                    _ => {}
-                }
-            }
-            let (outcome, events) = (ended.unwrap(), event_data(&body));
+            let relayed = played(
+                relay,
+                closed(first),
+                |body| vec![body],
+                |_, request| rest(answer(request)),
+            );
+            let (outcome, _) = relayed.end().unwrap();
+            let events = event_data(&relayed.body);
             let name = format!("{text:?} {reason} {other}");
             assert_eq!(
                 (outcome.status(), outcome.reason()),
@@ -327,22 +301,11 @@ fn an_answer_is_as_complete_as_its_worst_choice() {
                     json!({"index": index, "message": message, "finish_reason": reason})
                 })
                 .into();
-            let mut relay = BodyRelay::new(Limits::default()).give_up(GiveUp::Leave);
-            relay.handle_body(NOW, json!({"id": "a", "choices": list}).to_string());
-            let (mut body, mut ended) = (Value::Null, None);
-            while let Some(output) = relay.poll_output() {
-                match output {
-                    Output::Bytes(bytes) => body = serde_json::from_slice(&bytes).unwrap(),
-                    Output::Call { request, .. } => {
-                        let message = json!({"content": answer(request.turn.as_ref().unwrap())});
-                        let rest = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
-                        relay.handle_body(NOW, rest.to_string());
-                    }
-                    Output::Done { outcome, .. } => ended = Some(outcome),
-                    _ => {}
-                }
-            }
-            let outcome = ended.unwrap();
+            let first = json!({"id": "a", "choices": list}).to_string();
+            let relay = BodyRelay::new(Limits::default()).give_up(GiveUp::Leave);
+            let (body, _, outcome) =
+                through_body(relay, &first, |_, request| Some(rest_body(answer(request))));
+            let body: Value = serde_json::from_str(&body).unwrap();
             assert_eq!(
                 (outcome.status(), outcome.reason()),
                 (status, stop),

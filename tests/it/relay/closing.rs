@@ -5,37 +5,23 @@ use restitch::json::{CloseOptions, Partial};
 use restitch::repair::RepairLevel;
 
 use super::*;
+use crate::wires::continued::through_body;
 
 /// Closes a whole body whose text the token limit has cut. Returns its text and its report.
 fn closed_body(text: &str) -> (String, Value, Outcome) {
     let body =
         json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
-    let mut relay =
-        BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
-    relay.handle_body(NOW, body.to_string());
-    let (mut bodies, mut outcomes) = (Vec::new(), Vec::new());
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => bodies.push(serde_json::from_slice::<Value>(&bytes).unwrap()),
-            Output::Done { outcome, .. } => outcomes.push(outcome),
-            _ => {}
-        }
-    }
-    assert_eq!(bodies.len(), 1);
-    let content = bodies[0]["choices"][0]["message"]["content"]
-        .as_str()
-        .unwrap();
-    (
-        content.to_owned(),
-        bodies[0]["restitch"].clone(),
-        outcomes.remove(0),
-    )
+    let relay = BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
+    let (body, _, outcome) = through_body(relay, &body.to_string(), |_, _| None);
+    let mut body: Value = serde_json::from_str(&body).unwrap();
+    let content = body["choices"][0]["message"]["content"].as_str().unwrap();
+    (content.to_owned(), body["restitch"].take(), outcome)
 }
 
 fn closed_stream(text: &str) -> (String, Value, Outcome) {
-    let mut relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
+    let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     let reply = closed(super::text("a", text) + &finish("length") + DONE);
-    let ended = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]);
+    let ended = run_with(relay, &[reply]);
     let chunks = ended.chunks();
     let report = chunks
         .iter()
@@ -157,33 +143,6 @@ fn a_closed_body_has_the_complete_part() {
     }
 }
 
-#[test]
-fn a_cut_answer_is_left_open_by_default() {
-    let limits = || Limits::default().with_max_continuations(0);
-    let text = r#"{"km": 51"#;
-    let reply = closed(super::text("a", text) + &finish("length") + DONE);
-    let ended = run_with(&mut Relay::new(limits()), &[reply], |body| {
-        vec![body.to_vec()]
-    });
-    assert_eq!(
-        (ended.text().as_str(), ended.outcome.status()),
-        (text, Status::Incomplete)
-    );
-    assert_eq!(ended.finishes(), ["length"]);
-    let mut relay = BodyRelay::new(limits());
-    relay.handle_body(
-        NOW,
-        json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]})
-            .to_string(),
-    );
-    let ends = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
-        Output::Done { outcome, .. } => Some(outcome.status()),
-        _ => None,
-    });
-    assert_eq!(ends.collect::<Vec<_>>(), [Status::Incomplete]);
-    assert_eq!(restitch::session::GiveUp::default(), GiveUp::Leave);
-}
-
 /// A text with a mistake is cut where nothing that follows the mistake is certain. The body has all
 /// of it.
 #[test]
@@ -198,25 +157,18 @@ fn a_body_that_is_given_up_has_all_text_of_its_answer() {
             let content = |text: &str| {
                 let choice =
                     json!({"index": 0, "message": {"content": text}, "finish_reason": "length"});
-                let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0))
+                let relay = BodyRelay::new(Limits::default().with_max_continuations(0))
                     .repair(RepairLevel::Guess);
-                relay.handle_body(NOW, json!({"choices": [choice]}).to_string());
-                let mut bodies =
-                    std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
-                        Output::Bytes(bytes) => {
-                            Some(serde_json::from_slice::<Value>(&bytes).unwrap())
-                        }
-                        _ => None,
-                    });
-                bodies.next().unwrap()["choices"][0]["message"]["content"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned()
+                let body = json!({"choices": [choice]}).to_string();
+                let (body, ..) = through_body(relay, &body, |_, _| None);
+                let body: Value = serde_json::from_str(&body).unwrap();
+                let content = body["choices"][0]["message"]["content"].as_str();
+                content.unwrap().to_owned()
             };
             let reply = closed(super::text("a", &text[..cut]) + &finish("length") + DONE);
-            let mut relay =
+            let relay =
                 Relay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
-            let stream = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]).text();
+            let stream = run_with(relay, &[reply]).text();
             let body = content(&text[..cut]);
             assert_eq!(body, stream, "{:?}", &text[..cut]);
             let letters = |text: &str| {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Reattach, Relay, TransportEnd};
 use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};
 use serde_json::json;
+
+use crate::wires::continued::Relayed;
 
 use super::{NOW, event, finish, role, text, tool};
 
@@ -20,20 +22,11 @@ fn take_outcome(
     relay: &mut Relay,
     body: &mut Vec<u8>,
 ) -> (Option<Request>, Option<(Outcome, TransportEnd)>) {
-    let (mut asked, mut ended) = (None, None);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Output::Call { request, .. } => asked = Some(request),
-            Output::Done {
-                outcome,
-                transport_end,
-                ..
-            } => ended = Some((outcome, transport_end)),
-            _ => {}
-        }
-    }
-    (asked, ended)
+    let mut relayed = Relayed::default();
+    relayed.take(relay);
+    body.append(&mut relayed.body);
+    let ended = relayed.end().map(|(outcome, end)| (outcome.clone(), end));
+    (relayed.requests().pop(), ended)
 }
 
 /// A connection that is made again has the time of a call, whatever the one before has left of its

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use restitch::internal::relay::{self, AnswerOptions, Relay, TransportEnd};
-use restitch::provider::Finish;
+use restitch::internal::relay::{AnswerOptions, Relay, TransportEnd};
+use restitch::provider::{Dialect, Finish};
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairedRoot, repair_root, undo};
 use restitch::session::{
     CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Output, PrefillOptions, Request,
     Session, SessionEvent, Status,
 };
 use restitch::splice::Expect;
-use restitch::sse::Decoder;
 use restitch::{AllowedRoots, Limits};
 use serde_json::{Value, json};
 
 use super::properties::PIECES;
+use crate::wires::continued::{self, Fault};
 use restitch_testing::Rng;
 use restitch_testing::chat::event;
 use restitch_testing::rows::Rows;
@@ -612,41 +612,32 @@ fn relayed(
     stream: &str,
     mut cut: impl FnMut() -> usize,
 ) -> (String, Outcome, TransportEnd) {
-    let mut relay = Relay::new(Limits::default()).repair(level);
-    let mut rest = stream.as_bytes();
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(cut().clamp(1, rest.len()));
-        relay.handle_bytes(NOW, now.to_vec().into());
-        rest = later;
-    }
-    relay.handle_transport_end(NOW, TransportEnd::Closed);
-    let mut body = Vec::new();
-    loop {
-        match relay.poll_output().expect("a relay ends") {
-            relay::Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            relay::Output::Done {
-                outcome,
-                transport_end,
-                ..
-            } => {
-                return (String::from_utf8(body).unwrap(), outcome, transport_end);
+    let relay = Relay::new(Limits::default()).repair(level);
+    let relayed = continued::relayed(
+        relay,
+        stream.as_bytes(),
+        Fault::Clean,
+        |mut rest| {
+            let mut pieces = Vec::new();
+            while !rest.is_empty() {
+                let (piece, later) = rest.split_at(cut().clamp(1, rest.len()));
+                pieces.push(piece);
+                rest = later;
             }
-            relay::Output::Call { .. } => panic!("the answer is whole"),
-            _ => {}
-        }
-    }
+            pieces
+        },
+        |_, request| panic!("the answer is whole: {request:?}"),
+    );
+    let (outcome, end) = relayed.end().unwrap();
+    let outcome = outcome.clone();
+    (String::from_utf8(relayed.body).unwrap(), outcome, end)
 }
 
 fn events(body: &str) -> Vec<Value> {
-    let mut decoder = Decoder::new(&Limits::default());
-    let (mut input, mut events) = (body.as_bytes(), Vec::new());
-    while let Some(event) = decoder.next_event(&mut input).unwrap() {
-        events.push(
-            serde_json::from_str(&event.data)
-                .unwrap_or_else(|_| Value::String(event.data.into_owned())),
-        );
-    }
+    let events = continued::events_of(Dialect::Chat, body).into_iter();
     events
+        .map(|(_, data)| serde_json::from_str(&data).unwrap_or(Value::String(data)))
+        .collect()
 }
 
 fn content(events: &[Value]) -> String {

@@ -3,11 +3,12 @@
 
 use restitch::internal::json::each;
 use restitch::json::{Event, ParserView, Sink};
-use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, repair_root, undo};
+use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, repair_root};
 use restitch::value::LiveValue;
 use restitch::{AllowedRoots, Document, Limits, Trailing};
 use serde_json::Value;
 
+use super::properties::is_part;
 use crate::fuzz::splits::push_from;
 use crate::reference::Log;
 use restitch_testing::{chunks, splits};
@@ -76,52 +77,6 @@ fn chunks_make_no_difference() {
 }
 
 #[test]
-fn the_log_undoes_the_changes() {
-    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
-        for text in TEXTS {
-            let mut document = document(level);
-            let _ = document.push(text);
-            let _ = document.finish();
-            let log: Vec<_> = document.repairs().cloned().collect();
-            let written = undo(document.text(), &log);
-            assert!(
-                text.starts_with(&written),
-                "{level}: {written:?} is not the start of {text:?}"
-            );
-        }
-    }
-}
-
-/// Whether a partial value may become `whole`: members and elements come at the end, and only the
-/// last string grows.
-fn may_become(part: &Value, whole: &Value, is_last: bool) -> bool {
-    match (part, whole) {
-        (Value::Object(part), Value::Object(whole)) => {
-            // `serde_json` sorts keys, so any of them may be the last one.
-            part.iter().all(|(key, value)| {
-                whole
-                    .get(key)
-                    .is_some_and(|whole| may_become(value, whole, is_last))
-            })
-        }
-        (Value::Array(part), Value::Array(whole)) => {
-            part.len() <= whole.len()
-                && part
-                    .iter()
-                    .zip(whole)
-                    .enumerate()
-                    .all(|(at, (value, whole))| {
-                        may_become(value, whole, is_last && at + 1 == part.len())
-                    })
-        }
-        (Value::String(part), Value::String(whole)) => {
-            part == whole || is_last && whole.starts_with(part.as_str())
-        }
-        _ => part == whole,
-    }
-}
-
-#[test]
 fn what_is_shown_of_a_prefix_stays() {
     for level in [RepairLevel::Syntax, RepairLevel::Guess] {
         for text in TEXTS {
@@ -149,7 +104,7 @@ fn what_is_shown_of_a_prefix_stays() {
                 {
                     let part: Value = serde_json::from_str(&part).unwrap();
                     assert!(
-                        may_become(&part, &whole, true),
+                        is_part(&part, &whole),
                         "{level}: {part} of {whole} after {:?}",
                         &text[..=at]
                     );
@@ -437,23 +392,6 @@ fn places_of_repairs_count_the_text_before_a_rejected_one() {
         .map(|repair| repair.range.clone())
         .collect();
     assert_eq!(ranges, [7..8, 9..10]);
-}
-
-#[test]
-fn a_document_and_a_whole_text_agree() {
-    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
-        for text in TEXTS
-            .into_iter()
-            .filter(|text| text.starts_with(['{', '[']))
-        {
-            let options = RepairOptions::new(level);
-            let whole = repair_root(text, &options);
-            let mut document = document(level);
-            if document.push(text).and_then(|()| document.finish()).is_ok() {
-                assert_eq!(document.root(), Some(whole.json.as_str()), "{level} {text}");
-            }
-        }
-    }
 }
 
 #[test]

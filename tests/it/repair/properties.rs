@@ -137,7 +137,7 @@ fn a_stream_of_a_valid_document_comes_out_as_it_is() {
 }
 
 /// Whether `part` can become `whole` by growing: strings, the last element of an array, members.
-fn is_part(part: &Value, whole: &Value) -> bool {
+pub(super) fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::String(part), Value::String(whole)) => whole.starts_with(part.as_str()),
         (Value::Array(part), Value::Array(whole)) => {

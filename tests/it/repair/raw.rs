@@ -126,33 +126,6 @@ fn escaped_strings_are_not_changed() {
     }
 }
 
-#[test]
-fn raw_strings_are_repaired_alike_in_all_chunkings() {
-    for (at, (kind, raw)) in strings().enumerate() {
-        let (text, _) = documents(&raw)[at % 4].clone();
-        let (alone, cut) = text.split_at(
-            text.char_indices()
-                .map(|(at, _)| at)
-                .nth(at % 30)
-                .unwrap_or(0),
-        );
-        for level in LEVELS {
-            let options = RepairOptions::new(level);
-            check_text(&text, &options);
-            let whole = repair_root(&text, &options);
-            let expected = (Ok(()), whole.json, whole.repairs);
-            assert_eq!(fed([&*text], &options), expected, "{kind}: {text}");
-            assert_eq!(fed([alone, cut], &options), expected, "{kind}: {text}");
-            assert_eq!(
-                fed(text.split_inclusive(|_| true), &options),
-                expected,
-                "{kind}: {text}"
-            );
-        }
-        check_text(alone, &RepairOptions::default());
-    }
-}
-
 /// Pieces of strings that decide about a backslash or end the string.
 const PIECES: [&str; 42] = [
     "\\",

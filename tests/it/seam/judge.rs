@@ -15,8 +15,6 @@ pub(crate) enum Verdict {
     Flagged,
     /// The fragment closed the delivered text, and the result is that: the fragment says so.
     Closed,
-    /// The result is not JSON, and nothing reports it before it is parsed.
-    Broken,
     /// The result is, or must become, another document, and nothing reports it.
     Wrong,
 }
@@ -105,25 +103,6 @@ impl Case<'_> {
             Verdict::Right
         } else {
             Verdict::Flagged
-        }
-    }
-
-    /// Returns the verdict on a script that joins texts and parses the result.
-    pub(crate) fn judge_text(&self, text: &str) -> Verdict {
-        let outcome = Outcome {
-            text: text.to_owned(),
-            complete: serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok(),
-            joined: true,
-            how: String::new(),
-            ambiguous: false,
-            early_end: false,
-            posterior: None,
-            pending: 0,
-            pushed_at: None,
-        };
-        match self.judge(&outcome) {
-            Verdict::Wrong | Verdict::Flagged if !outcome.complete => Verdict::Broken,
-            verdict => verdict,
         }
     }
 }

@@ -6,7 +6,6 @@ use std::ops::Range;
 use super::documents;
 use super::join::Outcome;
 use super::judge::Verdict;
-use super::peers::PEERS;
 use super::retry::{Ended, retried};
 use super::rows::{Class, Line, Row, lines, rows_of};
 use restitch_testing::rows::Rows;
@@ -18,7 +17,6 @@ pub(crate) struct Cell {
     pub(crate) right: usize,
     pub(crate) flagged: usize,
     pub(crate) closed: usize,
-    pub(crate) broken: usize,
     pub(crate) wrong: usize,
     pub(crate) ambiguous: usize,
     pending: Vec<u32>,
@@ -64,16 +62,9 @@ pub(crate) enum Size {
     Merges(usize),
 }
 
-/// Runs the chosen rows of the styles over the documents of `seeds`, through the engine and through
-/// each of the published rules.
-pub(crate) fn measure(
-    seeds: Range<u64>,
-    size: Size,
-    cuts: usize,
-    rows: &mut Rows,
-) -> (Table, Vec<(&'static str, Table)>) {
+/// Runs the chosen rows of the styles over the documents of `seeds`.
+pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize, rows: &mut Rows) -> Table {
     let mut table = Table::default();
-    let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
     for seed in seeds.clone() {
         let is_periodic = documents::is_periodic(seed);
         let wanted: Vec<Line> = match size {
@@ -116,22 +107,9 @@ pub(crate) fn measure(
                     row.case.judge(&outcome)
                 },
             );
-            for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
-                table.count_verdict(
-                    row,
-                    row.case
-                        .judge_text(&rule(row.case.delivered, row.case.fragment)),
-                );
-            }
         });
     }
-    (
-        table,
-        peers
-            .into_iter()
-            .map(|(name, _, table)| (name, table))
-            .collect(),
-    )
+    table
 }
 
 /// A row of the short table.
@@ -194,10 +172,10 @@ impl Table {
             );
             self.wrong.push((row.line.name, shown));
         }
-        self.cell(row).add(ended.verdict);
+        self.count_verdict(row, ended.verdict);
     }
 
-    /// A rule has only a result and no report.
+    /// Counts a fragment of which only the verdict is known.
     pub(crate) fn count_verdict(&mut self, row: &Row<'_>, verdict: Verdict) {
         self.cell(row).add(verdict);
     }
@@ -317,7 +295,7 @@ impl Table {
     }
 }
 
-const HEADER: &str = "                              rows   right  flagged  closed  broken  wrong  wrong %  ambig.  \
+const HEADER: &str = "                              rows   right  flagged  closed  wrong  wrong %  ambig.  \
                       pending: median     max  distance: median     max";
 
 impl Cell {
@@ -327,7 +305,6 @@ impl Cell {
             Verdict::Right => &mut self.right,
             Verdict::Flagged => &mut self.flagged,
             Verdict::Closed => &mut self.closed,
-            Verdict::Broken => &mut self.broken,
             Verdict::Wrong => &mut self.wrong,
         } += 1;
     }
@@ -337,7 +314,6 @@ impl Cell {
         self.right += other.right;
         self.flagged += other.flagged;
         self.closed += other.closed;
-        self.broken += other.broken;
         self.wrong += other.wrong;
         self.ambiguous += other.ambiguous;
         self.pending.extend(&other.pending);
@@ -360,12 +336,11 @@ impl Cell {
         let (pending, most) = spread(&self.pending);
         let (distance, farthest) = spread(&self.distance);
         format!(
-            "{name:26} {:8} {:6.2}% {:7.2}% {:7} {:7} {:6} {:7.3}% {:7} {pending:>13} {most:>7} {distance:>17} {farthest:>7}\n",
+            "{name:26} {:8} {:6.2}% {:7.2}% {:7} {:6} {:7.3}% {:7} {pending:>13} {most:>7} {distance:>17} {farthest:>7}\n",
             self.rows,
             self.percent(self.right),
             self.percent(self.flagged),
             self.closed,
-            self.broken,
             self.wrong,
             100.0 * self.wrong as f64 / self.rows as f64,
             self.ambiguous,

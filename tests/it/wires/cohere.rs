@@ -145,47 +145,6 @@ fn events_are_recognized() {
 }
 
 #[test]
-fn a_text_is_continued_and_ended_once() {
-    let mut writer = writer_after(WIRE, &[START, TEXT_START]);
-    assert!(writer.has_begun());
-    let delta = "event: content-delta\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"1\"}}}}\n\n";
-    assert_eq!(written(|out| writer.text(out, text(0), "1")), delta);
-    let content_end = "event: content-end\ndata: {\"type\":\"content-end\",\"index\":0}\n\n";
-    let end = "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"a\":1}},\"restitch\":{\"calls\":2}}\n\n";
-    let reasons = [(0, Finish::Stop)];
-    let finish = ending(&reasons, "{\"a\":1}");
-    assert_eq!(
-        written(|out| writer.finish(out, &[], &finish)),
-        format!("{content_end}{end}")
-    );
-    // The client has the end of the content, or it was kept back.
-    let content_ended = [
-        START,
-        TEXT_START,
-        ("content-end", r#"{"type":"content-end","index":0}"#),
-    ];
-    let mut writer = writer_after(WIRE, &content_ended);
-    assert_eq!(written(|out| writer.finish(out, &[], &finish)), end);
-    let mut writer = writer_after(WIRE, &content_ended);
-    writer.reopen(SlotId::of(0));
-    assert_eq!(
-        written(|out| {
-            writer.text(out, text(0), "1");
-            writer.finish(out, &[], &finish);
-            writer.done(out);
-        }),
-        format!("{delta}{content_end}{end}data: [DONE]\n\n")
-    );
-    // A text that the client does not know begins first.
-    let mut writer = writer_after(WIRE, &[START]);
-    let begin = format!("event: content-start\ndata: {}\n\n", TEXT_START.1);
-    assert_eq!(
-        written(|out| writer.text(out, text(0), "1")),
-        format!("{begin}{delta}")
-    );
-}
-
-#[test]
 fn a_call_and_a_text_may_have_one_number() {
     let mut writer = writer_after(
         WIRE,

@@ -20,11 +20,11 @@ const NOW: Duration = Duration::ZERO;
 
 /// What a client has received.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) body: String,
-    pub(super) outcome: Outcome,
-    pub(super) transport_end: TransportEnd,
-    pub(super) calls: usize,
+pub(crate) struct Received {
+    pub(crate) body: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) transport_end: TransportEnd,
+    pub(crate) calls: usize,
 }
 
 /// Everything that a relay has given out: the bytes one after the other, and the other outputs.
@@ -55,8 +55,17 @@ impl Relayed {
             .count()
     }
 
+    /// Returns the requests of these calls.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let requests = self.steps.iter().filter_map(|step| match step {
+            Output::Call { request, .. } => Some(request.clone()),
+            _ => None,
+        });
+        requests.collect()
+    }
+
     /// Takes what a relay gives out. Returns whether the open call is over.
-    pub(super) fn take(&mut self, relay: &mut Relay) -> bool {
+    pub(crate) fn take(&mut self, relay: &mut Relay) -> bool {
         let mut is_over = false;
         while let Some(output) = relay.poll_output() {
             assert!(self.end().is_none(), "nothing follows the end");
@@ -70,7 +79,7 @@ impl Relayed {
     }
 
     /// Plays one call to a relay, in pieces.
-    pub(super) fn play(
+    pub(crate) fn play(
         &mut self,
         relay: &mut Relay,
         now: &mut Duration,
@@ -114,18 +123,35 @@ pub(crate) enum Fault {
     Stall,
 }
 
-/// Sends a stream through a relay, and answers every further call with what `reply` returns, and
-/// how that ends. `split` divides the streams.
-pub(crate) fn relayed(
+/// What answers a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Stream(Vec<u8>, Fault),
+    Ended(CallEnd),
+}
+
+/// Answers the first call of a relay with `first`, and every further call with what `reply` returns.
+/// `split` divides the streams.
+pub(crate) fn played(
     mut relay: Relay,
-    first: &[u8],
-    fault: Fault,
-    split: impl for<'a> Fn(&'a [u8]) -> Vec<&'a [u8]>,
-    mut reply: impl FnMut(&Relay, &Request) -> (Vec<u8>, Fault),
+    first: Reply,
+    mut split: impl for<'a> FnMut(&'a [u8]) -> Vec<&'a [u8]>,
+    mut reply: impl FnMut(&Relay, &Request) -> Reply,
 ) -> Relayed {
-    let (mut relayed, mut now) = (Relayed::default(), NOW);
-    relayed.play(&mut relay, &mut now, &split(first), fault);
-    while relayed.end().is_none() {
+    let (mut relayed, mut now, mut next) = (Relayed::default(), NOW, first);
+    loop {
+        match next {
+            Reply::Stream(bytes, fault) => {
+                relayed.play(&mut relay, &mut now, &split(&bytes), fault);
+            }
+            Reply::Ended(end) => {
+                relay.handle_call_end(now, end);
+                relayed.take(&mut relay);
+            }
+        }
+        if relayed.end().is_some() {
+            return relayed;
+        }
         assert!(
             relayed.calls() < 20,
             "{}",
@@ -134,15 +160,28 @@ pub(crate) fn relayed(
         let Some(Output::Call { request, .. }) = relayed.steps.last() else {
             panic!("{:?}", relayed.steps)
         };
-        let (rest, fault) = reply(&relay, request);
-        relayed.play(&mut relay, &mut now, &split(&rest), fault);
+        next = reply(&relay, request);
     }
-    relayed
+}
+
+/// The same, where each further call is answered with a stream.
+pub(crate) fn relayed(
+    relay: Relay,
+    first: &[u8],
+    fault: Fault,
+    split: impl for<'a> FnMut(&'a [u8]) -> Vec<&'a [u8]>,
+    mut reply: impl FnMut(&Relay, &Request) -> (Vec<u8>, Fault),
+) -> Relayed {
+    let first = Reply::Stream(first.to_vec(), fault);
+    played(relay, first, split, |relay, request| {
+        let (stream, fault) = reply(relay, request);
+        Reply::Stream(stream, fault)
+    })
 }
 
 /// Sends a stream through a relay, in pieces of `size` bytes, and lets every further call answer
 /// with `rest`.
-pub(super) fn through(
+pub(crate) fn through(
     relay: Relay,
     first: &[u8],
     fault: Fault,
@@ -156,7 +195,7 @@ pub(super) fn through(
 
 /// The same, where `reply` answers each further call. It gets the request and the text that was
 /// delivered.
-pub(super) fn through_with(
+pub(crate) fn through_with(
     relay: Relay,
     first: &[u8],
     fault: Fault,
@@ -186,7 +225,7 @@ pub(super) fn through_with(
 
 /// Sends a whole body through a relay. `reply` answers each further call, or refuses it. Returns
 /// the client's body, the requests for the rest, and the outcome.
-pub(super) fn through_body(
+pub(crate) fn through_body(
     mut relay: BodyRelay,
     first: &str,
     mut reply: impl FnMut(&BodyRelay, &Request) -> Option<String>,
@@ -210,7 +249,7 @@ pub(super) fn through_body(
     panic!("the relay is not done")
 }
 
-pub(super) fn refusal() -> CallEnd {
+pub(crate) fn refusal() -> CallEnd {
     CallEnd::Rejected {
         reason: "no quota".to_owned(),
         transient: false,

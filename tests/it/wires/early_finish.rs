@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
 use restitch::repair::RepairLevel;
@@ -13,8 +13,8 @@ use restitch::session::{GiveUp, Status};
 use serde_json::{Value, json};
 
 use super::continued::{
-    DOCUMENT, Fault, Received, carried, check_form, events_of, read, reason, relay, relayed,
-    rest_of, text_of, through_with,
+    DOCUMENT, Fault, Received, Relayed, carried, check_form, events_of, read, reason, relay,
+    relayed, rest_of, text_of, through_with,
 };
 use restitch_testing::answers::answer;
 use restitch_testing::chat::{self, DONE};
@@ -275,15 +275,9 @@ fn early_ends_of_a_continuation_are_not_believed() {
 }
 
 fn drained(relay: &mut Relay) -> (String, bool) {
-    let (mut bytes, mut is_over) = (Vec::new(), false);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(more) => bytes.extend_from_slice(&more),
-            Output::Call { .. } | Output::Done { .. } => is_over = true,
-            _ => {}
-        }
-    }
-    (String::from_utf8(bytes).unwrap(), is_over)
+    let mut relayed = Relayed::default();
+    let is_over = relayed.take(relay);
+    (String::from_utf8(relayed.body).unwrap(), is_over)
 }
 
 fn chat(text: &str, reason: Option<&str>) -> String {

@@ -1,22 +1,18 @@
 //! The ends of answers that are given up or completed, in all APIs, streamed and whole.
 
-use std::time::Duration;
-
 use restitch::Limits;
-use restitch::internal::relay::{AnswerOptions, BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::relay::{AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
 use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
 use serde_json::{Value, json};
 
 use super::continued::{
-    DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of,
-    through_body,
+    DOCUMENT, Fault, Relayed, Reply, carried, check_form, played, read, reason, refusal, relay,
+    rest_of, through_body,
 };
 use super::read_body;
 use restitch_testing::answers::{answer, whole_body};
-
-const NOW: Duration = Duration::ZERO;
 
 /// The offset of the first cut, in the text of the second row.
 const CUT: usize = 77;
@@ -53,28 +49,23 @@ fn wrong_rest(dialect: Dialect, request: &Request, delivered: &str, then: Then) 
     }
 }
 
-/// Plays the first stream and the calls after it.
+/// Plays the first stream and the calls after it. `reply` answers a call, or refuses it.
 fn streamed(
-    mut relay: Relay,
+    relay: Relay,
     first: &str,
     fault: Fault,
     mut reply: impl FnMut(&Relay, &Request) -> Option<String>,
 ) -> Relayed {
-    let (mut relayed, mut now) = (Relayed::default(), NOW);
-    relayed.play(&mut relay, &mut now, &[first.as_bytes()], fault);
-    while relayed.end().is_none() {
-        let Some(Output::Call { request, .. }) = relayed.steps.last().cloned() else {
-            panic!("{:?}", relayed.steps)
-        };
-        match reply(&relay, &request) {
-            Some(rest) => relayed.play(&mut relay, &mut now, &[rest.as_bytes()], Fault::Clean),
-            None => {
-                relay.handle_call_end(now, refusal());
-                relayed.take(&mut relay);
-            }
-        }
-    }
-    relayed
+    let first = Reply::Stream(first.into(), fault);
+    played(
+        relay,
+        first,
+        |body| vec![body],
+        |relay, request| match reply(relay, request) {
+            Some(rest) => Reply::Stream(rest.into(), Fault::Clean),
+            None => Reply::Ended(refusal()),
+        },
+    )
 }
 
 /// Returns a stream with this cut, and the end of its transport.

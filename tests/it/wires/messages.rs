@@ -250,54 +250,6 @@ fn ending<'a>(
 }
 
 #[test]
-fn a_cut_call_is_continued_and_read_back() {
-    let first = [
-        START,
-        TEXT_START,
-        r#"{"type":"content_block_stop","index":0}"#,
-        CALL_START,
-        r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}"#,
-    ];
-    let mut writer = begun(&[&first[..], &[r#"{"type":"content_block_stop","index":1}"#]].concat());
-    assert!(writer.has_begun());
-    writer.reopen(SlotId::of(1));
-    let mut out = Vec::new();
-    writer.text(&mut out, call_slot(1), "\"😀\"\n");
-    writer.text(&mut out, call_slot(1), "}");
-    writer.finish(
-        &mut out,
-        &[],
-        &ending(
-            &[(0, Finish::ToolCalls)],
-            Some(r#"{"output_tokens":12}"#),
-            Some(r#"{"n":1}"#),
-        ),
-    );
-    writer.done(&mut out);
-    assert_eq!(
-        String::from_utf8(out.clone()).unwrap(),
-        concat!(
-            "event: content_block_delta\n",
-            "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"😀\\\"\\n\"}}\n\n",
-            "event: content_block_delta\n",
-            "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"}\"}}\n\n",
-            "event: content_block_stop\n",
-            "data: {\"type\":\"content_block_stop\",\"index\":1}\n\n",
-            "event: message_delta\n",
-            "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":12},\"restitch\":{\"n\":1}}\n\n",
-            "event: message_stop\n",
-            "data: {\"type\":\"message_stop\"}\n\n",
-        )
-    );
-    let mut all = named(&first);
-    all.extend(written(&out));
-    let found = transcript(Dialect::Messages, &all, false);
-    assert_eq!(found.tool_args["1"].args, "{\"a\":\"😀\"\n}");
-    assert_eq!(json!(found.finish), json!({"0": "tool_use"}));
-    assert_eq!(found.terminal.as_deref(), Some("message_stop"));
-}
-
-#[test]
 fn other_members_of_the_end_are_written_again() {
     let end = r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":3}}"#;
     let mut writer = begun(&[START, TEXT_START, end]);
@@ -376,20 +328,6 @@ fn new_blocks_have_the_next_index() {
 }
 
 #[test]
-fn an_answer_without_any_event_gets_a_start() {
-    let (mut writer, mut out) = (wire().writer(), Vec::new());
-    assert!(!writer.has_begun());
-    writer.text(&mut out, text_slot(0), "a");
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
-    writer.done(&mut out);
-    let events = written(&out);
-    assert_eq!(events[0].0, "message_start");
-    let found = transcript(Dialect::Messages, &events, false);
-    assert_eq!(json!(found.text), json!({"0": "a"}));
-    assert_eq!(json!(found.finish), json!({"0": "end_turn"}));
-}
-
-#[test]
 fn events_beside_the_answer() {
     let (mut writer, mut out) = (begun(&[START]), Vec::new());
     writer.keep_alive(&mut out);
@@ -403,26 +341,6 @@ fn events_beside_the_answer() {
             "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"no \\\"rest\\\"\"},\"restitch\":{}}\n\n",
         )
     );
-}
-
-#[test]
-fn a_second_answers_start_is_dropped_and_the_rest_passes() {
-    let (mut writer, mut out) = (begun(&[START]), Vec::new());
-    writer.adopt(&mut out, "message_start", START);
-    writer.adopt(&mut out, "", "");
-    assert_eq!(out, b"");
-    writer.adopt(
-        &mut out,
-        "",
-        r#"{ "type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
-    );
-    assert_eq!(
-        String::from_utf8(std::mem::take(&mut out)).unwrap(),
-        "event: content_block_start\ndata: { \"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
-    );
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
-    writer.done(&mut out);
-    assert_eq!(written(&out)[0].0, "content_block_stop");
 }
 
 /// Writes what the client gets of an answer that broke off, and then of a second answer.

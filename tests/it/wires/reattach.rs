@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
+use restitch::internal::relay::{Reattach, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::session::{CallEnd, Request, Resume, Status};
 
-use super::continued::{check_form, read};
+use super::continued::{Relayed, check_form, read};
 use restitch_testing::answers::answer;
 
 const NOW: Duration = Duration::ZERO;
@@ -22,16 +22,11 @@ fn stored(kind: SlotKind) -> Vec<String> {
 
 /// Takes the outputs, and returns what is asked for and how the answer ended.
 fn take(relay: &mut Relay, body: &mut String) -> (Option<Request>, Option<Status>) {
-    let (mut asked, mut ended) = (None, None);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body.push_str(std::str::from_utf8(&bytes).unwrap()),
-            Output::Call { request, .. } => asked = Some(request),
-            Output::Done { outcome, .. } => ended = Some(outcome.status()),
-            _ => {}
-        }
-    }
-    (asked, ended)
+    let mut relayed = Relayed::default();
+    relayed.take(relay);
+    *body += std::str::from_utf8(&relayed.body).unwrap();
+    let ended = relayed.end().map(|(outcome, _)| outcome.status());
+    (relayed.requests().pop(), ended)
 }
 
 /// Returns the number of the last event that the request says was received.

@@ -74,37 +74,6 @@ fn events_are_recognized() {
 }
 
 #[test]
-fn a_stream_of_text_that_is_cut() {
-    check(
-        &[
-            CREATED,
-            MESSAGE,
-            PART,
-            DELTA,
-            TEXT_DONE,
-            PART_DONE,
-            MESSAGE_DONE,
-            INCOMPLETE,
-        ],
-        &[
-            "Chunk",
-            "Chunk",
-            "Chunk",
-            r#"text 0.0 "[1,""#,
-            "Chunk",
-            "end 0.0",
-            "Chunk",
-            "Chunk",
-            "Chunk",
-            "finish 0 Length incomplete:max_output_tokens",
-            r#"usage {"input_tokens":1,"output_tokens":2}"#,
-            "done response.incomplete",
-            "Done",
-        ],
-    );
-}
-
-#[test]
 fn what_only_the_last_events_have_is_read_once() {
     let done = r#"{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"a\":1}"}"#;
     let item = r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","arguments":"{\"a\":1}","call_id":"call_1","name":"f"}}"#;
@@ -315,51 +284,6 @@ fn numbered(events: &[Event]) -> Vec<Value> {
 }
 
 #[test]
-fn a_cut_text_is_continued_and_read_back() {
-    let sent = [CREATED, MESSAGE, PART, DELTA];
-    let mut writer =
-        begun(&[&sent[..], &[TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE]].concat());
-    assert!(writer.has_begun());
-    writer.reopen(TEXT.id);
-    let mut out = Vec::new();
-    writer.text(&mut out, TEXT, "\"é\"]");
-    let texts = [SlotText {
-        slot: TEXT,
-        text: "[1,\"é\"]",
-    }];
-    writer.finish(
-        &mut out,
-        &texts,
-        &ending(
-            &[(0, Finish::Stop)],
-            Some(r#"{"output_tokens":9}"#),
-            Some(r#"{"n":1}"#),
-        ),
-    );
-    let item = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,\"é\"]"}],"role":"assistant"}"#;
-    let expected = [
-        r#"{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"\"é\"]","logprobs":[]}"#.to_owned(),
-        r#"{"type":"response.output_text.done","sequence_number":5,"item_id":"msg_1","output_index":0,"content_index":0,"text":"[1,\"é\"]","logprobs":[]}"#.to_owned(),
-        r#"{"type":"response.content_part.done","sequence_number":6,"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,\"é\"]"}}"#.to_owned(),
-        format!(r#"{{"type":"response.output_item.done","sequence_number":7,"output_index":0,"item":{item}}}"#),
-        format!(r#"{{"type":"response.completed","sequence_number":8,"response":{{"id":"resp_1","object":"response","status":"completed","incomplete_details":null,"model":"m","output":[{item}],"usage":{{"output_tokens":9}}}},"restitch":{{"n":1}}}}"#),
-    ];
-    let more = written(&out);
-    assert_eq!(
-        more.iter()
-            .map(|(_, data)| data.clone())
-            .collect::<Vec<_>>(),
-        expected
-    );
-    let all = [named(&sent), more].concat();
-    numbered(&all);
-    let found = transcript(Dialect::Responses, &all, false);
-    assert_eq!(json!(found.text), json!({"0.0": "[1,\"é\"]"}));
-    assert_eq!(json!(found.finish), json!({"0": "completed"}));
-    assert_eq!(found.terminal.as_deref(), Some("response.completed"));
-}
-
-#[test]
 fn a_dropped_call_is_continued_after_a_whole_message() {
     let sent = [
         CREATED,
@@ -392,21 +316,6 @@ fn a_dropped_call_is_continued_after_a_whole_message() {
     let found = transcript(Dialect::Responses, &all, false);
     assert_eq!(found.tool_args["1"].args, "{\"a\":1}");
     assert_eq!(found.tool_args["1"].id.as_deref(), Some("call_1"));
-}
-
-#[test]
-fn an_answer_that_stays_cut_is_incomplete() {
-    let (mut writer, mut out) = (begun(&[CREATED, MESSAGE, PART, DELTA]), Vec::new());
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
-    let events = written(&out);
-    let last: Value = serde_json::from_str(&events.last().unwrap().1).unwrap();
-    assert_eq!(last["type"], "response.incomplete");
-    assert_eq!(
-        last["response"]["incomplete_details"],
-        json!({"reason": "max_output_tokens"})
-    );
-    assert_eq!(last["response"]["output"][0]["status"], "incomplete");
-    assert_eq!(last["response"]["output"][0]["content"][0]["text"], "[1,");
 }
 
 /// A refusal is no text to continue, and ends as one, whichever of its events have come.
@@ -489,21 +398,6 @@ fn a_slot_that_the_client_does_not_know_is_started() {
 }
 
 #[test]
-fn an_answer_without_any_event_gets_a_start() {
-    let (mut writer, mut out) = (wire().writer(), Vec::new());
-    assert!(!writer.has_begun());
-    writer.text(&mut out, CALL, "{}");
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
-    let events = written(&out);
-    numbered(&events);
-    assert_eq!(events[0].0, "response.created");
-    assert_eq!(
-        transcript(Dialect::Responses, &events, false).tool_args["0"].args,
-        "{}"
-    );
-}
-
-#[test]
 fn a_server_without_numbers_gets_none() {
     let created = CREATED.replace(r#""sequence_number":0,"#, "");
     let (mut writer, mut out) = (begun(&[&created]), Vec::new());
@@ -527,26 +421,6 @@ fn events_beside_the_answer() {
             "event: error\ndata: {\"type\":\"error\",\"sequence_number\":2,\"code\":\"incomplete\",\"message\":\"no\",\"param\":null,",
             "\"error\":{\"type\":\"upstream_error\",\"code\":\"incomplete\",\"message\":\"no\",\"param\":null},\"restitch\":{}}\n\n",
         )
-    );
-}
-
-#[test]
-fn a_second_answer_goes_on_with_the_numbers() {
-    let sent = [
-        CREATED,
-        r#"{"type":"response.in_progress","sequence_number":1,"response":{"id":"resp_1"}}"#,
-    ];
-    let (mut writer, mut out) = (begun(&sent), Vec::new());
-    for data in [CREATED, MESSAGE, PART, DELTA] {
-        writer.adopt(&mut out, "", data);
-    }
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
-    let all = [named(&sent), written(&out)].concat();
-    let events = numbered(&all);
-    assert_eq!(events[2]["type"], "response.output_item.added");
-    assert_eq!(
-        events.last().unwrap()["response"]["output"][0]["content"][0]["text"],
-        "[1,"
     );
 }
 
@@ -651,40 +525,6 @@ fn an_open_call_ends_before_a_second_answer() {
         ]
     );
     assert_eq!(ids(&events.last().unwrap()["response"]), ["fc_1", "msg_2"]);
-}
-
-#[test]
-fn an_open_message_takes_the_second_answers_text() {
-    let second = [
-        CREATED,
-        MESSAGE,
-        PART,
-        DELTA,
-        TEXT_DONE,
-        PART_DONE,
-        MESSAGE_DONE,
-    ];
-    for first in [&[CREATED, MESSAGE][..], &[CREATED, MESSAGE, PART]] {
-        let events = adopted(first, &second, complete);
-        assert_eq!(
-            events
-                .iter()
-                .filter(|event| event["type"] == "response.content_part.added")
-                .count(),
-            1
-        );
-        assert!(
-            events
-                .iter()
-                .all(|event| !event.to_string().contains("msg_2")),
-            "{events:?}"
-        );
-        let end = &events.last().unwrap()["response"];
-        assert_eq!(
-            (ids(end), &end["output"][0]["content"][0]["text"]),
-            (vec!["msg_1"], &json!("[1,"))
-        );
-    }
 }
 
 #[test]
