@@ -168,65 +168,70 @@ fn read_block(lines: &[&str]) -> Result<String, String> {
     Ok(lines.join("\n").chars().map(plain).collect())
 }
 
-#[test]
-fn a_case_is_read_as_the_format_says() {
-    let text = "# name\n\nA reason.\nMore of it.\n\n- expect: any\n- repair: a at 1\n- repair: b: c\n\n\
-        ```first\n{\"a\": 1\n```\n\n````first\nx\n```\n\n````\n```empty\n```\n```pictures\n␀␉␍␡⍽ a␠\n\n```\n";
-    let case = CaseFile::parse(text).unwrap();
-    assert_eq!(
-        (case.name.as_str(), case.fact("expect"), case.fact("other")),
-        ("name", Some("any"), None)
-    );
-    assert_eq!(case.facts("repair").collect::<Vec<_>>(), ["a at 1", "b: c"]);
-    assert_eq!(
-        case.blocks("first").collect::<Vec<_>>(),
-        ["{\"a\": 1", "x\n```\n"]
-    );
-    assert_eq!(
-        (case.block("empty"), case.block("pictures")),
-        (Some(""), Some("\0\t\r\u{7f}\u{a0} a \n"))
-    );
-    assert_eq!(
-        case.unknown(&["expect", "repair"], &["first", "empty"]),
-        Some("pictures")
-    );
-    assert_eq!(case.unknown(&["expect"], &[]), Some("repair"));
-    assert_eq!(
-        case.unknown(&["expect", "repair"], &["first", "empty", "pictures"]),
-        None
-    );
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[test]
-fn a_case_that_breaks_the_format_is_rejected() {
-    for (text, error) in [
-        ("", "line 1: a case begins with `# name`"),
-        ("name\n", "line 1: a case begins with `# name`"),
-        ("# a\n\n- b: c\n", "the reason is missing"),
-        ("# a\n\nWhy.\n- b\n", "line 4: an item is `- name: value`"),
-        (
-            "# a\n\nWhy.\n```\nx\n```\n",
-            "line 4: a fence without a name",
-        ),
-        ("# a\n\nWhy.\n```b\nx\n", "line 4: the fence is not closed"),
-        ("# a\n\nWhy.\n```b\n", "line 4: the fence is not closed"),
-        (
-            "# a\n\nWhy.\n````b\nx\n```\n",
-            "line 4: the fence is not closed",
-        ),
-        (
-            "# a\n\nWhy.\n```b\n\n```\n",
-            "line 4: an empty text has no line",
-        ),
-        (
-            "# a\n\nWhy.\n```b\nx \n```\n",
-            "line 4: white space at the end of \"x \" is written as a picture",
-        ),
-        (
-            "# a\n\nWhy.\n\n- b: c\n\nWhy not.\n",
-            "line 7: prose after the list",
-        ),
-    ] {
-        assert_eq!(CaseFile::parse(text), Err(error.to_owned()), "{text:?}");
+    #[test]
+    fn a_case_is_read_as_the_format_says() {
+        let text = "# name\n\nA reason.\nMore of it.\n\n- expect: any\n- repair: a at 1\n- repair: b: c\n\n\
+            ```first\n{\"a\": 1\n```\n\n````first\nx\n```\n\n````\n```empty\n```\n```pictures\n␀␉␍␡⍽ a␠\n\n```\n";
+        let case = CaseFile::parse(text).unwrap();
+        assert_eq!(
+            (case.name.as_str(), case.fact("expect"), case.fact("other")),
+            ("name", Some("any"), None)
+        );
+        assert_eq!(case.facts("repair").collect::<Vec<_>>(), ["a at 1", "b: c"]);
+        assert_eq!(
+            case.blocks("first").collect::<Vec<_>>(),
+            ["{\"a\": 1", "x\n```\n"]
+        );
+        assert_eq!(
+            (case.block("empty"), case.block("pictures")),
+            (Some(""), Some("\0\t\r\u{7f}\u{a0} a \n"))
+        );
+        assert_eq!(
+            case.unknown(&["expect", "repair"], &["first", "empty"]),
+            Some("pictures")
+        );
+        assert_eq!(case.unknown(&["expect"], &[]), Some("repair"));
+        assert_eq!(
+            case.unknown(&["expect", "repair"], &["first", "empty", "pictures"]),
+            None
+        );
+    }
+
+    #[test]
+    fn a_case_that_breaks_the_format_is_rejected() {
+        for (text, error) in [
+            ("", "line 1: a case begins with `# name`"),
+            ("name\n", "line 1: a case begins with `# name`"),
+            ("# a\n\n- b: c\n", "the reason is missing"),
+            ("# a\n\nWhy.\n- b\n", "line 4: an item is `- name: value`"),
+            (
+                "# a\n\nWhy.\n```\nx\n```\n",
+                "line 4: a fence without a name",
+            ),
+            ("# a\n\nWhy.\n```b\nx\n", "line 4: the fence is not closed"),
+            ("# a\n\nWhy.\n```b\n", "line 4: the fence is not closed"),
+            (
+                "# a\n\nWhy.\n````b\nx\n```\n",
+                "line 4: the fence is not closed",
+            ),
+            (
+                "# a\n\nWhy.\n```b\n\n```\n",
+                "line 4: an empty text has no line",
+            ),
+            (
+                "# a\n\nWhy.\n```b\nx \n```\n",
+                "line 4: white space at the end of \"x \" is written as a picture",
+            ),
+            (
+                "# a\n\nWhy.\n\n- b: c\n\nWhy not.\n",
+                "line 7: prose after the list",
+            ),
+        ] {
+            assert_eq!(CaseFile::parse(text), Err(error.to_owned()), "{text:?}");
+        }
     }
 }

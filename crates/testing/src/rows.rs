@@ -110,52 +110,57 @@ fn at_least(found: usize, rows: usize, share: f64) -> f64 {
     1.0 - fewer
 }
 
-#[test]
-fn one_row_of_ten_runs_and_each_can() {
-    let mut seen = [0; 10];
-    for seed in 0..200 {
-        let mut rows = Rows::seeded("a table", seed);
-        for _ in 0..20 {
-            let ten: Vec<usize> = (0..10).filter(|_| rows.runs_next()).collect();
-            assert_eq!(ten.len(), 1);
-            seen[ten[0]] += 1;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_of_ten_runs_and_each_can() {
+        let mut seen = [0; 10];
+        for seed in 0..200 {
+            let mut rows = Rows::seeded("a table", seed);
+            for _ in 0..20 {
+                let ten: Vec<usize> = (0..10).filter(|_| rows.runs_next()).collect();
+                assert_eq!(ten.len(), 1);
+                seen[ten[0]] += 1;
+            }
         }
+        // 400 are expected of each.
+        assert!(
+            seen.iter().all(|runs| (300..500).contains(runs)),
+            "{seen:?}"
+        );
+        let choice = |table, seed| {
+            let mut rows = Rows::seeded(table, seed);
+            (0..100).map(|_| rows.runs_next()).collect::<Vec<_>>()
+        };
+        assert_eq!(choice("a table", 1), choice("a table", 1));
+        assert_ne!(choice("a table", 1), choice("a table", 2));
+        assert_ne!(choice("a table", 1), choice("another", 1));
     }
-    // 400 are expected of each.
-    assert!(
-        seen.iter().all(|runs| (300..500).contains(runs)),
-        "{seen:?}"
-    );
-    let choice = |table, seed| {
-        let mut rows = Rows::seeded(table, seed);
-        (0..100).map(|_| rows.runs_next()).collect::<Vec<_>>()
-    };
-    assert_eq!(choice("a table", 1), choice("a table", 1));
-    assert_ne!(choice("a table", 1), choice("a table", 2));
-    assert_ne!(choice("a table", 1), choice("another", 1));
-}
 
-#[test]
-fn the_whole_table_runs_every_row_and_has_exact_rates() {
-    let mut rows = Rows::whole();
-    assert!((0..25).all(|_| rows.runs_next()));
-    assert_eq!(rows.share(300), 300);
-    assert!(!rows.exceeds(2, 1000, 0.2) && rows.exceeds(3, 1000, 0.2));
-    assert!(!rows.exceeds(0, 1000, 0.0) && rows.exceeds(1, 1000, 0.0));
-}
+    #[test]
+    fn the_whole_table_runs_every_row_and_has_exact_rates() {
+        let mut rows = Rows::whole();
+        assert!((0..25).all(|_| rows.runs_next()));
+        assert_eq!(rows.share(300), 300);
+        assert!(!rows.exceeds(2, 1000, 0.2) && rows.exceeds(3, 1000, 0.2));
+        assert!(!rows.exceeds(0, 1000, 0.0) && rows.exceeds(1, 1000, 0.0));
+    }
 
-/// The chances are those of a table of the binomial distribution: of 100 rows at one percent, five
-/// or more have it with 0.34 percent.
-#[test]
-fn a_tenth_exceeds_a_rate_where_chance_does_not_explain_it() {
-    assert!((at_least(5, 100, 0.01) - 0.003_43).abs() < 1e-5);
-    assert!((at_least(1, 10, 0.5) - (1.0 - 0.5f64.powi(10))).abs() < 1e-12);
-    assert!((at_least(0, 10, 0.5) - 1.0).abs() < 1e-12);
-    assert!((at_least(5000, 10_000, 0.5) - 0.504).abs() < 1e-3);
-    let rows = Rows::seeded("a table", 1);
-    assert_eq!(rows.share(300), 29);
-    // None may have it: one is too many. All may: none is.
-    assert!(rows.exceeds(1, 1000, 0.0) && !rows.exceeds(0, 1000, 0.0));
-    assert!(!rows.exceeds(1000, 1000, 100.0));
-    assert!(!rows.exceeds(8, 1000, 0.2) && rows.exceeds(20, 1000, 0.2));
+    /// The chances are those of a table of the binomial distribution: of 100 rows at one percent, five
+    /// or more have it with 0.34 percent.
+    #[test]
+    fn a_tenth_exceeds_a_rate_where_chance_does_not_explain_it() {
+        assert!((at_least(5, 100, 0.01) - 0.003_43).abs() < 1e-5);
+        assert!((at_least(1, 10, 0.5) - (1.0 - 0.5f64.powi(10))).abs() < 1e-12);
+        assert!((at_least(0, 10, 0.5) - 1.0).abs() < 1e-12);
+        assert!((at_least(5000, 10_000, 0.5) - 0.504).abs() < 1e-3);
+        let rows = Rows::seeded("a table", 1);
+        assert_eq!(rows.share(300), 29);
+        // None may have it: one is too many. All may: none is.
+        assert!(rows.exceeds(1, 1000, 0.0) && !rows.exceeds(0, 1000, 0.0));
+        assert!(!rows.exceeds(1000, 1000, 100.0));
+        assert!(!rows.exceeds(8, 1000, 0.2) && rows.exceeds(20, 1000, 0.2));
+    }
 }

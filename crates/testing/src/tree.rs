@@ -221,23 +221,28 @@ fn quote(text: &str, rng: &mut Rng, out: &mut String) {
     out.push('"');
 }
 
-#[test]
-fn a_written_tree_is_read_again() {
-    let mut rng = Rng::new(1);
-    for _ in 0..500 {
-        let tree = Tree::random(&mut rng, 4);
-        let (text, other) = (
-            tree.write(&mut rng),
-            tree.shuffled(&mut rng).write(&mut rng),
-        );
-        assert_eq!(
-            Tree::of(Raw::root(&text).unwrap()).canonical(),
-            tree.canonical()
-        );
-        assert_eq!(
-            Tree::of(Raw::root(&other).unwrap()).canonical(),
-            tree.canonical()
-        );
-        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_tree_is_read_again() {
+        let mut rng = Rng::new(1);
+        for _ in 0..500 {
+            let tree = Tree::random(&mut rng, 4);
+            let (text, other) = (
+                tree.write(&mut rng),
+                tree.shuffled(&mut rng).write(&mut rng),
+            );
+            assert_eq!(
+                Tree::of(Raw::root(&text).unwrap()).canonical(),
+                tree.canonical()
+            );
+            assert_eq!(
+                Tree::of(Raw::root(&other).unwrap()).canonical(),
+                tree.canonical()
+            );
+            serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        }
     }
 }

@@ -265,51 +265,56 @@ fn text_fits(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// A pattern that fits every value would test nothing.
-#[test]
-fn a_pattern_can_fail() {
-    use serde_json::json;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    for (pattern, value, is_equal) in [
-        (json!({"a": 1}), json!({"a": 1, "b": 2}), true),
-        (json!({"a": 1}), json!({"a": 2}), false),
-        (json!({"a": null}), json!({}), false),
-        (json!([1, {}]), json!([1, {"a": 2}]), true),
-        (json!([1]), json!([1, 2]), false),
-        (json!("a…c…"), json!("abcd"), true),
-        (json!("…c"), json!("abcd"), false),
-        (json!("a…b"), json!("ab"), true),
-        (json!("ab…ba"), json!("aba"), false),
-    ] {
-        assert_eq!(fits(&pattern, &value), is_equal, "{pattern} {value}");
+    /// A pattern that fits every value would test nothing.
+    #[test]
+    fn a_pattern_can_fail() {
+        use serde_json::json;
+
+        for (pattern, value, is_equal) in [
+            (json!({"a": 1}), json!({"a": 1, "b": 2}), true),
+            (json!({"a": 1}), json!({"a": 2}), false),
+            (json!({"a": null}), json!({}), false),
+            (json!([1, {}]), json!([1, {"a": 2}]), true),
+            (json!([1]), json!([1, 2]), false),
+            (json!("a…c…"), json!("abcd"), true),
+            (json!("…c"), json!("abcd"), false),
+            (json!("a…b"), json!("ab"), true),
+            (json!("ab…ba"), json!("aba"), false),
+        ] {
+            assert_eq!(fits(&pattern, &value), is_equal, "{pattern} {value}");
+        }
     }
-}
 
-/// A replay that leaves out an event, a call or the report differs.
-#[test]
-fn a_replay_that_lacks_something_differs() {
-    let cases = WireCase::all();
-    let case = cases.iter().find(|case| case.name == "chat-stream-healthy");
-    let case = case.unwrap();
-    let Call::Answered(answer) = &case.calls[0] else {
-        panic!("it is answered");
-    };
-    let whole = || Received {
-        status: 200,
-        body: answer.pieces.concat(),
-        report: r#"{"status":"passed","continuations":0,"failures":0}"#.to_owned(),
-        ..Received::default()
-    };
-    assert_eq!(case.differences(&whole()), Vec::<String>::new());
-    let changes: [fn(&mut Received); 4] = [
-        |received| received.body.truncate(received.body.len() - 14),
-        |received| received.is_dropped = true,
-        |received| received.asked.push(Some("{}".to_owned())),
-        |received| received.report.clear(),
-    ];
-    for change in changes {
-        let mut received = whole();
-        change(&mut received);
-        assert_eq!(case.differences(&received).len(), 1, "{received:?}");
+    /// A replay that leaves out an event, a call or the report differs.
+    #[test]
+    fn a_replay_that_lacks_something_differs() {
+        let cases = WireCase::all();
+        let case = cases.iter().find(|case| case.name == "chat-stream-healthy");
+        let case = case.unwrap();
+        let Call::Answered(answer) = &case.calls[0] else {
+            panic!("it is answered");
+        };
+        let whole = || Received {
+            status: 200,
+            body: answer.pieces.concat(),
+            report: r#"{"status":"passed","continuations":0,"failures":0}"#.to_owned(),
+            ..Received::default()
+        };
+        assert_eq!(case.differences(&whole()), Vec::<String>::new());
+        let changes: [fn(&mut Received); 4] = [
+            |received| received.body.truncate(received.body.len() - 14),
+            |received| received.is_dropped = true,
+            |received| received.asked.push(Some("{}".to_owned())),
+            |received| received.report.clear(),
+        ];
+        for change in changes {
+            let mut received = whole();
+            change(&mut received);
+            assert_eq!(case.differences(&received).len(), 1, "{received:?}");
+        }
     }
 }
