@@ -26,7 +26,7 @@ pub struct Call {
     pub method: Method,
     /// Its path, with the query.
     pub path: String,
-    /// Its headers. The values of headers that carry secrets are replaced by `[redacted]`.
+    /// Its headers.
     pub headers: HeaderMap,
     /// Its body; bytes that are not UTF-8 are replaced.
     pub body: String,

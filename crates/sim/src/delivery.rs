@@ -18,38 +18,17 @@ pub(super) type Frames = Box<dyn Iterator<Item = Bytes> + Send>;
 
 /// The body of a response that is being sent.
 pub(super) struct Delivery {
-    frames: Frames,
-    ending: Ending,
+    pub(super) frames: Frames,
+    pub(super) ending: Ending,
     /// Bytes until the connection is cut, if it is cut at a byte.
-    left: Option<u64>,
-    delay: Duration,
+    pub(super) left: Option<u64>,
+    pub(super) delay: Duration,
     /// The wait before the next frame. `None` before the first frame, and if there is no delay.
-    pause: Option<Pin<Box<Sleep>>>,
+    pub(super) pause: Option<Pin<Box<Sleep>>>,
     /// Makes the connection's socket close after its next flush.
-    cut: Cut,
+    pub(super) cut: Cut,
     /// Counts the response as in progress until it is dropped.
-    _open: Open,
-}
-
-impl Delivery {
-    pub(super) fn new(
-        frames: Frames,
-        ending: Ending,
-        left: Option<u64>,
-        delay: Duration,
-        cut: Cut,
-        open: Open,
-    ) -> Self {
-        Self {
-            frames,
-            ending,
-            left,
-            delay,
-            pause: None,
-            cut,
-            _open: open,
-        }
-    }
+    pub(super) _open: Open,
 }
 
 /// The behaviour after the last frame.

@@ -134,7 +134,6 @@ mod delivery;
 mod members;
 mod profile;
 mod question;
-mod redact;
 mod script;
 mod serve;
 mod state;

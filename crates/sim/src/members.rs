@@ -4,9 +4,12 @@
 //! The model knows the document, reads which part each line of the question names, and writes that
 //! part of the document. It answers nothing that the schema does not name.
 
-use serde_json::{Deserializer, Value, json};
+use serde_json::{Value, json};
 
 use super::call::WHITE_SPACE;
+use super::style::index::{Node, nodes};
+use super::style::spell;
+use restitch::json::Span;
 
 /// Returns the schema of the answer that a request asks for, in the member of any API.
 pub(super) fn schema_of(body: &Value) -> Option<&Value> {
@@ -31,7 +34,7 @@ pub fn missing_members(
     question: &str,
     schema: &Value,
 ) -> Option<String> {
-    let mut model = Model::new(document, position);
+    let mut model = Model::new(document, position)?;
     let members = schema.get("required")?.as_array()?;
     let members = members.iter().filter_map(Value::as_str).map(|name| {
         let start = format!("- `{name}`: ");
@@ -54,53 +57,46 @@ pub fn missing_members(
 /// A document, and the place up to which the answer has it.
 struct Model<'a> {
     document: &'a str,
-    /// Where the containers begin that are not closed yet.
-    open: Vec<usize>,
+    nodes: Vec<Node>,
+    /// The containers that are not closed yet.
+    open: Vec<Span>,
     /// The last container that the client has as a whole.
     last: &'a str,
     at: usize,
-    /// Where the token begins in which the client's text stops, if it stops in one.
-    token: Option<usize>,
+    /// The token in which the client's text stops, if it stops in one.
+    token: Option<Span>,
 }
 
 impl<'a> Model<'a> {
-    fn new(document: &'a str, position: usize) -> Self {
-        let (mut open, mut string, mut scalar, mut last) = (Vec::new(), None, None, "");
-        let mut escaped = false;
-        for (at, c) in document[..position].char_indices() {
-            if string.is_some() {
-                match c {
-                    _ if escaped => escaped = false,
-                    '\\' => escaped = true,
-                    '"' => string = None,
-                    _ => {}
-                }
-                continue;
-            }
-            scalar = scalar
-                .filter(|_| is_of_scalar(c))
-                .or(is_of_scalar(c).then_some(at));
-            match c {
-                '"' => string = Some(at),
-                '{' | '[' => open.push(at),
-                '}' | ']' => last = &document[open.pop().unwrap_or(0)..=at],
-                _ => {}
-            }
-        }
+    /// Reads a document; `None` if it is not JSON.
+    fn new(document: &'a str, position: usize) -> Option<Self> {
+        let nodes = nodes(document)?;
+        let holds = |span: &Span| span.start < position && position < span.end;
+        let spans = |of: fn(&Node) -> bool| {
+            nodes
+                .iter()
+                .filter(move |node| of(node))
+                .map(|node| node.span)
+        };
+        let containers = || spans(|node| node.container.is_some());
+        let last = containers().filter(|span| span.end <= position);
+        let last = last.max_by_key(|span| span.end);
+        // A number that ends where the text stops may go on.
+        let scalar = spans(|node| node.container.is_none() && !node.is_string)
+            .find(|span| span.start < position && position <= span.end);
+        let keys = nodes.iter().filter_map(|node| node.key);
+        let string = spans(|node| node.is_string).chain(keys).find(holds);
         // The client completes a literal itself.
-        let is_literal = |at: &usize| document[*at..].starts_with(|c: char| c.is_alphabetic());
+        let is_literal = |span: &Span| document[span.start..].starts_with(char::is_alphabetic);
         let literal = scalar.filter(is_literal);
-        let rest = document[position..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
-        Self {
+        Some(Self {
             document,
-            open,
-            last,
-            at: match literal {
-                Some(_) => document.len() - rest.len(),
-                None => position,
-            },
+            open: containers().filter(holds).collect(),
+            last: last.map_or("", |span| span.of(document)),
+            at: literal.map_or(position, |literal| literal.end),
             token: string.or(scalar.filter(|_| literal.is_none())),
-        }
+            nodes,
+        })
     }
 
     /// Returns the part that a line of the question names. `quotes`: the cut number is written in
@@ -113,51 +109,47 @@ impl<'a> Model<'a> {
             "item" if line.contains("the last object") => Some(self.last.to_owned()),
             "item" => {
                 self.open.truncate(depth(line.split('`').nth(1)?) + 1);
-                let start = self.open.pop()?;
-                let mut item = self.value_at(start)?;
-                let number = self.token.take().filter(|_| quotes);
-                if let Some(number) = number.map(|number| number - start) {
-                    let length = end_of_value(&item[number..])?;
-                    item.insert(number + length, '"');
-                    item.insert(number, '"');
+                let span = self.open.pop()?;
+                let mut item = self.take(span);
+                if let Some(number) = self.token.take().filter(|_| quotes) {
+                    item.insert(number.end - span.start, '"');
+                    item.insert(number.start - span.start, '"');
                 }
                 Some(item)
             }
             "element" => {
-                self.end_string()?;
+                self.end_token();
                 while self.open.len() > depth(line.split('`').nth(1)?) {
                     self.close()?;
                 }
                 self.value_after(',')
             }
             "rest_of_string" | "rest_of_key" => {
-                let from = self.start_of_character();
-                self.at = from + end_of_string(&self.document[from..])?;
-                self.token = None;
-                Some(format!("\"{}", &self.document[from..self.at]))
+                let string = self.token.take()?;
+                let start = self.start_of_character(string);
+                let rest = Span { start, ..string };
+                Some(format!("\"{}", self.take(rest)))
             }
             "string" | "key" => {
-                let from = self.token.take()?;
-                self.value_at(from)
+                let string = self.token.take()?;
+                Some(self.take(string))
             }
             "number" => {
-                let from = self.token.take()?;
-                let end = self.document[from..].find(|c| !is_of_scalar(c));
-                self.at = end.map_or(self.document.len(), |end| from + end);
-                let number = &self.document[from..self.at];
+                let number = self.token.take()?;
+                let number = self.take(number);
                 Some(match quotes {
                     true => format!("\"{number}\""),
-                    false => number.to_owned(),
+                    false => number,
                 })
             }
             "value" => {
                 // A key that the question does not ask for is known to the client.
-                self.end_string()?;
+                self.end_token();
                 self.value_after(':')
             }
             "rest_of_item" | "rest_of_items" => {
                 let path = line.rsplit('`').nth(1).filter(|path| path.starts_with('/'));
-                self.end_string()?;
+                self.end_token();
                 while self.open.len() > path.map_or(0, depth) + 1 {
                     self.close()?;
                 }
@@ -172,105 +164,45 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Takes the rest of the cut token, a string: the client has completed the only one that is
-    /// legal.
-    fn end_string(&mut self) -> Option<()> {
-        if self.token.take().is_some() {
-            self.at += end_of_string(&self.document[self.at..])?;
+    /// Takes the rest of the cut token: the client has completed the only one that is legal.
+    fn end_token(&mut self) {
+        if let Some(token) = self.token.take() {
+            self.at = token.end;
         }
-        Some(())
     }
 
-    /// Takes the value that begins at an offset.
-    fn value_at(&mut self, from: usize) -> Option<String> {
-        self.at = from + end_of_value(&self.document[from..])?;
-        Some(self.document[from..self.at].to_owned())
+    fn take(&mut self, span: Span) -> String {
+        self.at = span.end;
+        span.of(self.document).to_owned()
     }
 
     /// Takes the next value, after white space and this separator.
     fn value_after(&mut self, separator: char) -> Option<String> {
         let rest = &self.document[self.at..];
         let value = rest.trim_start_matches(|c| c == separator || WHITE_SPACE.contains(&c));
-        self.value_at(self.at + rest.len() - value.len())
+        let start = self.at + rest.len() - value.len();
+        let mut spans = self.nodes.iter().map(|node| node.span);
+        let value = spans.find(|span| span.start == start)?;
+        Some(self.take(value))
     }
 
     /// Closes the innermost container. Returns its children that the answer does not have yet.
     fn close(&mut self) -> Option<&'a str> {
-        self.open.pop()?;
-        let rest = &self.document[self.at..];
-        let end = end_of_container(rest)?;
-        self.at += end + 1;
-        let children = rest[..end].trim_matches(WHITE_SPACE);
+        let end = self.open.pop()?.end;
+        let children = self.document.get(self.at..end - 1)?;
+        self.at = end;
+        let children = children.trim_matches(WHITE_SPACE);
         let children = children.strip_prefix(',').unwrap_or(children);
         Some(children.trim_matches(WHITE_SPACE))
     }
 
     /// Returns where the character begins in whose escape the client's text stops, else where that
     /// text stops.
-    fn start_of_character(&self) -> usize {
-        let Some(token) = self.token else {
-            return self.at;
-        };
-        let mut from = token + 1;
-        while from < self.at {
-            let rest = &self.document[from..];
-            let length = match rest.strip_prefix('\\') {
-                Some(after) if after.starts_with('u') => {
-                    let is_high = rest[..6.min(rest.len())].to_ascii_lowercase();
-                    let is_high = ["\\ud8", "\\ud9", "\\uda", "\\udb"]
-                        .iter()
-                        .any(|high| is_high.starts_with(high));
-                    if is_high { 12 } else { 6 }
-                }
-                Some(_) => 2,
-                None => rest.chars().next().map_or(1, char::len_utf8),
-            };
-            if from + length > self.at {
-                return from;
-            }
-            from += length;
-        }
-        self.at
+    fn start_of_character(&self, string: Span) -> usize {
+        let base = string.start + 1;
+        let units = spell::units(&self.document[base..string.end - 1]);
+        let mut starts = units.map(|unit| (base + unit.at, base + unit.at + unit.written.len()));
+        let cut = starts.find(|(start, end)| *start < self.at && self.at < *end);
+        cut.map_or(self.at, |(start, _)| start)
     }
-}
-
-fn is_of_scalar(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.')
-}
-
-/// Returns the length of the rest of a string, with its closing quote.
-fn end_of_string(rest: &str) -> Option<usize> {
-    let mut escaped = false;
-    for (at, c) in rest.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return Some(at + 1),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Returns the length of the value that a text begins with.
-fn end_of_value(text: &str) -> Option<usize> {
-    let mut values = Deserializer::from_str(text).into_iter::<Value>();
-    let ends = values.next()?.is_ok();
-    ends.then(|| values.byte_offset())
-}
-
-/// Returns the offset of the bracket that closes the container in which a text begins.
-fn end_of_container(rest: &str) -> Option<usize> {
-    let (mut depth, mut at) = (0_usize, 0);
-    while let Some(c) = rest[at..].chars().next() {
-        at += c.len_utf8();
-        match c {
-            '"' => at += end_of_string(&rest[at..])?,
-            '{' | '[' => depth += 1,
-            '}' | ']' if depth == 0 => return Some(at - 1),
-            '}' | ']' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
 }

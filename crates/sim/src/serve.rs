@@ -3,7 +3,6 @@
 //! The modules above decide on the content of an answer; this module sends it, with the delays,
 //! cuts and losses that they choose.
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +30,6 @@ use super::call::{Asked, Call, CallKind, ParsedRequest, RequestError};
 use super::delivery::{Delivery, Ending, Frames};
 use super::members::missing_members;
 use super::profile::{NOT_FOUND, ProviderProfile};
-use super::redact;
 use super::script::{AnswerEnd, Behaviour, Step};
 use super::state::State;
 use super::token::Tokens;
@@ -175,17 +173,10 @@ async fn connection(stream: TcpStream, shared: Arc<SharedState>) {
     }
 }
 
-/// The server closes the connection without a response. hyper does so after an error.
-#[derive(Debug)]
-struct NoResponse;
-
-impl fmt::Display for NoResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the script hangs up")
-    }
+/// Makes the server close the connection without a response: hyper does so after an error.
+fn no_response() -> io::Error {
+    io::Error::other("the script hangs up")
 }
-
-impl std::error::Error for NoResponse {}
 
 type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
@@ -193,7 +184,7 @@ async fn respond(
     shared: Arc<SharedState>,
     cut: Cut,
     request: Request<Incoming>,
-) -> Result<Reply, NoResponse> {
+) -> io::Result<Reply> {
     let (parts, body) = request.into_parts();
     let (body, too_large) = match Limited::new(body, Limits::default().transport.max_body_bytes)
         .collect()
@@ -202,12 +193,12 @@ async fn respond(
         Ok(body) => (body.to_bytes(), false),
         Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
         // The peer has left in the middle of its request.
-        Err(_) => return Err(NoResponse),
+        Err(_) => return Err(no_response()),
     };
     let mut call = Call {
         method: parts.method.clone(),
-        path: redact::path(&parts.uri.to_string()),
-        headers: redact::headers(&parts.headers),
+        path: parts.uri.to_string(),
+        headers: parts.headers.clone(),
         body: String::from_utf8_lossy(&body).into_owned(),
         kind: CallKind::Other,
         step: None,
@@ -240,7 +231,7 @@ fn route(
     parts: &Parts,
     body: &[u8],
     call: &mut Call,
-) -> Result<Reply, NoResponse> {
+) -> io::Result<Reply> {
     let path = parts.uri.path();
     if parts.method == Method::POST
         && let Some(wire) = wire::at(path, parts.uri.query().unwrap_or_default())
@@ -317,7 +308,7 @@ fn complete(
     call: &mut Call,
     // The name under which the server keeps the stream.
     kept: Option<String>,
-) -> Result<Reply, NoResponse> {
+) -> io::Result<Reply> {
     let sim = &shared.sim;
     let continuation = parsed.continuation.as_ref();
     let script = parsed.script.as_ref().unwrap_or(&sim.script);
@@ -339,7 +330,7 @@ fn complete(
         position: c.position,
     });
     match step.behaviour {
-        Behaviour::NoResponse => return Err(NoResponse),
+        Behaviour::NoResponse => return Err(no_response()),
         Behaviour::Status { code, retry_after } => return Ok(status(wire, code, retry_after)),
         _ => {}
     }
@@ -376,10 +367,11 @@ fn complete(
     let frames: Frames = if parsed.stream {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        let lost = wire::events(wire, message, end, sim.chunk);
+        let divide = wire::by_characters(sim.chunk);
+        let lost = wire::events(wire, message, end, divide.clone());
         match kept.filter(|_| matches!(end, AnswerEnd::Drop | AnswerEnd::Reset(_))) {
             Some(name) => {
-                let whole = wire::events(wire, whole, AnswerEnd::Stop, sim.chunk);
+                let whole = wire::events(wire, whole, AnswerEnd::Stop, divide);
                 let whole = Bytes::from(whole.flatten().collect::<Vec<u8>>());
                 let sent = lost.flatten().zip(&whole).take_while(|(a, b)| a == *b);
                 let sent = whole.slice(..sent.count());
@@ -408,14 +400,15 @@ fn complete(
         }
         Box::new(iter::once(body))
     };
-    let delivery = Delivery::new(
+    let delivery = Delivery {
         frames,
         ending,
         left,
-        sim.delay,
-        cut.clone(),
-        Open::new(shared),
-    );
+        delay: sim.delay,
+        pause: None,
+        cut: cut.clone(),
+        _open: Open::new(shared),
+    };
     let mut response = Response::new(Either::Right(delivery));
     *response.headers_mut() = headers;
     Ok(response)

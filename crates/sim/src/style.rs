@@ -19,7 +19,7 @@
 
 mod altered;
 mod early_end;
-mod index;
+pub(super) mod index;
 mod new_root;
 mod noise;
 mod nothing_new;
@@ -27,7 +27,7 @@ mod print;
 mod random;
 mod recorded;
 mod restart;
-mod spell;
+pub(super) mod spell;
 mod wrap;
 
 use index::Site;

@@ -10,17 +10,17 @@ use restitch::json::{Event, Kind, ParserView, Span};
 
 /// A value of the document.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// The value's text, with its quotes or brackets.
-    pub(super) span: Span,
+    pub(crate) span: Span,
     /// A member's key, with its quotes.
-    pub(super) key: Option<Span>,
+    pub(crate) key: Option<Span>,
     /// The type of container, if it is one.
-    pub(super) container: Option<Kind>,
-    pub(super) is_string: bool,
-    pub(super) parent: Option<usize>,
+    pub(crate) container: Option<Kind>,
+    pub(crate) is_string: bool,
+    pub(crate) parent: Option<usize>,
     /// Members or elements, in order.
-    pub(super) children: Vec<usize>,
+    pub(crate) children: Vec<usize>,
 }
 
 impl Node {
@@ -171,7 +171,7 @@ impl<'a> Site<'a> {
 }
 
 /// Returns all values of a document; `None` if it is not JSON.
-fn nodes(document: &str) -> Option<Vec<Node>> {
+pub(crate) fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     let (mut open, mut key) = (Vec::new(), None);
     let mut take = |event: Event, _: &ParserView<'_>| {

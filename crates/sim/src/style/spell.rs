@@ -2,10 +2,10 @@
 
 /// A character of a string, or half a surrogate pair, as raw text between the quotes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unit<'a> {
+pub(crate) struct Unit<'a> {
     /// Where it begins, in bytes from the start of the text between the quotes.
-    pub at: usize,
-    pub(super) written: &'a str,
+    pub(crate) at: usize,
+    pub(crate) written: &'a str,
     /// The character it means; `None` for half of a surrogate pair that is alone.
     pub(super) says: Option<char>,
 }
@@ -30,7 +30,7 @@ pub(super) enum Spelling {
 }
 
 /// Returns the characters of the text between two quotes.
-pub(super) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
+pub(crate) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = &inner[at..];

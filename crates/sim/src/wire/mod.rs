@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::script::AnswerEnd;
 use super::token::Tokens;
 use moments::Moment;
-pub(super) use moments::events;
+pub(super) use moments::{by_characters, events};
 pub(super) use requests::text;
 use requests::{Turns, contents, input, messages, prompt, question, texts};
 use scene::Scene;
@@ -264,37 +264,17 @@ fn event_type(data: &str) -> Option<(&str, &str)> {
 pub fn stream(path: &str, message: &Message, deltas: &[&str]) -> Option<String> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let (wire, last) = (at(path, query)?, message.parts.len().checked_sub(1)?);
-    let mut moments = vec![Moment::Start];
-    for part in 0..last {
-        let end = message.parts.get(part).map_or(0, |part| part.text().len());
-        let start = 0;
-        moments.extend([
-            Moment::Open(part),
-            Moment::Delta { part, start, end },
-            Moment::Close(part),
-        ]);
-    }
-    moments.push(Moment::Open(last));
-    let mut end = 0;
+    let mut ends = vec![0];
     for delta in deltas {
-        let start = end;
-        end += delta.len();
-        moments.push(Moment::Delta {
-            part: last,
-            start,
-            end,
-        });
+        ends.extend(ends.last().map(|end| end + delta.len()));
     }
-    if message.finish.is_some() {
-        moments.extend([Moment::Close(last), Moment::Finish]);
-    }
-    let (mut stream, mut sent) = (Vec::new(), 0);
-    for moment in moments {
-        let events = wire.write(message, moment, sent);
-        sent += events.len() as u64;
-        stream.extend(events.into_iter().flatten());
-    }
-    String::from_utf8(stream).ok()
+    let divide = move |_: &Part, part: usize, start: usize| {
+        let mut ends = ends.iter().filter(|end| part == last && **end > start);
+        ends.next().copied()
+    };
+    let end = message.finish.map_or(AnswerEnd::Eof, |_| AnswerEnd::Stop);
+    let events = events(wire, message.clone(), end, divide);
+    String::from_utf8(events.flatten().collect()).ok()
 }
 
 /// Writes an answer as one body of the API at `path`. `None`: no API has such a path.
@@ -355,7 +335,7 @@ pub enum Finish {
 }
 
 /// An answer, and the members that all events of its response share.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Counts the server's answers, so that each has its own ids and time.
     pub(super) number: u64,

@@ -36,17 +36,36 @@ pub(super) enum Moment {
     Item(usize),
 }
 
+/// Returns the end of the delta that begins at a byte of a part, whose number is given, too. `None`:
+/// the delta is the rest of the part.
+pub(in super::super) trait Divide:
+    Fn(&Part, usize, usize) -> Option<usize> + Clone + Send
+{
+}
+
+impl<F: Fn(&Part, usize, usize) -> Option<usize> + Clone + Send> Divide for F {}
+
+/// Divides parts into deltas of some characters. Reasoning is one delta.
+pub(in super::super) fn by_characters(chunk: usize) -> impl Divide {
+    move |part: &Part, _: usize, start: usize| {
+        let rest = part.text().get(start..)?;
+        let next = rest.char_indices().nth(chunk);
+        let is_reasoning = matches!(part, Part::Reasoning(_));
+        next.filter(|_| !is_reasoning).map(|(at, _)| start + at)
+    }
+}
+
 /// Returns the events of an answer. An event is written when it is polled, because it is many times
-/// longer than its text. `chunk`: the characters of a delta.
+/// longer than its text.
 pub(in super::super) fn events(
     wire: &'static Wire,
     message: Message,
     end: AnswerEnd,
-    chunk: usize,
+    divide: impl Divide,
 ) -> impl Iterator<Item = Bytes> + Send {
     let message = Arc::new(message);
     let mut sent = 0;
-    moments(Arc::clone(&message), end, chunk).flat_map(move |moment| {
+    moments(Arc::clone(&message), end, divide).flat_map(move |moment| {
         let events = wire.write(&message, moment, sent);
         sent += events.len() as u64;
         events
@@ -56,7 +75,7 @@ pub(in super::super) fn events(
 fn moments(
     message: Arc<Message>,
     end: AnswerEnd,
-    chunk: usize,
+    divide: impl Divide,
 ) -> impl Iterator<Item = Moment> + Send {
     use AnswerEnd::{Filter, Length, Reset, Stop, Tool};
     let last = match end {
@@ -71,23 +90,22 @@ fn moments(
         // A part has an end if another part follows, or if the answer is finished.
         let is_closed = part + 1 < count || matches!(last, Some(Moment::Finish | Moment::Done));
         iter::once(Moment::Open(part))
-            .chain(deltas(Arc::clone(&message), part, chunk))
+            .chain(deltas(Arc::clone(&message), part, divide.clone()))
             .chain(is_closed.then_some(Moment::Close(part)))
     });
     iter::once(Moment::Start).chain(parts).chain(last)
 }
 
-/// Divides a part. Reasoning is one delta.
-fn deltas(message: Arc<Message>, part: usize, chunk: usize) -> impl Iterator<Item = Moment> + Send {
+fn deltas(
+    message: Arc<Message>,
+    part: usize,
+    divide: impl Divide,
+) -> impl Iterator<Item = Moment> + Send {
     let mut start = 0;
     iter::from_fn(move || {
         let own = message.parts.get(part)?;
-        let rest = own.text().get(start..).filter(|rest| !rest.is_empty())?;
-        let next = match own {
-            Part::Reasoning(_) => None,
-            _ => rest.char_indices().nth(chunk),
-        };
-        let end = start + next.map_or(rest.len(), |(at, _)| at);
+        let most = Some(own.text().len()).filter(|most| start < *most)?;
+        let end = divide(own, part, start).unwrap_or(most);
         Some(Moment::Delta {
             part,
             start: std::mem::replace(&mut start, end),

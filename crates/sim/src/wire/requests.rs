@@ -115,35 +115,9 @@ fn continued(prompt: &str, document: &str) -> Turns {
 /// Returns how many bytes at the end of `prompt` are the start of `document`: the longest such end.
 fn delivered(prompt: &str, document: &str) -> usize {
     let (document, prompt) = (document.as_bytes(), prompt.as_bytes());
-    let prompt = prompt
-        .get(prompt.len().saturating_sub(document.len())..)
-        .unwrap_or_default();
-    // `borders[n]`: the longest proper prefix of the first n + 1 bytes of the document that also
-    // ends them.
-    let mut borders = vec![0; document.len().min(prompt.len())];
-    let mut length = 0;
-    for at in 1..borders.len() {
-        length = longer(document, &borders, length, document.get(at));
-        if let Some(border) = borders.get_mut(at) {
-            *border = length;
-        }
-    }
-    prompt.iter().fold(0, |length, byte| {
-        longer(document, &borders, length, Some(byte))
-    })
-}
-
-/// Returns the length of the longest prefix of `document` that ends with `byte`, after one of
-/// `length` bytes.
-fn longer(document: &[u8], borders: &[usize], mut length: usize, byte: Option<&u8>) -> usize {
-    while length > 0 && (length == borders.len() || document.get(length) != byte) {
-        length = length
-            .checked_sub(1)
-            .and_then(|last| borders.get(last))
-            .copied()
-            .unwrap_or(0);
-    }
-    length + usize::from(length < borders.len() && document.get(length) == byte)
+    let most = document.len().min(prompt.len());
+    let is_at_end = |length: &usize| prompt.ends_with(&document[..*length]);
+    (0..=most).rev().find(is_at_end).unwrap_or(0)
 }
 
 /// Returns, if a prompt has a question with tags, the prompt before the delivered text, that text,

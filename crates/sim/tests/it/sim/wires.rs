@@ -228,12 +228,3 @@ async fn values_are_kept_back_until_they_are_whole() {
         assert_eq!(server.calls()[0].delivered, arguments.len());
     }
 }
-
-/// The key that a path has reaches no log.
-#[tokio::test]
-async fn the_log_has_no_key() {
-    let (api, server) = (&ALL[4], serve("").await);
-    api.post(&server, &api.request(&[("user", "a")], true))
-        .await;
-    assert!(server.calls()[0].path.ends_with("?alt=sse&key=[redacted]"));
-}
