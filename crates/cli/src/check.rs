@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
 
 use serde::{Serialize, Serializer};
 
@@ -10,7 +9,7 @@ use super::console::{Notes, count, one_line, short};
 use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::texts::{TextCommand, Texts};
-use super::{Console, Exit, epilogue};
+use super::{Console, Exit, Failure, epilogue};
 use restitch::internal::json::Machine;
 use restitch::{Limits, SourceLocation, SyntaxError, SyntaxErrorKind};
 
@@ -37,7 +36,7 @@ answer names its `file`.
 
 Exit codes: 0 complete, 3 cut, 4 invalid, 1 unreadable. Of several files the worst counts, in this order."#;
 
-pub(super) fn run(args: &CheckArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &CheckArgs, console: &mut Console) -> Result<(), Failure> {
     args.texts.run(args, console)
 }
 

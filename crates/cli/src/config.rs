@@ -1,12 +1,11 @@
 //! `restitch config`: checks a configuration file, and shows the configuration.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::output::To;
 use super::settings::Settings;
-use super::{Console, Exit, epilogue, route};
+use super::{Console, Exit, Failure, epilogue, route};
 use restitch_proxy::config::{Config, Key};
 
 /// Arguments of `restitch config`.
@@ -109,22 +108,17 @@ The output is TOML: the settings that hold, with comments that say why. Headers 
 
 Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
 
-pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         ConfigCommand::Check { file } => {
-            let Some(read) = console.read_text(file) else {
-                return Ok(());
-            };
+            let read = console.read_text(file)?;
             if read.left_out() > 0 {
                 console.verdict(Exit::Invalid);
             }
-            match Config::parse_checked(&read.text) {
-                Ok(config) => check_files(file, &config, console),
-                Err(error) => {
-                    console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()));
-                }
-            }
-            Ok(())
+            let invalid = |reason| Failure::Failed(Exit::Invalid, reason);
+            let config = Config::parse_checked(&read.text)
+                .map_err(|error| invalid(format!("{}: {error}", file.display())))?;
+            check_files(file, &config, console).map_err(invalid)
         }
         ConfigCommand::Explain(args) => route::run(args, console),
         ConfigCommand::Schema { to } => {
@@ -134,11 +128,8 @@ pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
         ConfigCommand::Init { upstream, to } => {
             // The file may have been edited since it was made.
             if let Some(file) = to.output.as_deref().filter(|file| file.exists()) {
-                console.fail(
-                    Exit::Io,
-                    format_args!("{}: the file exists", file.display()),
-                );
-                return Ok(());
+                let words = format!("{}: the file exists", file.display());
+                return Err(Failure::io(words));
             }
             console.write_to(to.output.as_deref());
             console.lines(&Config::init(upstream))
@@ -153,41 +144,35 @@ pub(super) fn run(args: &ConfigArgs, console: &mut Console) -> io::Result<()> {
             if *docs {
                 return console.lines(&Key::docs());
             }
-            let shown = |config: Config| match changed {
+            let config = settings.config(console)?;
+            console.lines(&match changed {
                 true => config.show_changed(),
                 false => config.show(),
-            };
-            settings
-                .config(console)
-                .map_or(Ok(()), |config| console.lines(&shown(config)))
+            })
         }
     }
 }
 
 /// Opens the files that a configuration names, as the proxy does when it starts, and tells of
 /// certificates that expire.
-fn check_files(file: &Path, config: &Config, console: &mut Console) {
+fn check_files(file: &Path, config: &Config, console: &Console) -> Result<(), String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "a command does I/O: certificates are compared with the clock"
     )]
     let now = SystemTime::now();
-    match super::proxy::check_files(config) {
-        Ok(expiries) => {
-            for expiry in expiries {
-                if let Some(warning) = expiry.validity(now).warning() {
-                    let end = expiry
-                        .at
-                        .map(|at| format!(", {}", httpdate::fmt_http_date(at)))
-                        .unwrap_or_default();
-                    console.notes.note(format_args!(
-                        "{}: {warning}: {}{end}",
-                        file.display(),
-                        expiry.file.display()
-                    ));
-                }
-            }
-        }
-        Err(mistake) => console.fail(Exit::Invalid, format_args!("{}: {mistake}", file.display())),
+    let name = file.display();
+    let expiries = super::proxy::check_files(config).map_err(|error| format!("{name}: {error}"))?;
+    for expiry in expiries {
+        let Some(warning) = expiry.validity(now).warning() else {
+            continue;
+        };
+        let end = expiry.at.map(httpdate::fmt_http_date);
+        let end = end.map_or(String::new(), |end| format!(", {end}"));
+        let own = expiry.file.display();
+        console
+            .notes
+            .note(format_args!("{name}: {warning}: {own}{end}"));
     }
+    Ok(())
 }

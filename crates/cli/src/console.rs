@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::Exit;
 use super::encoding::EncodedText;
 use super::log::{self, LogHandle};
 use super::output::Output;
+use super::{Exit, Failure};
 use restitch::{Document, SyntaxError};
 use restitch_proxy::config::LogFormat;
 
@@ -86,32 +86,32 @@ impl Console {
     }
 
     /// Writes one answer on one line.
-    pub(super) fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, answer)?;
-        self.out.write_all(b"\n")
+    pub(super) fn answer(&mut self, answer: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.out, answer).map_err(io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
     }
 
     /// Writes one JSON object on one line, with a first member `id` whose value is raw JSON.
     /// Flushes, since the writer of the requests may wait for the answer.
-    pub(super) fn answer_to(&mut self, id: &str, answer: &str) -> io::Result<()> {
+    pub(super) fn answer_to(&mut self, id: &str, answer: &str) -> Result<(), Failure> {
         let members = answer.strip_prefix('{').unwrap_or(answer);
         writeln!(self.out, "{{\"id\":{id},{members}")?;
-        self.out.flush()
+        Ok(self.out.flush()?)
     }
 
     /// Writes a line for people.
-    pub(super) fn line(&mut self, words: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out, "{}", one_line(&words.to_string()))
+    pub(super) fn line(&mut self, words: impl fmt::Display) -> Result<(), Failure> {
+        Ok(writeln!(self.out, "{}", one_line(&words.to_string()))?)
     }
 
     /// Writes lines that have their line ends.
-    pub(super) fn lines(&mut self, lines: &str) -> io::Result<()> {
-        self.out.write_all(lines.as_bytes())
+    pub(super) fn lines(&mut self, lines: &str) -> Result<(), Failure> {
+        Ok(self.out.write_all(lines.as_bytes())?)
     }
 
     /// Writes exactly this text, so that another command can continue from it. A text without a line
     /// end gets one on a terminal, or if it is one of several.
-    pub(super) fn text(&mut self, text: &str, is_one_of_several: bool) -> io::Result<()> {
+    pub(super) fn text(&mut self, text: &str, is_one_of_several: bool) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes())?;
         let needs_line_end = is_one_of_several || self.is_terminal();
         if needs_line_end && !text.is_empty() && !text.ends_with('\n') {
@@ -121,9 +121,9 @@ impl Console {
     }
 
     /// Writes a part of a text, and flushes it.
-    pub(super) fn show(&mut self, part: &str) -> io::Result<()> {
+    pub(super) fn show(&mut self, part: &str) -> Result<(), Failure> {
         self.out.write_all(part.as_bytes())?;
-        self.out.flush()
+        Ok(self.out.flush()?)
     }
 
     /// Returns whether the output is a terminal.
@@ -177,10 +177,10 @@ impl Console {
     }
 
     /// Reads a whole file as text, and reports the bytes that are not in the text.
-    pub(super) fn read_text(&mut self, path: &Path) -> Option<EncodedText> {
-        let text = EncodedText::new(self.read(path)?);
+    pub(super) fn read_text(&mut self, path: &Path) -> Result<EncodedText, Failure> {
+        let text = EncodedText::new(self.read(path).ok_or(Failure::Reported)?);
         self.left_out(path, &text);
-        Some(text)
+        Ok(text)
     }
 
     /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends
@@ -210,14 +210,14 @@ impl Console {
         None
     }
 
-    /// Returns whether standard input is named at most once, since it can't be read twice. Reports
-    /// it otherwise.
-    pub(super) fn names_stdin_once(&mut self, paths: &[PathBuf]) -> bool {
-        let once = paths.iter().filter(|path| is_stdin(path)).count() < 2;
-        if !once {
-            self.fail(Exit::Usage, "standard input (`-`) can be named once only");
+    /// Fails if standard input is named more than once, since it can't be read twice.
+    pub(super) fn check_stdin(paths: &[PathBuf]) -> Result<(), Failure> {
+        match paths.iter().filter(|path| is_stdin(path)).count() {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::usage(
+                "standard input (`-`) can be named once only",
+            )),
         }
-        once
     }
 }
 
@@ -308,8 +308,7 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-/// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path
-/// is empty.
+/// Shortens a path for people: of a long one, the beginning and the end are kept.
 pub(super) fn short(path: &str) -> Cow<'_, str> {
     let half = |(at, _)| at;
     let head = path.char_indices().nth(SHOWN).map(half);
@@ -320,6 +319,11 @@ pub(super) fn short(path: &str) -> Cow<'_, str> {
         }
         _ => Cow::Borrowed(path),
     }
+}
+
+/// Names a path for people.
+pub(super) fn place(path: &str) -> &str {
+    if path.is_empty() { "the root" } else { path }
 }
 
 /// Characters that are kept of each end of a long path.

@@ -2,16 +2,18 @@
 //! restitch, over real sockets. At most 40 lines of 80 columns.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 
 use super::check::check;
-use super::console::count;
+use super::console::{count, place};
 use super::source::Source;
-use super::{Console, Exit, block_on, epilogue};
+use super::{Console, Exit, Failure, block_on, epilogue};
+use restitch::Limits;
 use restitch::internal::record::{AnswerRecord, CutRecord};
-use restitch::provider::{Dialect, Finish, SlotId};
+use restitch::provider::{Dialect, Finish};
 use restitch::session::CallEnd;
 use restitch_http::{Body, Client, Upstream};
 use restitch_proxy as proxy;
@@ -37,14 +39,11 @@ The demo needs no key, no network and no file: its model server and its proxy li
 
 Exit codes: 0 the document that arrives is the one that was sent, 4 it is not, 1 a socket failed.";
 
-pub(super) fn run(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
-    match block_on(show(args, console)) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            console.fail(Exit::Io, format_args!("the demo failed: {error}"));
-            Ok(())
-        }
-        shown => shown,
-    }
+pub(super) fn run(args: &DemoArgs, console: &mut Console) -> Result<(), Failure> {
+    let (page, exit) = block_on(show(args, console.has_colors()))
+        .map_err(|error: io::Error| Failure::io(format!("the demo failed: {error}")))?;
+    console.verdict(exit);
+    console.show(&page)
 }
 
 /// Four cuts, and a refusal in between.
@@ -64,7 +63,8 @@ const DOCUMENT: &str = r#"{
   "source": null
 }"#;
 
-async fn show(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
+/// Returns the page, and whether the document that has arrived is the one that was sent.
+async fn show(args: &DemoArgs, has_colors: bool) -> io::Result<(String, Exit)> {
     let plain = DemoStage::new(args.script.clone()).await?;
     let cut = text_of(&plain.sim.url()).await?;
     plain.end().await;
@@ -72,7 +72,6 @@ async fn show(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
     let whole = text_of(&stage.proxy.url()).await?;
     let record = stage.end().await;
 
-    let has_colors = console.has_colors();
     let paint = |color: &str, text: &str| match has_colors {
         true => format!("\u{1b}[{color}m{text}\u{1b}[0m"),
         false => text.to_owned(),
@@ -99,16 +98,16 @@ async fn show(args: &DemoArgs, console: &mut Console) -> io::Result<()> {
         ));
     }
     page.push('\n');
-    let is_same = whole == DOCUMENT;
     let left = pad(&format!("  {}", verdict(&cut)));
     page.push_str(&row(&paint("31", &left), &paint("32", &verdict(&whole))));
     page.push_str(&format!("\nThe cuts ({MARK}), and how each was joined:\n"));
     cuts(&record, &mut page);
-    page.push_str(if is_same { SUCCESS } else { FAILURE });
-    if !is_same {
-        console.verdict(Exit::Invalid);
-    }
-    console.show(&page)
+    let (end, exit) = match whole == DOCUMENT {
+        true => (SUCCESS, Exit::Complete),
+        false => (FAILURE, Exit::Invalid),
+    };
+    page.push_str(end);
+    Ok((page, exit))
 }
 
 const SUCCESS: &str = "
@@ -146,11 +145,7 @@ impl DemoStage {
         let sim = Sim::new(DOCUMENT, script).chunk(14).bind(loopback).await?;
         let record: Arc<Mutex<AnswerRecord>> = Arc::default();
         let seen = Arc::clone(&record);
-        let observer = move |record: &AnswerRecord| {
-            seen.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone_from(record);
-        };
+        let observer = move |record: &AnswerRecord| seen.lock().clone_from(record);
         let mut config = Config::default();
         config.proxy.upstream = Some(sim.url());
         // The demo's own runtime serves the connections.
@@ -165,11 +160,7 @@ impl DemoStage {
 
     /// Stops both servers, and returns the record.
     async fn end(self) -> AnswerRecord {
-        let record = self
-            .record
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let record = self.record.lock().clone();
         self.proxy.shutdown().await;
         self.sim.shutdown().await;
         record
@@ -194,7 +185,7 @@ async fn text_of(url: &str) -> io::Result<String> {
         .map_err(io::Error::other)?;
     let response = client.send(request).await.map_err(io::Error::other)?;
     let mut body = response.into_body();
-    let mut source = Source::new(Some(Dialect::Chat), SlotId::default());
+    let mut source = Source::new(Some(Dialect::Chat), None, &Limits::default());
     let mut text = String::new();
     while let Some(Ok(frame)) = body.frame().await {
         // An error that the server reports ends the text.
@@ -235,10 +226,6 @@ fn verdict(text: &str) -> String {
         None => format!("{size}: no JSON, it ends too early"),
         Some(_) => format!("{size}: no JSON"),
     }
-}
-
-fn place(path: &str) -> &str {
-    if path.is_empty() { "the root" } else { path }
 }
 
 /// Returns the cause of a cut in plain words.

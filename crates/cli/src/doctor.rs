@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use clap::ArgGroup;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, SERVER};
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::BodyExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -20,8 +18,8 @@ use super::console::one_line;
 use super::ladder::ladder;
 use super::output::To;
 use super::run::key::Key;
-use super::run::providers;
-use super::{Console, Exit, block_on, epilogue};
+use super::run::{ask, providers};
+use super::{Console, Exit, Failure, block_on, epilogue};
 use restitch::provider::capability::{PrefillForm, Table};
 use restitch::provider::{Delta, Dialect};
 use restitch::session::Rungs;
@@ -84,7 +82,7 @@ The answer is TOML; with --json it is one line of JSON. The members are "upstrea
 Exit codes: 0 all is well, 4 the provider answers with an error, 1 it cannot be reached."#;
 
 /// The answer from a single address.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Reached {
     url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,26 +163,13 @@ impl CapabilityRow {
     }
 }
 
-pub(super) fn run(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &DoctorArgs, console: &mut Console) -> Result<(), Failure> {
     console.write_to(args.to.output.as_deref());
     if args.upstream.is_none() && args.provider.is_none() {
         return health(args, console);
     }
-    let target = match DoctorTarget::of(args) {
-        Ok(target) => target,
-        Err(reason) => {
-            console.fail(Exit::Usage, reason);
-            return Ok(());
-        }
-    };
-    let report = block_on(examine(args, &target));
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => {
-            console.fail(Exit::Io, error);
-            return Ok(());
-        }
-    };
+    let target = DoctorTarget::of(args).map_err(Failure::usage)?;
+    let report = block_on(examine(args, &target))?;
     console.verdict(exit_of(&report.upstream));
     if args.proxy.is_some() {
         console.verdict(report.proxy.as_ref().map_or(Exit::Io, exit_of));
@@ -235,13 +220,9 @@ impl DoctorTarget {
     }
 }
 
-async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> io::Result<DoctorReport> {
-    let upstream = reach(
-        &target.client,
-        &format!("{}/models", target.version),
-        &target.key,
-    )
-    .await;
+async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> Result<DoctorReport, Failure> {
+    let models = format!("{}/models", target.version);
+    let upstream = reach(&target.client, &models, &target.key).await;
     let prefill = match &args.model {
         Some(model) if upstream.status.is_some() => {
             let server = upstream.server.filter(|_| upstream.is_named);
@@ -249,7 +230,7 @@ async fn examine(args: &DoctorArgs, target: &DoctorTarget) -> io::Result<DoctorR
         }
         _ => None,
     };
-    let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
+    let proxy = proxy(args, &target.key).await.map_err(Failure::io)?;
     let capability = prefill
         .iter()
         .filter_map(|prefill| CapabilityRow::of(prefill, &upstream));
@@ -272,19 +253,16 @@ impl FromStr for ProxyAddress {
     type Err = String;
 
     fn from_str(written: &str) -> Result<Self, String> {
-        let url = if written.contains("://") {
-            written.to_owned()
-        } else {
-            match written.parse()? {
-                ListenAddress::Unix(path) => return Ok(Self::Unix(path)),
-                ListenAddress::Tcp(address) if !address.ip().is_unspecified() => {
-                    format!("http://{address}")
-                }
-                ListenAddress::Tcp(address) => format!("http://localhost:{}", address.port()),
-                ListenAddress::Localhost(port) | ListenAddress::Any(port) => {
-                    format!("http://localhost:{port}")
-                }
+        let local = |port: u16| format!("http://localhost:{port}");
+        let url = match written.parse() {
+            _ if written.contains("://") => written.to_owned(),
+            Ok(ListenAddress::Unix(path)) => return Ok(Self::Unix(path)),
+            Ok(ListenAddress::Tcp(address)) if address.ip().is_unspecified() => {
+                local(address.port())
             }
+            Ok(ListenAddress::Tcp(address)) => format!("http://{address}"),
+            Ok(ListenAddress::Localhost(port) | ListenAddress::Any(port)) => local(port),
+            Err(error) => return Err(error),
         };
         let upstream = Upstream::parse(&url).map_err(|error| error.to_string())?;
         Ok(Self::Url(upstream))
@@ -299,23 +277,15 @@ impl ProxyAddress {
 }
 
 /// Asks whether the proxy serves, for containers and service managers.
-fn health(args: &DoctorArgs, console: &mut Console) -> io::Result<()> {
-    let asked = block_on(async {
-        let asked = timeout(HEALTH_PATIENCE, health_status(args)).await;
-        Ok(asked.unwrap_or_else(|_| {
-            let seconds = HEALTH_PATIENCE.as_secs();
-            Err(format!("no answer within {seconds} seconds"))
-        }))
-    })?;
-    match asked {
-        Ok(StatusCode::OK) => return console.line("proxy     serves"),
-        Ok(status) => console.fail(
-            Exit::Io,
-            format_args!("the proxy is not healthy: it answers {status}"),
-        ),
-        Err(error) => console.fail(Exit::Io, format_args!("the proxy is not healthy: {error}")),
-    }
-    Ok(())
+fn health(args: &DoctorArgs, console: &mut Console) -> Result<(), Failure> {
+    let asked = async { io::Result::Ok(timeout(HEALTH_PATIENCE, health_status(args)).await) };
+    let reason = match block_on(asked)? {
+        Ok(Ok(StatusCode::OK)) => return console.line("proxy     serves"),
+        Ok(Ok(status)) => format!("it answers {status}"),
+        Ok(Err(error)) => error,
+        Err(_) => format!("no answer within {} seconds", HEALTH_PATIENCE.as_secs()),
+    };
+    Err(Failure::io(format!("the proxy is not healthy: {reason}")))
 }
 
 /// How long the proxy may take. Its answer needs no other machine.
@@ -338,19 +308,14 @@ const HEALTH: &str = "/healthz";
 
 #[cfg(unix)]
 async fn ask_socket(path: &Path) -> io::Result<StatusCode> {
-    let stream = tokio::net::UnixStream::connect(path).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
-    let request = Request::get(HEALTH)
-        .header("host", "localhost")
-        .body(Empty::<&[u8]>::new());
-    let response = sender.send_request(request.map_err(io::Error::other)?);
-    tokio::select! {
-        response = response => response.map(|response| response.status()).map_err(io::Error::other),
-        // It ends after its last answer only.
-        ended = connection => Err(ended.map_or_else(io::Error::other, |()| io::ErrorKind::UnexpectedEof.into())),
-    }
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::UnixStream::connect(path).await?;
+    let request = format!("GET {HEALTH} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut line = [0; "HTTP/1.1 200".len()];
+    stream.read_exact(&mut line).await?;
+    let status = line.strip_prefix(b"HTTP/1.1 ").unwrap_or_default();
+    StatusCode::from_bytes(status).map_err(io::Error::other)
 }
 
 #[cfg(not(unix))]
@@ -387,27 +352,28 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
     let answered = send(client, path, key, None).await;
     let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let url = client.upstream().to_string();
-    let (status, error, server, is_named) = match answered {
-        Ok(answered) => {
-            let is_named = answered.server.as_deref() == Some(LLAMA_CPP);
-            // A server in front of it may hide the header.
-            let is_owner = owner_of(&answered.body).as_deref() == Some("llamacpp");
-            let failed = !answered.status.is_success();
-            (
-                Some(answered.status.as_u16()),
-                failed.then(|| message(&answered.body, key)),
-                (is_named || is_owner).then_some(LLAMA_CPP),
-                is_named,
-            )
+    let answered = match answered {
+        Ok(answered) => answered,
+        Err(error) => {
+            return Reached {
+                url,
+                milliseconds,
+                error: Some(error),
+                ..Reached::default()
+            };
         }
-        Err(error) => (None, Some(error), None, false),
     };
+    let failed = !answered.status.is_success();
+    let is_named = answered.server.is_some_and(|server| server == LLAMA_CPP);
+    // A server in front of it may hide the header.
+    let models: Value = serde_json::from_str(&answered.body).unwrap_or_default();
+    let is_owner = models.pointer("/data/0/owned_by") == Some(&json!("llamacpp"));
     Reached {
         url,
-        status,
+        status: Some(answered.status.as_u16()),
         milliseconds,
-        error,
-        server,
+        error: failed.then(|| message(&answered.body, key)),
+        server: (is_named || is_owner).then_some(LLAMA_CPP),
         is_named,
     }
 }
@@ -415,17 +381,11 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
 /// The software that the built-in table has a row for.
 const LLAMA_CPP: &str = "llama.cpp";
 
-/// Returns the owner of the first model in a list of models.
-fn owner_of(models: &str) -> Option<String> {
-    let models: Value = serde_json::from_str(models).ok()?;
-    Some(models.pointer("/data/0/owned_by")?.as_str()?.to_owned())
-}
-
 /// A response.
 struct Answered {
     status: StatusCode,
     /// Its `Server` header.
-    server: Option<String>,
+    server: Option<HeaderValue>,
     body: String,
 }
 
@@ -462,23 +422,17 @@ async fn send(
             .await
             .map_err(|error| error.to_string())?;
         let status = response.status();
-        let server = response.headers().get(SERVER);
-        let server = server.and_then(|server| Some(server.to_str().ok()?.to_owned()));
-        let body = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(|error| error.to_string())?
-            .to_bytes();
+        let server = response.headers().get(SERVER).cloned();
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
         Ok(Answered {
             status,
             server,
             body: String::from_utf8_lossy(&body).into_owned(),
         })
     });
-    answered
-        .await
-        .map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+    let late = |_| format!("no answer within {} s", PATIENCE.as_secs());
+    answered.await.map_err(late)?
 }
 
 /// An answer may take this long.
@@ -501,19 +455,19 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
         PrefillForm::Partial,
         PrefillForm::Final,
     ];
+    let rungs = |form| {
+        let mut capability = capability.clone();
+        capability.prefill = form;
+        ladder(Dialect::Chat, &capability, true, Rungs::ALL)
+    };
     let mut found = Prefill {
         model: model.to_owned(),
         form: PrefillForm::None.as_str(),
         returns_prefill: false,
         returns_prefill_whole: false,
         known: known.as_str(),
-        rungs: vec![],
+        rungs: rungs(PrefillForm::None),
         tried: vec![],
-    };
-    let rungs = |form| {
-        let mut capability = capability.clone();
-        capability.prefill = form;
-        ladder(Dialect::Chat, &capability, true, Rungs::ALL)
     };
     for (at, form) in forms.into_iter().enumerate() {
         if form == PrefillForm::None || forms[..at].contains(&form) {
@@ -529,12 +483,13 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
             let body = Some(prefilled(model, form, stream));
             send(&target.client, &path, &target.key, body)
         };
-        let (status, answer) = match ask(true).await {
-            Ok(answered) if answered.status.is_success() => {
-                (Some(answered.status), text_of(&answered.body))
-            }
-            Ok(answered) => (Some(answered.status), message(&answered.body, &target.key)),
-            Err(error) => (None, error),
+        let asked = ask(true).await;
+        let status = asked.as_ref().ok().map(|answered| answered.status);
+        let is_answer = status.is_some_and(|status| status.is_success());
+        let answer = match asked {
+            Ok(answered) if is_answer => text_of(&answered.body),
+            Ok(answered) => message(&answered.body, &target.key),
+            Err(error) => error,
         };
         found.tried.push(DoctorAttempt {
             form: form.as_str(),
@@ -543,9 +498,9 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
         });
         if status == Some(StatusCode::SERVICE_UNAVAILABLE) {
             found.form = UNKNOWN;
-            return found;
+            found.rungs.clear();
+            break;
         }
-        let is_answer = status.is_some_and(|status| status.is_success());
         let text = answer.trim_start();
         // In a stream only providers with this form return the prefill. With others, the model has
         // begun again.
@@ -559,10 +514,9 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
             let whole = ask(false).await.map(|answered| text_of(&answered.body));
             found.returns_prefill_whole = returned.is_none()
                 && whole.is_ok_and(|text| text.trim_start().starts_with(PREFILL));
-            return found;
+            break;
         }
     }
-    found.rungs = rungs(PrefillForm::None);
     found
 }
 
@@ -609,12 +563,8 @@ fn text_of(body: &str) -> String {
 
 /// Returns the message of an error body, without the key.
 fn message(body: &str, key: &str) -> String {
-    let value: Value = serde_json::from_str(body).unwrap_or_default();
-    let said = value
-        .pointer("/error/message")
-        .and_then(Value::as_str)
-        .unwrap_or(body);
-    short(&Key::new(key).out_of(said))
+    let said = ask::message(body.as_bytes(), Dialect::Chat, &Key::new(key));
+    short(&said)
 }
 
 fn short(text: &str) -> String {

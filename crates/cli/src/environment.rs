@@ -61,34 +61,28 @@ fn reads_variables(command: &Command, matches: &ArgMatches) -> bool {
 }
 
 fn tell_unknown(console: &Console) {
+    let own = |name: &OsStr| Some(name.to_str()?.strip_prefix(PREFIX)?.to_owned());
     let all = Args::command();
-    let known: BTreeSet<&str> = arguments(&all)
-        .filter_map(|arg| arg.get_env()?.to_str())
+    let known: Vec<String> = arguments(&all)
+        .filter_map(|arg| own(arg.get_env()?))
         .collect();
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // A variable that an argument names, for example one that holds a key, is the user's own.
-    let is_named = |name: &str| std::env::args().any(|argument| argument == name);
-    let is_ours =
-        |name: &str| name.starts_with(PREFIX) && !known.contains(name) && !BUILD.contains(&name);
-    let unknown: BTreeSet<String> = names
-        .filter(|name| is_ours(name) && !is_named(name))
+    let is_named =
+        |name: &str| std::env::args().any(|argument| argument == [PREFIX, name].concat());
+    let unknown: BTreeSet<String> = std::env::vars_os()
+        .filter_map(|(name, _)| own(&name))
+        .filter(|name| !known.contains(name) && !is_named(name))
         .collect();
     for name in unknown {
-        let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
-        let names: Vec<String> = known.iter().map(|known| own(known)).collect();
-        let hint = match nearest(&own(&name), names.iter().map(String::as_str)) {
+        let hint = match nearest(&name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {PREFIX}{near}?"),
             None => "`restitch proxy --help` lists the known ones".to_owned(),
         };
         console
             .notes
-            .note(format_args!("{name}: no such variable; {hint}"));
+            .note(format_args!("{PREFIX}{name}: no such variable; {hint}"));
     }
 }
 
 /// The beginning of all variables of the program.
 const PREFIX: &str = "RESTITCH_";
-
-/// Set by the build script for the compiler. Cargo passes them on to the programs that it runs,
-/// too.
-const BUILD: [&str; 2] = ["RESTITCH_BUILD", "RESTITCH_FEATURES"];

@@ -3,16 +3,15 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io;
 
 use serde::{Serialize, Serializer};
 
-use super::console::{Notes, count, one_line};
+use super::console::{Notes, count, one_line, place};
 use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::parsed::Parsed;
 use super::texts::{TextCommand, Texts};
-use super::{Console, Exit, epilogue};
+use super::{Console, Exit, Failure, epilogue};
 use restitch::context::{self, ContextOptions, Contexts};
 use restitch::{Cut, Limits};
 
@@ -55,7 +54,7 @@ removed, and `removed_bytes` counts them. With several files, each answer names 
 Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-8, 1 unreadable. Of several files the
 worst counts."#;
 
-pub(super) fn run(args: &InspectArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &InspectArgs, console: &mut Console) -> Result<(), Failure> {
     args.texts.run(args, console)
 }
 
@@ -138,11 +137,6 @@ impl TextCommand for InspectArgs {
 fn described(name: &str, parsed: &Parsed) -> String {
     let document = &parsed.document;
     let cut = document.cut();
-    let path = if cut.path.is_empty() {
-        "the root"
-    } else {
-        &cut.path
-    };
     let part = document.complete().map_or_else(
         || "none yet".to_owned(),
         |part| {
@@ -165,7 +159,7 @@ fn described(name: &str, parsed: &Parsed) -> String {
             "cut",
             &format!("byte {}, in `{}`", cut.offset, cut.state.as_str()),
         ),
-        ("path", path),
+        ("path", place(&cut.path)),
         ("complete part", &part),
         (
             "overlap context",

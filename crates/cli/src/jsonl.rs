@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead};
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::check::check;
-use super::{Console, Exit};
+use super::{Console, Exit, Failure};
 use restitch::internal::json::string::Unescaper;
 use restitch::internal::json::walk::{Raw, ValueKind};
 
@@ -24,7 +24,7 @@ pub(super) struct LineRequest<'a> {
 pub(super) fn serve(
     console: &mut Console,
     mut answer: impl FnMut(&LineRequest<'_>, &mut Console) -> Result<String, String>,
-) -> io::Result<()> {
+) -> Result<(), Failure> {
     let mut stdin = io::stdin().lock();
     let mut line = Vec::new();
     for number in 1_u64.. {
@@ -48,20 +48,13 @@ pub(super) fn serve(
             .and_then(|request| request.root.member("id"));
         let id = id.map_or("null", |id| id.as_str()).to_owned();
         let answer = request.and_then(|request| answer(&request, console));
-        let answer = answer.or_else(|error| {
+        let answer = answer.unwrap_or_else(|error| {
             console.verdict(Exit::Invalid);
-            serde_json::to_string(&LineRefusal {
-                error: format!("{name}: {error}"),
-            })
+            json!({"error": format!("{name}: {error}")}).to_string()
         });
-        console.answer_to(&id, &answer?)?;
+        console.answer_to(&id, &answer)?;
     }
     Ok(())
-}
-
-#[derive(Serialize)]
-struct LineRefusal {
-    error: String,
 }
 
 fn read<'a>(line: &'a [u8], name: &str) -> Result<LineRequest<'a>, String> {

@@ -7,6 +7,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, Subcommand};
 
 pub mod check;
@@ -117,13 +118,48 @@ pub fn run(args: &Args) -> Exit {
         Command::Config(args) => config::run(args, &mut console),
         Command::Pages(args) => pages::run(args, &mut console),
     };
-    match result.and_then(|()| console.flush()) {
+    let written = match result {
+        Err(Failure::Output(error)) => Err(error),
+        Err(Failure::Failed(exit, reason)) => {
+            console.fail(exit, reason);
+            console.flush()
+        }
+        Ok(()) | Err(Failure::Reported) => console.flush(),
+    };
+    match written {
         Ok(()) => {}
         // The reader has seen enough. The verdict until then counts.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         Err(error) => console.fail(Exit::Io, format_args!("cannot write the output: {error}")),
     }
     console.exit()
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+enum Failure {
+    /// How the process exits, and the reason, which is to be reported.
+    Failed(Exit, String),
+    /// The failure has been reported.
+    Reported,
+    /// The output can't be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    fn usage(reason: impl ToString) -> Self {
+        Self::Failed(Exit::Usage, reason.to_string())
+    }
+
+    fn io(reason: impl ToString) -> Self {
+        Self::Failed(Exit::Io, reason.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
 }
 
 /// How a command ended, from best to worst. Of several files, lines and messages the worst counts.
@@ -209,11 +245,22 @@ fn epilogue(text: &str) -> String {
     joined
 }
 
+/// Returns a parser of an argument that is the name of one of these values. Help and completions
+/// list the names.
+fn one_of<T>(all: &'static [T], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let named = move |written: String| all.iter().copied().find(|value| name(*value) == written);
+    PossibleValuesParser::new(all.iter().map(|value| name(*value)))
+        .try_map(move |written| named(written).ok_or("no such name"))
+}
+
 /// Runs a future to its end, on all cores. Only commands that need a runtime make one.
 ///
 /// # Errors
 /// The runtime can't be made, or the future fails.
-fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+fn block_on<T, E: From<io::Error>>(future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?

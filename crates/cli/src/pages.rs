@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-use super::{Console, Exit, epilogue};
+use super::{Console, Failure, epilogue};
 
 /// Arguments of `restitch pages`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,12 +26,9 @@ Examples:
   cp pages/_restitch ~/.zfunc/
   cp pages/restitch.fish ~/.config/fish/completions/";
 
-pub(super) fn run(args: &PagesArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &PagesArgs, _: &mut Console) -> Result<(), Failure> {
     let folder = &args.folder;
-    if let Err(error) = write(folder) {
-        console.fail(Exit::Io, format_args!("{}: {error}", folder.display()));
-    }
-    Ok(())
+    write(folder).map_err(|error| Failure::io(format!("{}: {error}", folder.display())))
 }
 
 fn write(folder: &PathBuf) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
@@ -11,7 +11,7 @@ use super::console::Notes;
 use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::texts::{TextCommand, Texts};
-use super::{Console, Exit, epilogue, repair, repairs};
+use super::{Console, Exit, Failure, epilogue, repair, repairs};
 use restitch::internal::json::walk::Raw;
 use restitch::repair::RepairStatus;
 use restitch::shape::{
@@ -58,12 +58,9 @@ a line may have a "stage" of its own.
 Exit codes: 0 valid or repaired; 3 truncated, and closed; 4 there is no JSON, it can't be repaired, or it is not what was
 expected; 1 unreadable. Of several files the worst counts, in this order."#;
 
-pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &ParseArgs, console: &mut Console) -> Result<(), Failure> {
     let own = match &args.shapes {
-        Some(path) => match read_shapes(path, console) {
-            Some(own) => own,
-            None => return Ok(()),
-        },
+        Some(path) => shapes_of(path, &console.read_text(path)?.text)?,
         None => Vec::new(),
     };
     if args.stage.as_deref() == Some("list") {
@@ -82,52 +79,33 @@ pub(super) fn run(args: &ParseArgs, console: &mut Console) -> io::Result<()> {
         expect: Expect::any(),
     };
     if let Some(name) = &args.stage {
-        match parser.expected(name) {
-            Ok(expect) => parser.expect = expect,
-            Err(error) => {
-                console.fail(Exit::Usage, error);
-                return Ok(());
-            }
-        }
+        parser.expect = parser.expected(name).map_err(Failure::usage)?;
     }
     if let Some(path) = &args.schema {
-        let Some(schema) = repair::schema(path, console) else {
-            return Ok(());
-        };
-        parser.expect = parser.expect.schema(schema);
+        parser.expect = parser.expect.schema(repair::schema(path, console)?);
     }
     args.texts.run(&parser, console)
 }
 
-/// Reads a file of shapes. `None` if it can't be read or is wrong, which has been reported then.
-fn read_shapes(path: &Path, console: &mut Console) -> Option<Vec<Shape>> {
-    let text = console.read_text(path)?.text;
-    match shapes_of(&text) {
-        Ok(shapes) => Some(shapes),
-        Err(error) => {
-            console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
-            None
-        }
-    }
-}
-
 /// Returns the shapes of a file's text, in the order of their names.
-fn shapes_of(text: &str) -> Result<Vec<Shape>, String> {
+fn shapes_of(path: &Path, text: &str) -> Result<Vec<Shape>, Failure> {
+    let wrong = |error: &dyn Display| Failure::usage(format!("{}: {error}", path.display()));
     let is_json = text.trim_start().starts_with('{');
     let tables: BTreeMap<String, Shape> = if is_json {
-        serde_json::from_str(text).map_err(|error| error.to_string())?
+        serde_json::from_str(text).map_err(|error| wrong(&error))?
     } else {
-        toml::from_str(text).map_err(|error| error.to_string())?
+        toml::from_str(text).map_err(|error| wrong(&error))?
     };
     let mut shapes = Vec::with_capacity(tables.len());
     for (name, mut shape) in tables {
         if name == "list" || Shape::stage(&name).is_some() {
-            return Err(format!(
-                "`{name}` is a built-in stage: a shape needs another name"
-            ));
+            let words = "is a built-in stage: a shape needs another name";
+            return Err(wrong(&format_args!("`{name}` {words}")));
         }
         if shape.wrap && shape.root != RootKind::Array {
-            return Err(format!("`{name}`: `wrap` needs `root = \"array\"`"));
+            return Err(wrong(&format_args!(
+                "`{name}`: `wrap` needs `root = \"array\"`"
+            )));
         }
         shape.name = name;
         shapes.push(shape);

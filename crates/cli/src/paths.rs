@@ -6,12 +6,11 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::console::short;
-use super::dialect::named;
+use super::console::{place, short};
 use super::output::To;
 use super::parsed::{NO_JSON, half_mistake};
 use super::source::{Refusal, Source, slot};
-use super::{Console, Exit, epilogue};
+use super::{Console, Exit, Failure, epilogue, one_of};
 use restitch::internal::json::string::{decode, quoted};
 use restitch::json::{Event, ParserView, Sink};
 use restitch::paths::{Match, Paths, Phase};
@@ -41,7 +40,7 @@ pub struct PathsArgs {
     first: Option<NonZeroUsize>,
     /// The API of an answer. Default: found by the events of an event stream; other bytes are the
     /// text itself.
-    #[arg(long, value_name = "NAME", value_parser = named())]
+    #[arg(long, value_name = "NAME", value_parser = one_of(&Dialect::ALL, Dialect::as_str))]
     dialect: Option<Dialect>,
     /// Which text of an answer: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
     #[arg(long, default_value = "0", value_parser = slot)]
@@ -74,7 +73,7 @@ written, then the error is reported.
 Exit codes: 0 complete, or --first was reached; 3 cut; 4 malformed, not UTF-8, or the server reports an error;
 1 unreadable. It is not an error if nothing matches."#;
 
-pub(super) fn run(args: &PathsArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &PathsArgs, console: &mut Console) -> Result<(), Failure> {
     let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
     let is_alone = patterns.len() == 1;
     let exists = |last: &str| !is_alone && Path::new(last).is_file();
@@ -91,19 +90,11 @@ pub(super) fn run(args: &PathsArgs, console: &mut Console) -> io::Result<()> {
     } else {
         Paths::completions(&patterns)
     };
-    let paths = match paths {
-        Ok(paths) if !patterns.is_empty() => paths,
-        result => {
-            match result {
-                Ok(_) => console.fail(
-                    Exit::Usage,
-                    format_args!("no pattern: `{}` is the file", file.display()),
-                ),
-                Err(error) => console.fail(Exit::Usage, error),
-            }
-            return Ok(());
-        }
-    };
+    let paths = paths.map_err(Failure::usage)?;
+    if patterns.is_empty() {
+        let words = format!("no pattern: `{}` is the file", file.display());
+        return Err(Failure::usage(words));
+    }
     let mut found = FoundValue {
         paths,
         patterns: &patterns,
@@ -136,7 +127,11 @@ impl Sink for FoundValue<'_> {
 
 impl FoundValue<'_> {
     /// Writes the matches up to now. Breaks after the last one that is wanted.
-    fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>> {
+    fn write(
+        &mut self,
+        document: &Document,
+        console: &mut Console,
+    ) -> Result<ControlFlow<()>, Failure> {
         while let Some(found) = self.paths.poll_match() {
             self.line.clear();
             if self.args.raw {
@@ -177,12 +172,10 @@ fn watch(
     file: &Path,
     found: &mut FoundValue<'_>,
     console: &mut Console,
-) -> io::Result<()> {
-    let Some(mut input) = console.open(file, true) else {
-        return Ok(());
-    };
+) -> Result<(), Failure> {
+    let mut input = console.open(file, true).ok_or(Failure::Reported)?;
     let mut text = LiveText {
-        source: Source::new(args.dialect, args.slot),
+        source: Source::new(args.dialect, Some(args.slot), &Limits::default()),
         document: None,
         new: String::new(),
     };
@@ -193,7 +186,7 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 console.unreadable::<()>(file, &error);
-                return Ok(());
+                return Err(Failure::Reported);
             }
         };
         let end = text.take(read, found, console)?;
@@ -237,7 +230,7 @@ impl LiveText {
         bytes: &[u8],
         found: &mut FoundValue<'_>,
         console: &mut Console,
-    ) -> io::Result<Option<LiveEnd>> {
+    ) -> Result<Option<LiveEnd>, Failure> {
         self.new.clear();
         let is_last = bytes.is_empty();
         let fed = if is_last {
@@ -266,7 +259,7 @@ impl LiveText {
         &mut self,
         found: &mut FoundValue<'_>,
         console: &mut Console,
-    ) -> io::Result<Option<LiveEnd>> {
+    ) -> Result<Option<LiveEnd>, Failure> {
         if self.new.is_empty() {
             return Ok(None);
         }
@@ -334,15 +327,11 @@ impl LiveText {
             ),
             LiveEnd::Whole => {
                 let (cut, base) = (document.cut(), document.base());
-                let place = if cut.path.is_empty() {
-                    "the root".into()
-                } else {
-                    short(&cut.path)
-                };
                 let words = format!(
-                    "cut at byte {}, in `{}`, at {place}",
+                    "cut at byte {}, in `{}`, at {}",
                     base + cut.offset,
-                    cut.state.as_str()
+                    cut.state.as_str(),
+                    short(place(&cut.path))
                 );
                 (Exit::Cut, words)
             }

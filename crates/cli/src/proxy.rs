@@ -8,7 +8,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::log::LogHandle;
 use super::settings::Settings;
-use super::{Console, Exit, epilogue, interrupted};
+use super::{Console, Exit, Failure, epilogue, interrupted};
 use restitch_http::Expiry;
 #[cfg(feature = "otlp")]
 use restitch_proxy::Otlp;
@@ -52,26 +52,12 @@ SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin l
 
 `restitch config init` writes a file with all settings; `restitch config show --docs` prints their tables."#;
 
-pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
-    let Some(config) = args.settings.checked(console) else {
-        return Ok(());
-    };
-    let listen = match listen(&config.proxy) {
-        Ok(listen) => listen,
-        Err((exit, mistake)) => {
-            console.fail(exit, mistake);
-            return Ok(());
-        }
-    };
+pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> Result<(), Failure> {
+    let config = args.settings.checked(console)?;
+    let listen = listen(&config.proxy)?;
     let format = config.proxy.log_format;
     let log = console.notes.start_log(Some(filter(&config.proxy)), format);
-    let proxy = match built(config) {
-        Ok(proxy) => proxy,
-        Err(error) => {
-            console.fail(exit(&error), error);
-            return Ok(());
-        }
-    };
+    let proxy = built(config).map_err(no_proxy)?;
     let upstream = proxy.upstream().to_string();
     let loader = loader(&args.settings, log);
     let proxy = loader.into_iter().fold(proxy, Proxy::loader);
@@ -82,14 +68,13 @@ pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
         .block_on(async {
             // A signal may arrive as soon as the address is shown.
             let first = interrupted()?;
-            let hangups = Hangups::new()?;
             #[cfg(feature = "otlp")]
             let (proxy, otlp) = {
                 let otlp = Otlp::from_environment().map_err(io::Error::other)?;
                 (proxy.otlp(otlp.clone()), otlp)
             };
             let server = proxy.listen(&listen).await?;
-            hangups.reload(server.reloader());
+            reload_at_hangups(server.reloader())?;
             let tell = |words: fmt::Arguments<'_>| match format {
                 // All lines on standard error are for programs then.
                 LogFormat::Json => tracing::info!("{words}"),
@@ -119,11 +104,13 @@ pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> io::Result<()> {
             Ok(has_ended)
         });
     match served {
-        Ok(true) => {}
-        Ok(false) => console.fail(Exit::Cut, "open answers were cut"),
-        Err(error) => console.fail(Exit::Io, format_args!("{}: {error}", listen.address)),
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::Failed(
+            Exit::Cut,
+            "open answers were cut".to_owned(),
+        )),
+        Err(error) => Err(Failure::io(format!("{}: {error}", listen.address))),
     }
-    Ok(())
 }
 
 /// Returns the filter of the log.
@@ -149,21 +136,26 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Returns how the program ends where a configuration makes no proxy.
-pub(super) fn exit(error: &SetupError) -> Exit {
+/// Returns the failure where a configuration makes no proxy.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that `map_err` asks for"
+)]
+pub(super) fn no_proxy(error: SetupError) -> Failure {
     match error {
-        SetupError::Setting(_) => Exit::Usage,
-        _ => Exit::Io,
+        SetupError::Setting(_) => Failure::usage(error),
+        _ => Failure::io(error),
     }
 }
 
 /// Opens the files that a configuration names. Returns when the certificates expire.
 pub(super) fn check_files(config: &Config) -> Result<Vec<Expiry>, String> {
     check_secret_files(config).map_err(|error| error.to_string())?;
-    let server = listen(&config.proxy)
-        .map_err(|(_, mistake)| mistake)?
-        .tls
-        .map(|tls| tls.expiry());
+    let server = match listen(&config.proxy) {
+        Ok(listen) => listen.tls.map(|tls| tls.expiry()),
+        Err(Failure::Failed(_, mistake)) => return Err(mistake),
+        Err(_) => None,
+    };
     let others = config
         .tls
         .files()
@@ -194,25 +186,16 @@ fn loader(settings: &Settings, log: Option<LogHandle>) -> Option<Loader> {
 }
 
 /// Returns where to listen, with the certificate from its files.
-fn listen(config: &ProxyConfig) -> Result<Listen, (Exit, String)> {
+fn listen(config: &ProxyConfig) -> Result<Listen, Failure> {
     let tls = match (&config.tls_cert, &config.tls_key) {
         (None, None) => None,
-        (Some(cert), Some(key)) => {
-            let tls =
-                ServerTls::from_files(cert, key).map_err(|error| (Exit::Io, error.to_string()))?;
-            Some(tls)
-        }
-        (Some(_), None) => {
-            return Err((
-                Exit::Usage,
-                "--tls-cert needs its key: set --tls-key, too".to_owned(),
-            ));
-        }
-        (None, Some(_)) => {
-            return Err((
-                Exit::Usage,
-                "--tls-key needs its certificate: set --tls-cert, too".to_owned(),
-            ));
+        (Some(cert), Some(key)) => Some(ServerTls::from_files(cert, key).map_err(Failure::io)?),
+        (cert, _) => {
+            let mistake = match cert {
+                Some(_) => "--tls-cert needs its key: set --tls-key, too",
+                None => "--tls-key needs its certificate: set --tls-cert, too",
+            };
+            return Err(Failure::usage(mistake));
         }
     };
     Ok(Listen {
@@ -250,36 +233,22 @@ fn fit_open_files(limits: &mut LimitsConfig) {
 /// of the system.
 const OTHER_FILES: u64 = 64;
 
-/// A handler of SIGHUP, which does not end the process: a closing terminal sends it, too.
+/// Reads the configuration again at each SIGHUP, and logs the result. The signal does not end the
+/// process: a closing terminal sends it, too.
 #[cfg(unix)]
-struct Hangups(tokio::signal::unix::Signal);
-
-#[cfg(unix)]
-impl Hangups {
-    fn new() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        signal(SignalKind::hangup()).map(Self)
-    }
-
-    /// Reads the configuration again at each SIGHUP, and logs the result.
-    fn reload(mut self, reloader: Reloader) {
-        tokio::spawn(async move {
-            while self.0.recv().await.is_some() {
-                // On an error, the reload has logged it and kept the configuration.
-                let _ = reloader.reload().await;
-            }
-        });
-    }
+fn reload_at_hangups(reloader: Reloader) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            // On an error, the reload has logged it and kept the configuration.
+            let _ = reloader.reload().await;
+        }
+    });
+    Ok(())
 }
 
 #[cfg(not(unix))]
-struct Hangups;
-
-#[cfg(not(unix))]
-impl Hangups {
-    fn new() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    fn reload(self, _: Reloader) {}
+fn reload_at_hangups(_: Reloader) -> io::Result<()> {
+    Ok(())
 }

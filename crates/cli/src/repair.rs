@@ -1,10 +1,8 @@
 //! `restitch repair`: repairs the mistakes that models make in JSON.
 
 use std::borrow::Cow;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::console::Notes;
@@ -12,7 +10,7 @@ use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::parsed::NO_JSON;
 use super::texts::{TextCommand, Texts};
-use super::{Console, Exit, epilogue, repairs};
+use super::{Console, Exit, Failure, epilogue, one_of, repairs};
 use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus};
 use restitch::shape::{self, Expect, Repaired, Schema, Violation};
 
@@ -24,10 +22,10 @@ pub struct RepairArgs {
     texts: Texts,
     /// How much may be changed: nothing; what leaves every whole token as it is; or also what is a
     /// guess.
-    #[arg(long, value_name = "LEVEL", default_value = "guess", value_parser = level())]
+    #[arg(long, value_name = "LEVEL", default_value = "guess", value_parser = one_of(&RepairLevel::ALL, RepairLevel::as_str))]
     level: RepairLevel,
     /// Switch a rule off. Can be given several times.
-    #[arg(long, value_name = "RULE", value_parser = rule(), hide_possible_values = true)]
+    #[arg(long, value_name = "RULE", value_parser = one_of(RepairRule::ALL, RepairRule::as_str), hide_possible_values = true)]
     without: Vec<RepairRule>,
     /// List the repairs on standard error, a line each, also where it is not a terminal.
     #[arg(long)]
@@ -62,49 +60,23 @@ answer names its `file`.
 Exit codes: 0 valid or repaired; 5 with --check: would be repaired; 3 truncated, and closed; 4 malformed, not valid under
 the schema, or not UTF-8; 1 unreadable. Of several files the worst counts, in this order."#;
 
-/// Parses a level by its name. Help and completions list the names.
-pub(super) fn level() -> impl TypedValueParser<Value = RepairLevel> {
-    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str))
-        .try_map(|name| RepairLevel::named(&name))
+/// Reads a schema.
+pub(super) fn schema(path: &Path, console: &mut Console) -> Result<Schema, Failure> {
+    let parsed = console.read_text(path)?.text.parse::<Schema>();
+    parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-/// Parses a rule by its name.
-fn rule() -> impl TypedValueParser<Value = RepairRule> {
-    let find = |name: String| {
-        RepairRule::ALL
-            .iter()
-            .copied()
-            .find(|rule| rule.as_str() == name)
-            .ok_or("no such rule")
-    };
-    PossibleValuesParser::new(RepairRule::ALL.iter().map(|rule| rule.as_str())).try_map(find)
-}
-
-/// Reads a schema. `None` if that fails, which has been reported then.
-pub(super) fn schema(path: &Path, console: &mut Console) -> Option<Schema> {
-    match console.read_text(path)?.text.parse() {
-        Ok(schema) => Some(schema),
-        Err(error) => {
-            console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
-            None
-        }
-    }
-}
-
-pub(super) fn run(args: &RepairArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &RepairArgs, console: &mut Console) -> Result<(), Failure> {
     let options = args
         .without
         .iter()
         .fold(RepairOptions::new(args.level), |options, rule| {
             options.without(*rule)
         });
+    let schema = args.schema.as_deref();
+    let schema = schema.map(|path| self::schema(path, console)).transpose()?;
     let mut expect = Expect::any().repairs(options);
-    let mut schema = None;
-    if let Some(path) = &args.schema {
-        schema = self::schema(path, console);
-        let Some(schema) = &schema else {
-            return Ok(());
-        };
+    if let Some(schema) = &schema {
         expect = expect.schema(schema.clone());
     }
     let repairer = InputRepairer {

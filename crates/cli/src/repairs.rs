@@ -1,7 +1,7 @@
 //! Reports repairs to people, a line each, and how a text with repairs ended.
 
 use super::Exit;
-use super::console::{Notes, count, short};
+use super::console::{Notes, count, place, short};
 use restitch::SourceLocation;
 use restitch::repair::{Repair, RepairStatus};
 use restitch::shape::{Root, Violation};
@@ -17,10 +17,14 @@ pub(super) fn note_repairs(
     if !is_logged && !notes.on_terminal() {
         return;
     }
-    let mut position = RepairPosition::default();
+    // The text is walked once: `from` is where the last repair begins.
+    let (mut from, mut line, mut column) = (0, 1, 1);
     for repair in repairs {
-        position.advance(text, repair.range.start);
-        let RepairPosition { line, column, .. } = position;
+        let passed = text.get(from..repair.range.start).unwrap_or_default();
+        let end = SourceLocation::at(passed, passed.len());
+        let before = if end.line == 1 { column - 1 } else { 0 };
+        (line, column) = (line + end.line - 1, before + end.column);
+        from = repair.range.start.max(from);
         let path = if repair.path.is_empty() {
             String::new()
         } else {
@@ -74,43 +78,6 @@ pub(super) fn note_status(
 /// Reports how a value differs from the expected shape.
 pub(super) fn note_violations(name: &str, violations: &[Violation], notes: Notes) {
     for Violation { path, message, .. } in violations {
-        let path = if path.is_empty() {
-            "the root".into()
-        } else {
-            short(path)
-        };
-        notes.note(format_args!("{name}: {path}: {message}"));
-    }
-}
-
-/// A position in a text that is walked once.
-#[derive(Clone, Copy)]
-struct RepairPosition {
-    at: usize,
-    line: usize,
-    column: usize,
-}
-
-impl Default for RepairPosition {
-    fn default() -> Self {
-        Self {
-            at: 0,
-            line: 1,
-            column: 1,
-        }
-    }
-}
-
-impl RepairPosition {
-    fn advance(&mut self, text: &str, to: usize) {
-        let passed = text.get(self.at..to).unwrap_or_default();
-        if let Some((lines, last)) = passed.rsplit_once('\n') {
-            self.line += 1 + lines.bytes().filter(|byte| *byte == b'\n').count();
-            self.column = 1;
-            self.column += last.chars().count();
-        } else {
-            self.column += passed.chars().count();
-        }
-        self.at = to.max(self.at);
+        notes.note(format_args!("{name}: {}: {message}", short(place(path))));
     }
 }

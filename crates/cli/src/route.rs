@@ -1,10 +1,8 @@
 //! `restitch config explain`: shows which route answers a request, and with which settings.
 
-use std::io;
-
 use super::ladder::ladder;
 use super::settings::Settings;
-use super::{Console, Exit};
+use super::{Console, Failure};
 use restitch::provider::Dialect;
 use restitch_proxy::RequestDirectives;
 use restitch_proxy::config::Config;
@@ -37,16 +35,11 @@ fn header(written: &str) -> Result<(HeaderName, String), String> {
     Ok((name.trim().parse()?, value.trim().to_owned()))
 }
 
-pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
-    let Some(config) = args.settings.config(console) else {
-        return Ok(());
-    };
+pub(super) fn run(args: &RouteArgs, console: &mut Console) -> Result<(), Failure> {
+    let config = args.settings.config(console)?;
     if !args.path.starts_with('/') {
-        console.fail(
-            Exit::Usage,
-            format_args!("--path: `{}` is no path: it starts with `/`", args.path),
-        );
-        return Ok(());
+        let words = format!("--path: `{}` is no path: it starts with `/`", args.path);
+        return Err(Failure::usage(words));
     }
     let path = args.path.split('?').next().unwrap_or_default();
     let dialect = Dialect::of_path(path);
@@ -82,16 +75,7 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
         ))?;
     }
     let effective = config.effective(found);
-    let effective = match apply(&args.header, effective, console)? {
-        Ok(effective) => effective,
-        Err(mistake) => {
-            console.fail(
-                Exit::Usage,
-                format_args!("--header: {mistake}: such a request is refused"),
-            );
-            return Ok(());
-        }
-    };
+    let effective = apply(&args.header, effective, console)?;
     console.lines(&Config::show_route(&effective))?;
     console.line(format_args!(
         "# {}",
@@ -103,38 +87,28 @@ pub(super) fn run(args: &RouteArgs, console: &mut Console) -> io::Result<()> {
 /// the client receives.
 fn apply(
     headers: &[(HeaderName, String)],
-    route: RouteConfig,
+    mut route: RouteConfig,
     console: &mut Console,
-) -> io::Result<Result<RouteConfig, String>> {
-    let mut route = route;
+) -> Result<RouteConfig, Failure> {
+    let refused =
+        |mistake| Failure::usage(format!("--header: {mistake}: such a request is refused"));
     let mut own = http::HeaderMap::new();
-    for (name, value) in headers
-        .iter()
-        .filter(|(name, _)| name.as_str().starts_with("x-restitch"))
-    {
-        match (
-            http::HeaderName::try_from(name.as_str()),
-            http::HeaderValue::try_from(value),
-        ) {
-            (Ok(header), Ok(value)) => drop(own.insert(header, value)),
-            _ => {
-                return Ok(Err(format!(
-                    "`{}` has a value that no header can have",
-                    name.as_str()
-                )));
-            }
-        }
+    for (name, value) in headers {
+        let name = name.as_str();
+        let (header, value) = (name.parse(), http::HeaderValue::try_from(value));
+        let (true, Ok(header)) = (name.starts_with("x-restitch"), header) else {
+            continue;
+        };
+        let invalid = |_| refused(format!("`{name}` has a value that no header can have"));
+        own.insert::<http::HeaderName>(header, value.map_err(invalid)?);
     }
-    let directives = match RequestDirectives::read(&own) {
-        Ok(directives) => directives,
-        Err(mistake) => return Ok(Err(mistake)),
-    };
+    let directives = RequestDirectives::read(&own).map_err(refused)?;
     if !own.is_empty() {
         let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
         console.line(format_args!("# {}: applied below", names.join(", ")))?;
     }
     directives.apply(&mut route);
-    Ok(Ok(route))
+    Ok(route)
 }
 
 /// Returns the model that a path names, where the API has it there.

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use super::console::is_stdin;
-use super::{Console, Exit};
+use super::{Console, Failure};
 use restitch_proxy::config::{Config, ConfigError, Key};
 
 /// The configuration file, and the settings that flags and variables give.
@@ -137,9 +137,8 @@ impl FromArgMatches for Settings {
     }
 }
 
-/// Reads the configuration of a file, or the defaults if no file is named. `None` if the file can't
-/// be read or is wrong, which has been reported then.
-pub(super) fn read(file: Option<&Path>, console: &mut Console) -> Option<Config> {
+/// Reads the configuration of a file, or the defaults if no file is named.
+pub(super) fn read(file: Option<&Path>, console: &mut Console) -> Result<Config, Failure> {
     read_with(file, Config::parse, console)
 }
 
@@ -147,33 +146,25 @@ fn read_with(
     file: Option<&Path>,
     parse: fn(&str) -> Result<Config, ConfigError>,
     console: &mut Console,
-) -> Option<Config> {
+) -> Result<Config, Failure> {
     let Some(path) = file else {
-        return Some(Config::default());
+        return Ok(Config::default());
     };
     let text = console.read_text(path)?.text;
-    let report = |error| console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
-    parse(&text).map_err(report).ok()
+    parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 impl Settings {
-    /// Reads the file and applies flags and environment. `None` if the file can't be read or is
-    /// wrong, which has been reported then.
-    pub(super) fn config(&self, console: &mut Console) -> Option<Config> {
+    /// Reads the file and applies flags and environment.
+    pub(super) fn config(&self, console: &mut Console) -> Result<Config, Failure> {
         let config = read(self.file.as_deref(), console)?;
-        self.reported(config, console)
+        self.applied(config).map_err(Failure::usage)
     }
 
     /// As [`config`](Self::config), and checks the upstreams of the file.
-    pub(super) fn checked(&self, console: &mut Console) -> Option<Config> {
+    pub(super) fn checked(&self, console: &mut Console) -> Result<Config, Failure> {
         let config = read_with(self.file.as_deref(), Config::parse_checked, console)?;
-        self.reported(config, console)
-    }
-
-    fn reported(&self, config: Config, console: &mut Console) -> Option<Config> {
-        self.applied(config)
-            .map_err(|error| console.fail(Exit::Usage, error))
-            .ok()
+        self.applied(config).map_err(Failure::usage)
     }
 
     /// Returns whether a file is named that can be read again.
@@ -187,11 +178,10 @@ impl Settings {
         let Some(path) = self.file.as_deref() else {
             return self.applied(Config::default());
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let config =
-            Config::parse_checked(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        self.applied(config)
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let parse = |text: String| Config::parse_checked(&text).map_err(|error| error.to_string());
+        let config = text.and_then(parse);
+        self.applied(config.map_err(|error| format!("{}: {error}", path.display()))?)
     }
 
     /// Puts the given settings over those of a file.

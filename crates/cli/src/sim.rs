@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::parsed::Parsed;
-use super::{Console, Exit, block_on, epilogue, interrupted};
+use super::{Console, Exit, Failure, block_on, epilogue, interrupted};
 use restitch_proxy::config::LogFormat;
 use restitch_sim::style::ContinuationStyle;
 use restitch_sim::{ProviderProfile, Script, Sim};
@@ -98,13 +98,10 @@ const DOCUMENT: &str = r#"{
 }
 "#;
 
-pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &SimArgs, console: &mut Console) -> Result<(), Failure> {
     let document = match &args.document {
         None => DOCUMENT.to_owned(),
-        Some(path) => match document(path, console) {
-            Some(text) => text,
-            None => return Ok(()),
-        },
+        Some(path) => document(path, console)?,
     };
     console.notes.start_log(None, LogFormat::default());
     let sim = Sim::new(document, args.script.clone())
@@ -112,7 +109,7 @@ pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
         .delay(Duration::from_millis(args.delay.into()))
         .model(&args.model)
         .profile(args.profile);
-    let served = block_on(async {
+    let served: io::Result<()> = block_on(async {
         // A signal may arrive as soon as the address is shown.
         let interrupted = interrupted()?;
         let server = sim.bind(args.listen).await?;
@@ -123,40 +120,31 @@ pub(super) fn run(args: &SimArgs, console: &mut Console) -> io::Result<()> {
         server.serve_until(interrupted).await;
         Ok(())
     });
-    if let Err(error) = served {
-        console.fail(Exit::Io, format_args!("{}: {error}", args.listen));
-    }
-    Ok(())
+    served.map_err(|error| Failure::io(format!("{}: {error}", args.listen)))
 }
 
-/// Reads the document. Reports a document that no model could write, and returns `None`: it is
-/// empty, cut, malformed or not UTF-8. Prose is a document, too.
-fn document(path: &Path, console: &mut Console) -> Option<String> {
+/// Reads the document. Fails if no model could write it: it is empty, cut, malformed or not UTF-8.
+/// Prose is a document, too.
+fn document(path: &Path, console: &mut Console) -> Result<String, Failure> {
     let read = console.read_text(path)?;
     let parsed = Parsed::new(&read);
-    let name = path.display();
+    let failed = |exit, words| Failure::Failed(exit, format!("{}: {words}", path.display()));
     if read.left_out() > 0 {
-        return None;
+        return Err(Failure::Reported);
     }
-    let text = read.text;
-    if text.trim().is_empty() {
-        console.fail(Exit::Invalid, format_args!("{name}: the document is empty"));
-        return None;
+    if read.text.trim().is_empty() {
+        return Err(failed(Exit::Invalid, "the document is empty".to_owned()));
     }
     if parsed.exit() == Exit::Cut {
         let offset = parsed.document.cut().offset;
-        console.fail(
-            Exit::Cut,
-            format_args!("{name}: the document is cut at byte {offset}: give a complete one"),
-        );
-        return None;
+        let words = format!("the document is cut at byte {offset}: give a complete one");
+        return Err(failed(Exit::Cut, words));
     }
     if let Some(error) = parsed.deviation {
-        console
-            .notes
-            .deviation(&name.to_string(), &parsed.document, &error);
+        let name = path.display().to_string();
+        console.notes.deviation(&name, &parsed.document, &error);
         console.verdict(Exit::Invalid);
-        return None;
+        return Err(Failure::Reported);
     }
-    Some(text)
+    Ok(read.text)
 }

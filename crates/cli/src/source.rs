@@ -7,14 +7,16 @@ use std::mem;
 use super::dialect::AnyReader;
 use restitch::internal::wire::{Framing, SlotKind};
 use restitch::provider::{Delta, Dialect, SlotId};
-use restitch::sse::{DecodeError, Event, Framed};
+use restitch::sse::{DecodeError, Framed};
 use restitch::{Limits, Utf8, Utf8Error};
 
 /// Turns bytes into text as soon as the text is certain.
 #[derive(Debug)]
 pub(super) struct Source {
     dialect: Option<Dialect>,
-    slot: SlotId,
+    /// `None`: every text of the answer.
+    slot: Option<SlotId>,
+    limits: Limits,
     state: SourceState,
 }
 
@@ -61,10 +63,11 @@ impl fmt::Display for Refusal {
 impl Source {
     /// Creates a source. With a dialect the bytes are an answer of this API; without one an event
     /// stream is an answer, whose API its events show, and other bytes are the text itself.
-    pub(super) fn new(dialect: Option<Dialect>, slot: SlotId) -> Self {
+    pub(super) fn new(dialect: Option<Dialect>, slot: Option<SlotId>, limits: &Limits) -> Self {
         Self {
             dialect,
             slot,
+            limits: limits.clone(),
             state: SourceState::Undecided(Vec::new()),
         }
     }
@@ -79,23 +82,19 @@ impl Source {
     /// # Errors
     /// Why there will be no more text. The text before is in `text`.
     pub(super) fn feed(&mut self, bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
-        let mut head = Vec::new();
-        if let SourceState::Undecided(start) = &mut self.state {
-            start.extend_from_slice(bytes);
-            head = mem::take(start);
-            match self.decided(&head) {
-                Some(state) => self.state = state,
-                None => {
-                    self.state = SourceState::Undecided(head);
-                    return Ok(());
-                }
-            }
-        }
-        let bytes = if head.is_empty() { bytes } else { &head };
         match &mut self.state {
-            SourceState::Undecided(_) => Ok(()),
             SourceState::Text(utf8) => feed_text(utf8, bytes, text),
             SourceState::Answer(answer) => answer.feed(bytes, text),
+            SourceState::Undecided(head) => {
+                head.extend_from_slice(bytes);
+                let head = mem::take(head);
+                let Some(state) = self.decided(&head) else {
+                    self.state = SourceState::Undecided(head);
+                    return Ok(());
+                };
+                self.state = state;
+                self.feed(&head, text)
+            }
         }
     }
 
@@ -123,10 +122,13 @@ impl Source {
             Some(dialect) => framing(dialect, head)?,
         };
         Some(SourceState::Answer(Box::new(SlotReader {
-            slot: self.slot,
-            framed: Framed::new(framing, &Limits::default()),
+            framed: Framed::new(framing, &self.limits),
             reader: AnyReader::new(self.dialect),
-            content: SlotContent::default(),
+            content: SlotContent {
+                slot: self.slot,
+                kind: None,
+                error: None,
+            },
         })))
     }
 }
@@ -191,74 +193,66 @@ const FIELDS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
 /// A reader for the text of one slot.
 #[derive(Debug)]
 struct SlotReader {
-    slot: SlotId,
     framed: Framed,
     reader: AnyReader,
     content: SlotContent,
 }
 
-/// The type of a slot's content, known from its first text, and the first error of the answer.
-#[derive(Debug, Default)]
+/// The slot that is read, and the first error of the answer.
+#[derive(Debug)]
 struct SlotContent {
-    /// In some APIs a text and a tool call may have the same number.
+    slot: Option<SlotId>,
+    /// The type of the content, known from its first text. In some APIs a text and a tool call may
+    /// have the same number.
     kind: Option<SlotKind>,
     error: Option<Refusal>,
 }
 
 impl SlotReader {
     fn feed(&mut self, mut bytes: &[u8], text: &mut String) -> Result<(), Refusal> {
-        let Self {
-            slot,
-            framed,
-            reader,
-            content,
-        } = self;
-        while let Some(event) = framed.next_event(&mut bytes).map_err(Refusal::Stream)? {
-            content.read(reader, &event, *slot, text)?;
+        while let Some(event) = self
+            .framed
+            .next_event(&mut bytes)
+            .map_err(Refusal::Stream)?
+        {
+            self.reader.read(&event.event, &event.data, &mut |delta| {
+                self.content.push(&delta, text);
+            });
+            self.content.check()?;
         }
         Ok(())
     }
 
     /// Ends the bytes. An event that is cut off by the end counts.
     fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
-        let Self {
-            slot,
-            framed,
-            reader,
-            content,
-        } = self;
-        if let Some(event) = framed.finish().map_err(Refusal::Stream)? {
-            content.read(reader, &event, *slot, text)?;
+        let mut take = |delta: Delta<'_>| self.content.push(&delta, text);
+        if let Some(event) = self.framed.finish().map_err(Refusal::Stream)? {
+            self.reader.read(&event.event, &event.data, &mut take);
         }
-        reader.finish(&mut |delta| content.push(&delta, *slot, text));
-        content.error.take().map_or(Ok(()), Err)?;
-        reader.dialect().map(|_| ()).ok_or(Refusal::UnknownDialect)
+        self.reader.finish(&mut take);
+        self.content.check()?;
+        self.reader
+            .dialect()
+            .map(drop)
+            .ok_or(Refusal::UnknownDialect)
     }
 }
 
 impl SlotContent {
-    fn read(
-        &mut self,
-        reader: &mut AnyReader,
-        event: &Event<'_>,
-        slot: SlotId,
-        text: &mut String,
-    ) -> Result<(), Refusal> {
-        reader.read(&event.event, &event.data, &mut |delta| {
-            self.push(&delta, slot, text);
-        });
+    /// Fails after an error of the answer.
+    fn check(&mut self) -> Result<(), Refusal> {
         self.error.take().map_or(Ok(()), Err)
     }
 
     /// Appends the text of a slot.
-    fn push(&mut self, delta: &Delta<'_>, slot: SlotId, text: &mut String) {
+    fn push(&mut self, delta: &Delta<'_>, text: &mut String) {
         let (kind, new) = match *delta {
-            Delta::Text { slot: own, text } if own == slot => (SlotKind::Text, text),
+            Delta::Text { slot, text } if self.slot.is_none_or(|own| own == slot) => {
+                (SlotKind::Text, text)
+            }
             Delta::ToolCall {
-                slot: own,
-                arguments,
-                ..
-            } if own == slot => (SlotKind::Arguments, arguments),
+                slot, arguments, ..
+            } if self.slot == Some(slot) => (SlotKind::Arguments, arguments),
             Delta::Error { message, .. } => {
                 self.error = Some(Refusal::Server(message.to_owned()));
                 return;
@@ -293,7 +287,7 @@ pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, SlotId, Source, is_event_stream, slot};
+    use super::{Limits, Refusal, SlotId, Source, is_event_stream, slot};
 
     #[test]
     fn slots_are_read() {
@@ -330,7 +324,7 @@ mod tests {
     }
 
     fn feed(pieces: &[&[u8]]) -> (String, Result<(), Refusal>) {
-        let mut source = Source::new(None, SlotId::default());
+        let mut source = Source::new(None, Some(SlotId::default()), &Limits::default());
         let mut text = String::new();
         let fed = pieces
             .iter()

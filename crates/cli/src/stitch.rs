@@ -1,15 +1,14 @@
 //! `restitch stitch`: joins a document's parts.
 
-use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::console::{Notes, count, is_zero};
+use super::console::{Notes, count, is_zero, place};
 use super::encoding::{EncodedText, open_character};
 use super::output::To;
 use super::parsed::Parsed;
-use super::{Console, Exit, epilogue, jsonl};
+use super::{Console, Exit, Failure, epilogue, jsonl};
 use restitch::Limits;
 use restitch::internal::prose::{StitchedText, stitch_text};
 use restitch::session::{
@@ -191,8 +190,7 @@ impl StitchReport {
         }
         if let StitchResult::Json(stitched) = &self.result {
             for path in &stitched.rewound {
-                let path = if path.is_empty() { "the root" } else { path };
-                notes.note(format_args!("replaced: {path}"));
+                notes.note(format_args!("replaced: {}", place(path)));
             }
             for FailedPart { part, reason, .. } in &stitched.failed {
                 notes.note(format_args!("part {} failed: {reason}", part + 1));
@@ -236,7 +234,7 @@ fn explain(why: &Explanation, notes: Notes) {
     }
 }
 
-pub(super) fn run(args: &StitchArgs, console: &mut Console) -> io::Result<()> {
+pub(super) fn run(args: &StitchArgs, console: &mut Console) -> Result<(), Failure> {
     console.write_to(args.to.output.as_deref());
     let mut limits = Limits::default();
     limits.continuation.max_risk = args
@@ -254,9 +252,7 @@ pub(super) fn run(args: &StitchArgs, console: &mut Console) -> io::Result<()> {
             serde_json::to_string(&report).map_err(|error| error.to_string())
         });
     }
-    if !console.names_stdin_once(&args.parts) {
-        return Ok(());
-    }
+    Console::check_stdin(&args.parts)?;
     // A missing part may cause a wrong join, so the command reads all parts before it joins any.
     let mut parts: Vec<Vec<u8>> = args
         .parts
@@ -264,7 +260,7 @@ pub(super) fn run(args: &StitchArgs, console: &mut Console) -> io::Result<()> {
         .filter_map(|path| console.read(path))
         .collect();
     if parts.len() < args.parts.len() {
-        return Ok(());
+        return Err(Failure::Reported);
     }
     mend_characters(&mut parts);
     let texts: Vec<EncodedText> = parts.into_iter().map(EncodedText::new).collect();

@@ -2,16 +2,16 @@
 //! `repair` and `parse`.
 
 use std::borrow::Cow;
-use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::console::{Notes, is_zero};
 use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::output::To;
-use super::{Console, Exit, jsonl};
+use super::{Console, Exit, Failure, jsonl};
 
 /// Where the texts come from, and how they are answered.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,15 +69,13 @@ struct NamedReport<'a, R> {
     removed_bytes: usize,
 }
 
-/// The answer for a file that can't be read.
-#[derive(Serialize)]
-struct Unread {
-    error: &'static str,
-}
-
 impl Texts {
     /// Reads texts from files or lines, and answers each.
-    pub(super) fn run<T: TextCommand>(&self, command: &T, console: &mut Console) -> io::Result<()> {
+    pub(super) fn run<T: TextCommand>(
+        &self,
+        command: &T,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
         console.write_to(self.to.output.as_deref());
         if self.jsonl {
             return jsonl::serve(console, |line, console| {
@@ -90,19 +88,17 @@ impl Texts {
                 serde_json::to_string(&report).map_err(|error| error.to_string())
             });
         }
-        if !console.names_stdin_once(&self.files) {
-            return Ok(());
-        }
+        Console::check_stdin(&self.files)?;
         let are_several = self.files.len() > 1;
         for path in &self.files {
             let name = path.display().to_string();
             let file = are_several.then_some(name.as_str());
             let Some(bytes) = console.read(path) else {
                 if self.json {
-                    let error = "can't be read";
+                    let report = json!({"error": "can't be read"});
                     console.answer(&NamedReport {
                         file,
-                        report: Unread { error },
+                        report,
                         removed_bytes: 0,
                     })?;
                 }
@@ -112,13 +108,7 @@ impl Texts {
             if !T::IS_STRICT {
                 console.left_out(path, &text);
             }
-            let report = match command.read(&text, None) {
-                Ok(report) => report,
-                Err(error) => {
-                    console.fail(Exit::Usage, error);
-                    return Ok(());
-                }
-            };
+            let report = command.read(&text, None).map_err(Failure::usage)?;
             if !self.json || command.is_logged() {
                 command.note(&name, &text.text, &report, console.notes);
             }

@@ -1,7 +1,7 @@
 //! `restitch run`: asks a model for a document, and then for the rest until the document is
 //! complete.
 
-mod ask;
+pub(super) mod ask;
 pub(super) mod key;
 pub(super) mod providers;
 mod report;
@@ -10,32 +10,32 @@ mod trace;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use indicatif::ProgressBar;
+use parking_lot::Mutex;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::console::{count, one_line, short};
-use super::dialect::named;
-use super::proxy::{exit, variable};
-use super::source::Refusal;
-use super::{Console, Exit, block_on, epilogue, interrupted, settings};
-use ask::{Patience, ask};
+use super::proxy::{no_proxy, variable};
+use super::source::{Refusal, Source};
+use super::{Console, Failure, block_on, epilogue, interrupted, one_of, settings};
+use ask::ask;
 use key::Key;
 use report::{Seen, report};
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::internal::context::complete_part;
 use restitch::internal::record::AnswerRecord;
-use restitch::internal::wire::Reader;
-use restitch::provider::{Delta, Dialect};
+use restitch::provider::Dialect;
 use restitch::session::GiveUp;
-use restitch::sse::Framed;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
 use restitch_proxy::config::value::Risk;
 use restitch_proxy::config::{AccessConfig, Config, LogFormat};
+use restitch_proxy::route_config::RouteConfig;
 use target::Target;
 use trace::Trace;
 
@@ -47,7 +47,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "base_url")]
     provider: Option<String>,
     /// The API to speak. Default: the provider's own; `openai-chat` with `--base-url` alone.
-    #[arg(long, value_name = "NAME", value_parser = named())]
+    #[arg(long, value_name = "NAME", value_parser = one_of(&Dialect::ALL, Dialect::as_str))]
     dialect: Option<Dialect>,
     /// The model, by the provider's name for it.
     #[arg(long, value_name = "NAME")]
@@ -138,38 +138,13 @@ impl RunArgs {
     }
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-enum RunError {
-    Usage(String),
-    Io(String),
-    /// Standard output failed.
-    Output(io::Error),
-}
-
-impl From<io::Error> for RunError {
-    fn from(error: io::Error) -> Self {
-        Self::Output(error)
-    }
-}
-
-pub(super) fn run(args: &RunArgs, console: &mut Console) -> io::Result<()> {
-    let Some(asked) = PromptText::read(args, console) else {
-        return Ok(());
-    };
-    let Some(config) = configuration(args, console) else {
-        return Ok(());
-    };
-    // An upstream that refuses connections is reported while the first call is repeated.
-    let repeats = Targets::new().with_target("restitch_proxy::first_call", LevelFilter::WARN);
+pub(super) fn run(args: &RunArgs, console: &mut Console) -> Result<(), Failure> {
+    let asked = PromptText::read(args, console)?;
+    let config = configuration(args, console)?;
+    // The log says why the first call is repeated.
+    let repeats = Targets::new().with_target("restitch_proxy::first_call", LevelFilter::DEBUG);
     console.notes.start_log(Some(repeats), LogFormat::default());
-    match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
-        Ok(()) => {}
-        Err(RunError::Usage(reason)) => console.fail(Exit::Usage, reason),
-        Err(RunError::Io(reason)) => console.fail(Exit::Io, reason),
-        Err(RunError::Output(error)) => return Err(error),
-    }
-    Ok(())
+    block_on(answer(args, config, &asked, console))
 }
 
 /// The prompt and the system message.
@@ -181,41 +156,30 @@ struct PromptText {
 }
 
 impl PromptText {
-    /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
-    /// reported then.
-    fn read(args: &RunArgs, console: &mut Console) -> Option<Self> {
+    /// Reads the files.
+    fn read(args: &RunArgs, console: &mut Console) -> Result<Self, Failure> {
         let prompt = args.prompt.as_ref().filter(|prompt| *prompt != "-");
-        let stdin = PathBuf::from("-");
-        let files = prompt.map_or(vec![stdin.clone()], |_| Vec::new());
-        let files: Vec<PathBuf> = files.into_iter().chain(args.system_file.clone()).collect();
-        if !console.names_stdin_once(&files) {
-            return None;
-        }
+        let stdin = prompt.is_none().then(|| PathBuf::from("-"));
+        let files: Vec<PathBuf> = stdin.iter().chain(&args.system_file).cloned().collect();
+        Console::check_stdin(&files)?;
         if args.prompt.is_none() && io::stdin().is_terminal() {
             let words = "there is no prompt: give it as an argument, or on standard input";
-            console.fail(Exit::Usage, words);
-            return None;
+            return Err(Failure::usage(words));
         }
         let mut removed = 0;
         let mut read = |file: &PathBuf| {
             let read = console.read_text(file)?;
             removed += read.left_out();
-            Some(read.text)
+            Ok::<_, Failure>(read.text)
         };
-        let prompt = match prompt {
-            Some(prompt) => prompt.clone(),
-            None => read(&stdin)?,
-        };
-        let system = match &args.system_file {
-            Some(file) => Some(read(file)?),
-            None => None,
-        };
+        let read_prompt = stdin.as_ref().map(&mut read).transpose()?;
+        let prompt = read_prompt.or(prompt.cloned()).unwrap_or_default();
+        let system = args.system_file.as_ref().map(&mut read).transpose()?;
         // Most providers refuse it, and each in words of its own.
         if prompt.trim().is_empty() {
-            console.fail(Exit::Usage, "the prompt is empty");
-            return None;
+            return Err(Failure::usage("the prompt is empty"));
         }
-        Some(Self {
+        Ok(Self {
             prompt,
             system,
             removed,
@@ -224,7 +188,7 @@ impl PromptText {
 }
 
 /// Returns the configuration of the file and the flags.
-fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
+fn configuration(args: &RunArgs, console: &mut Console) -> Result<Config, Failure> {
     let mut config = settings::read(args.config.as_deref(), console)?;
     let limits = &mut config.limits;
     limits.max_continuations = args.max_continuations.unwrap_or(limits.max_continuations);
@@ -232,7 +196,7 @@ fn configuration(args: &RunArgs, console: &mut Console) -> Option<Config> {
     if args.ask_progress {
         config.prompt = config.prompt.with_progress(true);
     }
-    Some(config)
+    Ok(config)
 }
 
 /// Returns the configuration of a proxy that asks one upstream and has no clients of its own.
@@ -244,14 +208,19 @@ fn asking(mut config: Config, target: &Target) -> Config {
     // document misleads no reader.
     config.proxy.on_give_up = GiveUp::Close;
     config.access = AccessConfig::default();
-    config.routes.clear();
+    let mut route = RouteConfig::default();
+    route.retries = Some(RETRIES);
+    config.routes = vec![route];
     config
 }
 
+/// How often a busy server is asked again.
+const RETRIES: u32 = 2;
+
 /// Fails if the document can't be written to this file. Called before the first request, since an
 /// answer costs money.
-fn check_output(file: &Path) -> Result<(), RunError> {
-    let told = |error: io::Error| RunError::Io(format!("{}: {error}", file.display()));
+fn check_output(file: &Path) -> Result<(), Failure> {
+    let told = |error: io::Error| Failure::io(format!("{}: {error}", file.display()));
     if file.is_dir() {
         return Err(told(io::ErrorKind::IsADirectory.into()));
     }
@@ -269,7 +238,7 @@ async fn answer(
     config: Config,
     asked: &PromptText,
     console: &mut Console,
-) -> Result<(), RunError> {
+) -> Result<(), Failure> {
     let (target, key) = Target::of(args)?;
     let request = target.request(args, asked, &key)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
@@ -279,35 +248,27 @@ async fn answer(
         .map(|folder| Trace::new(folder, &key))
         .transpose();
     let trace = trace
-        .map_err(|error| RunError::Io(format!("--trace: {error}")))?
+        .map_err(|error| Failure::io(format!("--trace: {error}")))?
         .map(Arc::new);
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
-        move |record: &AnswerRecord| {
-            seen.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .record
-                .clone_from(record);
-        }
+        move |record: &AnswerRecord| seen.lock().record.clone_from(record)
     };
     let limits = config.all_limits();
     let mut proxy = Proxy::new(asking(config, &target), &variable)
-        .map_err(|error| match exit(&error) {
-            Exit::Usage => RunError::Usage(error.to_string()),
-            _ => RunError::Io(error.to_string()),
-        })?
+        .map_err(no_proxy)?
         .observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
-    let interrupted = interrupted().map_err(|error| RunError::Io(error.to_string()))?;
-    let patience = Patience::of(&limits);
+    let interrupted = interrupted().map_err(Failure::io)?;
+    let silence = limits.transport.first_byte().time;
     let progress = console.progress("{msg}", None, !args.is_written_at_the_end());
     let mut text = Text::new(target, &limits, progress);
     let read = tokio::select! {
-        read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
-        () = interrupted => Err(RunError::Io("interrupted: the document is not complete".to_owned())),
+        read = text.read(args, Arc::new(proxy), (request, silence), &seen, trace.as_deref(), console) => read,
+        () = interrupted => Err(Failure::io("interrupted: the document is not complete".to_owned())),
     };
     text.progress.finish_and_clear();
     text.trace_contexts(trace.as_deref(), &seen);
@@ -316,13 +277,13 @@ async fn answer(
         keep(args, &text.document, console)?;
     }
     read?;
-    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let seen = seen.lock();
     report(args, &text.document, &seen, asked.removed, console)?;
-    traced.map_err(|error| RunError::Io(format!("--trace: {error}")))
+    traced.map_err(|error| Failure::io(format!("--trace: {error}")))
 }
 
 /// Writes the complete part of a document whose answer failed, and reports it.
-fn keep(args: &RunArgs, document: &Document, console: &Console) -> Result<(), RunError> {
+fn keep(args: &RunArgs, document: &Document, console: &Console) -> Result<(), Failure> {
     let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else {
         return Ok(());
     };
@@ -342,25 +303,19 @@ struct Text {
     /// The calls whose contexts have been traced.
     traced: u32,
     target: Target,
-    framed: Framed,
-    reader: Box<dyn Reader>,
+    source: Source,
     progress: ProgressBar,
 }
 
 impl Text {
     fn new(target: Target, limits: &Limits, progress: ProgressBar) -> Self {
-        let wire = target.dialect.wire();
-        let (framed, reader) = (Framed::new(wire.framing(), limits), wire.reader());
-        let index = ContextIndex::new(limits);
-        let (document, limits) = (Document::new(limits.parser.max_depth), limits.clone());
         Self {
-            document,
-            index,
-            limits,
+            document: Document::new(limits.parser.max_depth),
+            index: ContextIndex::new(limits),
+            limits: limits.clone(),
             traced: 1,
+            source: Source::new(Some(target.dialect), None, limits),
             target,
-            framed,
-            reader,
             progress,
         }
     }
@@ -370,29 +325,16 @@ impl Text {
         &mut self,
         args: &RunArgs,
         proxy: Arc<Proxy>,
-        (request, patience): (http::Request<Bytes>, Patience),
+        (request, silence): (http::Request<Bytes>, Duration),
         seen: &Mutex<Seen>,
         trace: Option<&Trace>,
         console: &mut Console,
-    ) -> Result<(), RunError> {
-        let key = seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .key
-            .clone();
-        let mut body = ask(
-            proxy,
-            &self.target,
-            &request,
-            patience,
-            &key,
-            trace,
-            console,
-        )
-        .await?;
+    ) -> Result<(), Failure> {
+        let key = seen.lock().key.clone();
+        let mut body = ask(proxy, &self.target, request, silence, &key, trace).await?;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| RunError::Io(error.to_string()))?;
+            let frame = frame.map_err(Failure::io)?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -408,7 +350,7 @@ impl Text {
                 shown = root.len();
             }
             if !self.progress.is_hidden() {
-                let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                let seen = seen.lock();
                 let words = words(&self.document, seen.calls(), seen.record.percentage);
                 self.progress.set_message(one_line(&words));
             }
@@ -419,7 +361,7 @@ impl Text {
     /// Writes the contexts of the cut for each call that was made since the last time. None of
     /// these calls has brought text yet.
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
-        let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
+        let calls = seen.lock().calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
         let Some(trace) = trace.filter(|_| !made.is_empty()) else {
             return;
@@ -435,20 +377,12 @@ impl Text {
     }
 
     /// Takes bytes of the answer.
-    fn take(&mut self, mut data: &[u8]) -> Result<(), RunError> {
-        let (mut new, mut begins_again) = (String::new(), false);
-        let unreadable = |error| RunError::Io(format!("the answer is no stream: {error}"));
-        while let Some(event) = self.framed.next_event(&mut data).map_err(unreadable)? {
-            self.reader
-                .read(&event.event, &event.data, &mut |delta| match delta {
-                    Delta::Text { text, .. } => new.push_str(text),
-                    Delta::Restart => begins_again = true,
-                    _ => {}
-                });
-        }
-        // Text that was read can't be taken back.
-        if begins_again && !self.document.text().is_empty() {
-            return Err(RunError::Io(Refusal::Restart.to_string()));
+    fn take(&mut self, data: &[u8]) -> Result<(), Failure> {
+        let mut new = String::new();
+        match self.source.feed(data, &mut new) {
+            // The record of the answer has the error.
+            Ok(()) | Err(Refusal::Server(_)) => {}
+            Err(refusal) => return Err(Failure::io(refusal.to_string())),
         }
         // Text that is not JSON is reported at the end.
         let _ = self.document.push_with(&new, &mut self.index);

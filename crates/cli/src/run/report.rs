@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::RunArgs;
 use super::key::Key;
-use super::{RunArgs, RunError};
 use crate::console::{count, is_zero};
-use crate::{Console, Exit};
+use crate::{Console, Exit, Failure};
 use restitch::Document;
 use restitch::context::Section;
 use restitch::internal::context::sections_of;
@@ -130,8 +130,8 @@ impl Seen {
     }
 }
 
-pub(super) fn write(file: &Path, text: &str) -> Result<(), RunError> {
-    std::fs::write(file, text).map_err(|error| RunError::Io(format!("{}: {error}", file.display())))
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|error| Failure::io(format!("{}: {error}", file.display())))
 }
 
 /// Reports how the answer ended, and writes the document to a file or as JSON.
@@ -141,9 +141,9 @@ pub(super) fn report(
     seen: &Seen,
     removed_bytes: usize,
     console: &mut Console,
-) -> Result<(), RunError> {
+) -> Result<(), Failure> {
     let Some(outcome) = &seen.record.outcome else {
-        return Err(RunError::Io("the answer is no stream".to_owned()));
+        return Err(Failure::io("the answer is no stream".to_owned()));
     };
     let iterations = seen.iterations();
     note_calls(&iterations, console);

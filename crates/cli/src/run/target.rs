@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::{PromptText, RunArgs, RunError, providers};
+use super::{Failure, PromptText, RunArgs, providers};
 use restitch::internal::wire::{NewRequest, PlainPrompt};
 use restitch::provider::Dialect;
 use restitch_http::Upstream;
@@ -18,13 +18,13 @@ pub(super) struct Target {
 
 impl Target {
     /// Returns the target that the arguments name, and the key. The key is empty if none is needed.
-    pub(super) fn of(args: &RunArgs) -> Result<(Self, String), RunError> {
+    pub(super) fn of(args: &RunArgs) -> Result<(Self, String), Failure> {
         let provider = args
             .provider
             .as_deref()
             .map(providers::by_name)
             .transpose()
-            .map_err(RunError::Usage)?;
+            .map_err(Failure::usage)?;
         let dialect = args
             .dialect
             .or(provider.map(|provider| provider.dialect()))
@@ -33,20 +33,20 @@ impl Target {
             None => "",
             Some(provider) => provider.base_url(dialect).ok_or_else(|| {
                 let (name, spoken) = (provider.name, provider.dialects());
-                RunError::Usage(format!(
+                Failure::usage(format!(
                     "--dialect {dialect}: {name} does not speak it; it speaks {spoken}"
                 ))
             })?,
         };
         // The address is not repeated, since it may have a password.
         let upstream = address::upstream(args.base_url.as_deref().unwrap_or(known_url))
-            .map_err(|error| RunError::Usage(format!("--base-url: {error}")))?;
+            .map_err(|error| Failure::usage(format!("--base-url: {error}")))?;
         let key = providers::key(
             args.key_variable.as_deref(),
             provider,
             args.base_url.is_none(),
         );
-        Ok((Self { upstream, dialect }, key.map_err(RunError::Usage)?))
+        Ok((Self { upstream, dialect }, key.map_err(Failure::usage)?))
     }
 
     /// Returns the first request.
@@ -55,7 +55,7 @@ impl Target {
         args: &RunArgs,
         asked: &PromptText,
         key: &str,
-    ) -> Result<http::Request<Bytes>, RunError> {
+    ) -> Result<http::Request<Bytes>, Failure> {
         let prompt = PlainPrompt {
             model: &args.model,
             system: asked.system.as_deref(),
@@ -78,13 +78,11 @@ impl Target {
         if !key.is_empty() {
             let (name, before) = key_header;
             let mut value = HeaderValue::try_from(format!("{before}{key}")).map_err(|_| {
-                RunError::Usage("the key has characters that no header may have".to_owned())
+                Failure::usage("the key has characters that no header may have".to_owned())
             })?;
             value.set_sensitive(true);
             request = request.header(HeaderName::from_static(name), value);
         }
-        request
-            .body(Bytes::from(body))
-            .map_err(|error| RunError::Io(error.to_string()))
+        request.body(Bytes::from(body)).map_err(Failure::io)
     }
 }

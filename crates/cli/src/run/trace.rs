@@ -10,12 +10,11 @@
 //! `[key]` replaces it. Prompts and answers are private: files and folders are created for their
 //! owner only.
 
+use parking_lot::Mutex;
+use restitch_proxy::{Redactor, Tap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use restitch_proxy::{Redactor, Tap};
 
 /// Writes calls to a folder.
 #[derive(Debug)]
@@ -53,14 +52,14 @@ impl Trace {
 
     /// Ends the trace. Fails if something could not be written.
     pub(super) fn finish(&self) -> io::Result<()> {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         open.end();
         open.error.take().map_or(Ok(()), Err)
     }
 
     /// Writes one file of a call.
     pub(super) fn write(&self, call: u32, name: &str, content: &[u8]) {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let whole = open.redactor.another().whole(content);
         open.check(make_file(&self.path(call, name)).and_then(|mut file| file.write_all(&whole)));
     }
@@ -68,27 +67,23 @@ impl Trace {
     fn path(&self, call: u32, name: &str) -> PathBuf {
         self.folder.join(format!("{call:03}-{name}"))
     }
-
-    fn open(&self) -> MutexGuard<'_, OpenTrace> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Tap for Trace {
     fn request(&self, call: u32, body: &[u8]) {
-        let again = match self.open().again(call) {
+        let again = match self.open.lock().again(call) {
             1 => String::new(),
             again => format!("{again}-"),
         };
         self.write(call, &format!("{again}request.json"), body);
-        let mut open = self.open();
+        let mut open = self.open.lock();
         open.end();
         let created = make_file(&self.path(call, &format!("{again}response.txt")));
         open.response = created.map_err(|error| open.check(Err(error))).ok();
     }
 
     fn response(&self, bytes: &[u8]) {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let certain = open.redactor.push(bytes);
         open.append(&certain);
     }
