@@ -10,7 +10,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let is_release = env::var_os("PROFILE").is_some_and(|profile| profile == "release");
     let commit = if is_release { commit() } else { None };
     // Not `RESTITCH_…`: cargo sets these variables for the programs that it runs, and restitch
     // reports unknown variables with that prefix.

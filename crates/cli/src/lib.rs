@@ -147,10 +147,18 @@ enum Failure {
 }
 
 impl Failure {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the shape that `map_err` asks for"
+    )]
     fn usage(reason: impl ToString) -> Self {
         Self::Failed(Exit::Usage, reason.to_string())
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the shape that `map_err` asks for"
+    )]
     fn io(reason: impl ToString) -> Self {
         Self::Failed(Exit::Io, reason.to_string())
     }
@@ -245,8 +253,8 @@ fn epilogue(text: &str) -> String {
     joined
 }
 
-/// Returns a parser of an argument that is the name of one of these values. Help and completions
-/// list the names.
+/// Returns an argument's parser for the names of these values. Help and completions list the
+/// names.
 fn one_of<T>(all: &'static [T], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,

@@ -137,10 +137,6 @@ pub(super) fn variable(name: &str) -> Option<String> {
 }
 
 /// Returns the failure where a configuration makes no proxy.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that `map_err` asks for"
-)]
 pub(super) fn no_proxy(error: SetupError) -> Failure {
     match error {
         SetupError::Setting(_) => Failure::usage(error),

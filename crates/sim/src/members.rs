@@ -81,7 +81,7 @@ impl<'a> Model<'a> {
         let containers = || spans(|node| node.container.is_some());
         let last = containers().filter(|span| span.end <= position);
         let last = last.max_by_key(|span| span.end);
-        // A number that ends where the text stops may go on.
+        // A number that ends where the text stops may continue.
         let scalar = spans(|node| node.container.is_none() && !node.is_string)
             .find(|span| span.start < position && position <= span.end);
         let keys = nodes.iter().filter_map(|node| node.key);
