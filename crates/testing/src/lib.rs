@@ -11,6 +11,7 @@ pub mod answers;
 pub mod case_file;
 pub mod chat;
 pub mod rows;
+pub mod says;
 pub mod tree;
 pub mod wire_case;
 pub mod wires;

@@ -10,23 +10,54 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use restitch_testing::{at_least, grammar_files};
+use restitch_testing::says::Says;
 
 /// A command's result.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Ran {
+    #[expect(dead_code, reason = "a failure shows it")]
+    args: String,
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 impl Ran {
+    /// Waits for the end of a command.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let args = format!("{command:?}");
+        let ran = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self {
+            args,
+            code: ran.status.code().unwrap(),
+            out: text(ran.stdout),
+            err: text(ran.stderr),
+        }
+    }
+
     /// The answers, a line each.
     pub(crate) fn answers(&self) -> Vec<Value> {
-        self.out
-            .lines()
+        let lines = self.out.lines();
+        lines
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(&self, code: i32) {
+        assert_eq!(self.code, code, "{self:#?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn gives(&self, code: i32, out: &str) {
+        assert_eq!((self.code, self.out.as_str()), (code, out), "{self:#?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, out: &str, err: &str) {
+        self.gives(code, out);
+        assert_eq!(self.err, err, "{self:#?}");
     }
 }
 
@@ -68,10 +99,26 @@ pub(crate) fn run(folder: &Path, args: &[&str], stdin: &[u8]) -> Ran {
         panic!("{args:?} does not end");
     };
     Ran {
+        args: args.join(" "),
         code: child.wait().unwrap().code().unwrap(),
         out,
         err,
     }
+}
+
+/// Runs a command line without input.
+pub(crate) fn shell(line: &str) -> Ran {
+    pipe(line, "")
+}
+
+pub(crate) fn shell_in(folder: &Path, line: &str) -> Ran {
+    run(folder, &line.split(' ').collect::<Vec<_>>(), b"")
+}
+
+/// Runs a command line on standard input.
+pub(crate) fn pipe(line: &str, stdin: impl AsRef<[u8]>) -> Ran {
+    let args: Vec<_> = line.split(' ').collect();
+    run(Path::new("."), &args, stdin.as_ref())
 }
 
 /// Far more than any command here needs, on any machine.
@@ -109,14 +156,9 @@ fn all_files() -> (PathBuf, [&'static str; 8]) {
 }
 
 /// Runs one command on standard input.
-pub(crate) fn check(args: &[&str], stdin: &str, code: i32, out: &str) {
-    let ran = run(Path::new("."), args, stdin.as_bytes());
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (code, out),
-        "{args:?} {stdin:?}: {}",
-        ran.err
-    );
+#[track_caller]
+pub(crate) fn check(line: &str, stdin: &str, code: i32, out: &str) {
+    pipe(line, stdin).gives(code, out);
 }
 
 #[test]
@@ -136,7 +178,7 @@ fn check_answers_a_line_a_file() {
 "#
     );
     assert_eq!((ran.code, ran.err.as_str()), (4, ""));
-    let words = run(&folder, &["check", "good", "cut", "bad"], b"").out;
+    let words = shell_in(&folder, "check good cut bad").out;
     assert_eq!(
         words,
         "good: complete, 18 bytes\n\
@@ -168,7 +210,7 @@ fn check_tells_the_place() {
         ),
         ("{\"a\": {\"b\": [1, 2]}}\n\n!", 3, 1, ""),
     ] {
-        let ran = run(Path::new("."), &["check", "--json"], text.as_bytes());
+        let ran = pipe("check --json", text.as_bytes());
         let answer = &ran.answers()[0];
         let place = (&answer["line"], &answer["column"], &answer["path"]);
         assert_eq!(
@@ -194,7 +236,7 @@ fn of_several_files_the_worst_counts() {
         (&["-", "-"], 2),
     ] {
         let ran = run(&folder, &[&["check"], files].concat(), b"");
-        assert_eq!(ran.code, code, "{files:?}");
+        ran.exits(code);
         assert_eq!(
             ran.err.is_empty(),
             matches!(code, 0 | 3 | 4),
@@ -203,8 +245,8 @@ fn of_several_files_the_worst_counts() {
         );
     }
     // A file that can't be read costs its own line only.
-    let ran = run(&folder, &["check", "--json", "missing", "good"], b"");
-    assert!(ran.err.starts_with("restitch: missing: "));
+    let ran = shell_in(&folder, "check --json missing good");
+    ran.err.begins("restitch: missing: ");
     let unread = json!({"file": "missing", "error": "can't be read"});
     assert_eq!(ran.answers()[0], unread);
     assert_eq!((ran.answers().len(), ran.code), (2, 1));
@@ -220,45 +262,19 @@ fn check_takes_large_files() {
     }
     text.extend_from_slice(b"0]");
     let folder = folder("large", &[("large", &text)]);
-    let ran = run(&folder, &["check", "--json", "large"], b"");
+    let ran = shell_in(&folder, "check --json large");
     let answer = json!({"valid": true, "complete": true, "offset": text.len(), "line": 1, "column": text.len() + 1, "path": ""});
     assert_eq!((ran.code, ran.answers()), (0, vec![answer]));
 }
 
-#[test]
-fn check_knows_the_test_suite() {
-    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
-    let is_decided =
-        |file: &PathBuf| name(file).ends_with(".json") && !name(file).starts_with("i_");
-    let files: Vec<PathBuf> = grammar_files().into_iter().filter(is_decided).collect();
-    let args: Vec<&str> = ["check", "--json"]
-        .into_iter()
-        .chain(files.iter().map(|file| file.to_str().unwrap()))
-        .collect();
-    let (mut good, mut bad) = (0, 0);
-    for answer in run(Path::new("."), &args, b"").answers() {
-        let accepted = answer["valid"] == true && answer["complete"] == true;
-        let expected = name(Path::new(answer["file"].as_str().unwrap())).starts_with("y_");
-        assert_eq!(accepted, expected, "{answer}");
-        if expected { good += 1 } else { bad += 1 }
-    }
-    assert!(
-        good >= at_least(30, 125) && bad >= at_least(50, 238),
-        "{good} {bad}"
-    );
-    println!("covered: {good} texts to accept, {bad} to reject");
-}
-
 /// Checks what `inspect --close` writes, and the same part and the mistake as members.
 fn check_closed(text: &str, code: i32, part: &str, error: Option<&str>) {
-    check(&["inspect", "--close"], text, code, part);
-    let ran = run(Path::new("."), &["inspect", "--json"], text.as_bytes());
+    check("inspect --close", text, code, part);
+    let ran = pipe("inspect --json", text.as_bytes());
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["complete"], answer["error"].as_str()),
-        (code, &json!(code == 0), error),
-        "{text}"
-    );
+    ran.exits(code);
+    assert_eq!(answer["complete"], json!(code == 0), "{text}");
+    assert_eq!(answer["error"].as_str(), error, "{text}");
     if error.is_none() {
         assert_eq!(answer["complete_part"], part, "{text}");
     }
@@ -352,17 +368,17 @@ fn inspect_calls_no_text_complete_that_is_cut_in_a_later_root() {
 #[test]
 fn inspect_says_where_a_text_is_malformed_or_cut() {
     let (folder, _) = all_files();
-    let ran = run(&folder, &["inspect", "--close", "bad"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"a\": [1]}"));
+    let ran = shell_in(&folder, "inspect --close bad");
+    ran.gives(4, "{\"a\": [1]}");
     assert_eq!(
         ran.err,
         "restitch: bad: invalid number at `1`, line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`\n"
     );
-    let ran = run(&folder, &["inspect", "--close", "cut"], b"");
+    let ran = shell_in(&folder, "inspect --close cut");
     assert_eq!(ran.err, "restitch: cut: cut at byte 26, in escape\n");
-    let ran = run(&folder, &["inspect", "missing"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.starts_with("restitch: missing: "), "{}", ran.err);
+    let ran = shell_in(&folder, "inspect missing");
+    ran.gives(1, "");
+    ran.err.begins("restitch: missing: ");
 }
 
 /// The three commands keep the same part of a text with a mistake, and none is silent about the
@@ -384,17 +400,10 @@ fn a_mistake_is_told_by_all_commands() {
     ] {
         for args in [&["inspect", "--close"][..], &["stitch"]] {
             let ran = run(Path::new("."), args, text.as_bytes());
-            assert_eq!(
-                (ran.code, ran.out.as_str()),
-                (4, json),
-                "{args:?} {text}: {}",
-                ran.err
-            );
-            assert!(
-                ran.err.contains(&format!("restitch: -: {words}")),
-                "{args:?} {text}: {}",
-                ran.err
-            );
+            ran.gives(4, json);
+            ran.err
+                .of(format!("{args:?} {text}"))
+                .has(format!("restitch: -: {words}"));
         }
         for command in ["inspect", "stitch"] {
             for (flag, input) in [("--json", text.to_owned()), ("--jsonl", line(text))] {
@@ -408,11 +417,7 @@ fn a_mistake_is_told_by_all_commands() {
                 assert!(command == "inspect" || answer["json"] == json, "{answer}");
             }
         }
-        assert_eq!(
-            run(Path::new("."), &["check"], text.as_bytes()).code,
-            4,
-            "{text}"
-        );
+        pipe("check", text.as_bytes()).exits(4);
     }
     // A cut text contains no mistake, so no command reports one.
     for command in ["stitch", "inspect"] {
@@ -425,14 +430,10 @@ fn a_mistake_is_told_by_all_commands() {
     }
     // Nothing is joined to a mistake.
     let folder = folder("mistake", &[("first", b"[1, x"), ("second", b", 2]")]);
-    let ran = run(&folder, &["stitch", "first", "second"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"), "{}", ran.err);
-    assert!(
-        ran.err
-            .ends_with("restitch: the first part has a mistake: closed before it\n"),
-        "{}",
-        ran.err
-    );
+    let ran = shell_in(&folder, "stitch first second");
+    ran.gives(4, "[1]");
+    ran.err
+        .ends("restitch: the first part has a mistake: closed before it\n");
 }
 
 /// A line that asks `inspect` or `stitch` about one text.
@@ -468,23 +469,16 @@ fn an_early_end_has_one_exit_code() {
                 continue;
             }
             let ran = run(Path::new("."), args, text);
-            assert_eq!(ran.code, code, "{args:?} {text:?}: {}{}", ran.out, ran.err);
+            ran.exits(code);
         }
     }
     for command in ["inspect", "stitch", "repair"] {
         let ran = run(Path::new("."), &[command, "--json"], b"[\"caf\xc3");
-        assert_eq!(
-            (ran.code, &ran.answers()[0]["removed_bytes"]),
-            (3, &json!(1)),
-            "{command}: {}",
-            ran.out
-        );
-        assert!(
-            ran.err
-                .contains("restitch: -: cut inside a character: removed 1 byte\n"),
-            "{command}: {}",
-            ran.err
-        );
+        ran.exits(3);
+        assert_eq!(ran.answers()[0]["removed_bytes"], 1);
+        ran.err
+            .of(command)
+            .has("restitch: -: cut inside a character: removed 1 byte\n");
     }
     // Half a character may be whole with the next part. If it is not, it is never dropped in
     // silence.
@@ -505,15 +499,10 @@ fn an_early_end_has_one_exit_code() {
             &["stitch", "--expect", "exact", "first", next],
             b"",
         );
-        assert_eq!(
-            (ran.code, ran.out.as_str()),
-            (code, out),
-            "{next}: {}",
-            ran.err
-        );
+        ran.gives(code, out);
     }
-    assert_eq!(run(&folder, &["stitch", "--text", "first"], b"").code, 3);
-    assert_eq!(run(&folder, &["stitch", "--text", "blank"], b"").code, 3);
+    shell_in(&folder, "stitch --text first").exits(3);
+    shell_in(&folder, "stitch --text blank").exits(3);
 }
 
 /// Bytes that are not UTF-8 are removed, but never in silence.
@@ -521,71 +510,46 @@ fn an_early_end_has_one_exit_code() {
 fn bytes_that_are_not_utf_8_are_reported() {
     let (folder, _) = all_files();
     let words = "restitch: latin: not UTF-8: removed 1 byte\n";
-    let ran = run(&folder, &["inspect", "--close", "latin"], b"");
-    assert_eq!(
-        (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (4, "[\"caf\"]", words)
-    );
-    let ran = run(&folder, &["inspect", "--json", "latin"], b"");
-    assert_eq!(
-        (
-            ran.code,
-            &ran.answers()[0]["removed_bytes"],
-            ran.err.as_str()
-        ),
-        (4, &json!(1), words)
-    );
-    assert_eq!(run(&folder, &["inspect", "latin"], b"").err, words);
+    let ran = shell_in(&folder, "inspect --close latin");
+    ran.is(4, "[\"caf\"]", words);
+    let ran = shell_in(&folder, "inspect --json latin");
+    ran.exits(4);
+    assert_eq!(ran.answers()[0]["removed_bytes"], 1);
+    assert_eq!(ran.err.as_str(), words);
+    assert_eq!(shell_in(&folder, "inspect latin").err, words);
     for format in [&[][..], &["--text"]] {
         let ran = run(
             &folder,
             &[&["stitch", "--json", "latin"], format].concat(),
             b"",
         );
-        assert_eq!(
-            (
-                ran.code,
-                &ran.answers()[0]["removed_bytes"],
-                ran.err.as_str()
-            ),
-            (4, &json!(1), words)
-        );
+        ran.exits(4);
+        assert_eq!(ran.answers()[0]["removed_bytes"], 1);
+        assert_eq!(ran.err.as_str(), words);
     }
     // Where nothing was removed there is no such member.
-    let ran = run(&folder, &["inspect", "--json", "good"], b"");
+    let ran = shell_in(&folder, "inspect --json good");
     assert_eq!(ran.answers()[0].get("removed_bytes"), None);
 }
 
 #[test]
 fn inspect_takes_several_files() {
     let (folder, _) = all_files();
-    let ran = run(&folder, &["inspect", "--close", "good", "cut"], b"");
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (3, "{\"a\": [1, \"é\"]}\n{\"items\": [1, {\"k\": \"v\"}]}\n")
-    );
-    let ran = run(
-        &folder,
-        &["inspect", "--json", "number", "missing", "bad"],
-        b"",
-    );
+    let ran = shell_in(&folder, "inspect --close good cut");
+    ran.gives(3, "{\"a\": [1, \"é\"]}\n{\"items\": [1, {\"k\": \"v\"}]}\n");
+    let ran = shell_in(&folder, "inspect --json number missing bad");
     let answers = ran.answers();
-    assert_eq!(
-        (ran.code, &answers[0]["file"], &answers[2]["file"]),
-        (1, &json!("number"), &json!("bad"))
-    );
+    ran.exits(1);
+    assert_eq!(answers[0]["file"], "number");
+    assert_eq!(answers[2]["file"], "bad");
     assert_eq!(
         answers[1],
         json!({"file": "missing", "error": "can't be read"})
     );
-    let ran = run(&folder, &["inspect", "number", "cut"], b"");
-    assert!(
-        ran.out.starts_with("text             number\ncut ")
-            && ran.out.contains("\ntext             cut\n"),
-        "{}",
-        ran.out
-    );
-    assert_eq!(run(&folder, &["inspect", "-", "-"], b"").code, 2);
+    let ran = shell_in(&folder, "inspect number cut");
+    ran.out.begins("text             number\ncut ");
+    ran.out.has("\ntext             cut\n");
+    shell_in(&folder, "inspect - -").exits(2);
 }
 
 #[test]
@@ -608,46 +572,23 @@ fn data_goes_to_a_file() {
         (&["config", "show"], 0, ""),
     ] {
         let ran = run(&folder, &[args, &["-o", "out"]].concat(), b"");
-        assert_eq!(
-            (ran.code, ran.out.as_str()),
-            (code, ""),
-            "{args:?}: {}",
-            ran.err
-        );
-        assert!(
-            written("out").starts_with(text),
-            "{args:?}: {}",
-            written("out")
-        );
+        ran.gives(code, "");
+        written("out").of(args).begins(text);
     }
     // `inspect` may replace its input file, which it reads whole. A command that reads piece by piece
     // may not write to its input.
-    assert_eq!(
-        run(&folder, &["inspect", "--close", "cut", "-o", "cut"], b"").code,
-        3
-    );
+    shell_in(&folder, "inspect --close cut -o cut").exits(3);
     assert_eq!(written("cut"), "{\"items\": [1, {\"k\": \"v\"}]}");
-    let ran = run(&folder, &["paths", "/a", "good", "-o", "./good"], b"");
-    assert_eq!(
-        (ran.code, written("good").as_bytes()),
-        (2, FILES[0].1),
-        "{}",
-        ran.err
-    );
+    let ran = shell_in(&folder, "paths /a good -o ./good");
+    ran.exits(2);
+    assert_eq!(written("good").as_bytes(), FILES[0].1);
     // Where nothing is written no file is made.
-    assert_eq!(
-        run(&folder, &["inspect", "--close", "prose", "-o", "none"], b"").code,
-        4
-    );
+    shell_in(&folder, "inspect --close prose -o none").exits(4);
     assert!(!folder.join("none").exists());
-    let ran = run(&folder, &["inspect", "good", "-o", "no/such/folder"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(
-        ran.err
-            .starts_with("restitch: cannot write the output: no/such/folder: "),
-        "{}",
-        ran.err
-    );
+    let ran = shell_in(&folder, "inspect good -o no/such/folder");
+    ran.gives(1, "");
+    ran.err
+        .begins("restitch: cannot write the output: no/such/folder: ");
 }
 
 #[test]
@@ -663,40 +604,17 @@ fn quiet_reports_failures_only() {
     ] {
         for args in [[&["-q"], args].concat(), [args, &["--quiet"]].concat()] {
             let ran = run(&folder, &args, b"");
-            assert_eq!(
-                (ran.code, ran.err.is_empty()),
-                (code, is_quiet),
-                "{args:?}: {}",
-                ran.err
-            );
+            ran.exits(code);
+            assert_eq!(ran.err.is_empty(), is_quiet);
         }
     }
-    assert_eq!(run(&folder, &["-q", "-v", "check", "good"], b"").code, 2);
-}
-
-#[test]
-fn one_is_singular() {
-    check(&["check"], "1", 0, "-: complete, 1 byte\n");
-    let folder = folder(
-        "singular",
-        &[
-            ("first", b"[1, 2"),
-            ("prose", b"No."),
-            ("again", b"[1, 2, 3]"),
-        ],
-    );
-    let ran = run(&folder, &["stitch", "first", "prose", "again"], b"");
-    assert!(
-        ran.err.contains("restitch: 1 part failed to merge\n"),
-        "{}",
-        ran.err
-    );
+    shell_in(&folder, "-q -v check good").exits(2);
 }
 
 #[test]
 fn inspect_shows_the_cut() {
     let check_json = |text: &str, code, wanted: &str| {
-        let ran = run(Path::new("."), &["inspect", "--json"], text.as_bytes());
+        let ran = pipe("inspect --json", text.as_bytes());
         assert_eq!((ran.code, ran.out.lines().count()), (code, 1), "{text:?}");
         let (found, wanted) = (
             ran.answers().remove(0),
@@ -726,22 +644,14 @@ fn inspect_shows_the_cut() {
         4,
         r#"{"cut":{"offset":6,"path":"/a","in":"value"},"overlap_context":"{\"a\":","ambiguous":false,"complete_part":"{}","json_parsing_success":true,"complete":false}"#,
     );
-    check(
-        &["inspect", "--json", "--budget", "1"],
-        "{\"a\": 7, \"b\": [\"x\", \"tw",
-        3,
-        &r#"{"cut":{"offset":23,"path":"/b/1","in":"string"},"overlap_context":T,"ambiguous":false,"complete_part":"{\"a\": 7, \"b\": [\"x\", \"tw\"]}","json_parsing_success":true,"hierarchy_context":T,"hierarchy_context_for_prompt":"{\"a\": …, \"b\": [<str>, \"…w","delivered_summary":"- a\n- b with 1 b (incomplete)","cut_off_element":"\"tw","element_before_cutoff":"\"x\"","last_raw_json":T,"kpi_question":"Based on the delivered data so far, approximately what percentage (%) of the total required content has been delivered? Respond outside of the JSON, with one line `PROGRESS: n`, where n is an integer between 0-100.","complete":false}
-"#
-        .replace(":T,", r#":"{\"a\": 7, \"b\": [\"x\", \"tw","#),
-    );
+    check("inspect --json --budget 1", "{\"a\": 7, \"b\": [\"x\", \"tw", 3, &r#"{"cut":{"offset":23,"path":"/b/1","in":"string"},"overlap_context":T,"ambiguous":false,"complete_part":"{\"a\": 7, \"b\": [\"x\", \"tw\"]}","json_parsing_success":true,"hierarchy_context":T,"hierarchy_context_for_prompt":"{\"a\": …, \"b\": [<str>, \"…w","delivered_summary":"- a\n- b with 1 b (incomplete)","cut_off_element":"\"tw","element_before_cutoff":"\"x\"","last_raw_json":T,"kpi_question":"Based on the delivered data so far, approximately what percentage (%) of the total required content has been delivered? Respond outside of the JSON, with one line `PROGRESS: n`, where n is an integer between 0-100.","complete":false}
+"#.replace(":T,", r#":"{\"a\": 7, \"b\": [\"x\", \"tw","#));
     let zeros = format!("[{}", "0,".repeat(3000));
-    let ran = run(Path::new("."), &["inspect", "--json"], zeros.as_bytes());
-    assert_eq!(
-        (ran.code, &ran.answers()[0]["ambiguous"]),
-        (3, &json!(true))
-    );
+    let ran = pipe("inspect --json", zeros.as_bytes());
+    ran.exits(3);
+    assert_eq!(ran.answers()[0]["ambiguous"], true);
     check(
-        &["inspect"],
+        "inspect",
         "[\"a\n",
         4,
         "text             -\ncut              byte 3, in `string`\npath             /0\ncomplete part    5 bytes: [\"a\"]\n\
@@ -749,14 +659,10 @@ fn inspect_shows_the_cut() {
     );
     // What people read stays on its line and in the terminal, whatever a text holds.
     let text = format!("{{\"k\\u001b[2J\\n\": \"{}", "é".repeat(500));
-    let ran = run(Path::new("."), &["inspect"], text.as_bytes());
+    let ran = pipe("inspect", text.as_bytes());
     assert_eq!((ran.code, ran.out.lines().count()), (3, 7));
-    assert!(
-        ran.out.contains("path             /k\\u{1b}[2J\\n\n")
-            && ran.out.contains("1020 bytes: …éé"),
-        "{}",
-        ran.out
-    );
+    ran.out.has("path             /k\\u{1b}[2J\\n\n");
+    ran.out.has("1020 bytes: …éé");
 }
 
 #[test]
@@ -775,36 +681,23 @@ fn stitch_joins_parts() {
     let folder = folder("stitch", &parts);
     let whole = "{\"title\": \"café\", \"list\": [1, 2, 3]}";
 
-    let ran = run(&folder, &["stitch", "first", "second", "exact"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = shell_in(&folder, "stitch first second exact");
+    ran.gives(0, whole);
     assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
-    assert!(
-        ran.err
-            .starts_with("restitch: seam at byte 14: exact, 0 bytes repeated\n"),
-        "{}",
-        ran.err
-    );
+    ran.err
+        .begins("restitch: seam at byte 14: exact, 0 bytes repeated\n");
 
-    let ran = run(
-        &folder,
-        &["stitch", "--json", "first", "second", "refusal", "exact"],
-        b"",
-    );
+    let ran = shell_in(&folder, "stitch --json first second refusal exact");
     let reasons = [
         "the fragment fits nowhere",
         "a part before the fragment was skipped, and no repeated text proves where it belongs",
     ];
     let mut answer = ran.answers().remove(0);
     let seam = answer["seams"][0].take();
-    assert_eq!(
-        (
-            &seam["offset"],
-            &seam["overlap"],
-            &seam["alignment"],
-            &seam["path"]
-        ),
-        (&json!(14), &json!(0), &json!("exact"), &json!("/title"))
-    );
+    assert_eq!(seam["offset"], 14);
+    assert_eq!(seam["overlap"], 0);
+    assert_eq!(seam["alignment"], "exact");
+    assert_eq!(seam["path"], "/title");
     assert!((0.0..=1.0).contains(&seam["posterior"].as_f64().unwrap()));
     assert_eq!(
         answer,
@@ -813,46 +706,28 @@ fn stitch_joins_parts() {
             "failed": [{"part": 3, "reason": reasons[0]}, {"part": 4, "reason": reasons[1]}],
         })
     );
-    let ran = run(
-        &folder,
-        &["stitch", "--json", "first", "second", "refusal", "fence"],
-        b"",
-    );
+    let ran = shell_in(&folder, "stitch --json first second refusal fence");
     assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
     assert_eq!(ran.answers()[0]["failed"][0]["part"], 3);
     // The requested anchor is after a preamble and a fence.
-    let ran = run(
-        &folder,
-        &[
-            "stitch", "--expect", "anchor", "--json", "first", "second", "fence",
-        ],
-        b"",
-    );
+    let ran = shell_in(&folder, "stitch --expect anchor --json first second fence");
     assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
     let seam = &ran.answers()[0]["seams"][1];
-    assert_eq!(
-        (
-            &seam["offset"],
-            &seam["overlap"],
-            &seam["alignment"],
-            &seam["posterior"]
-        ),
-        (&json!(32), &json!(32), &json!("anchor"), &json!(1.0))
-    );
+    assert_eq!(seam["offset"], 32);
+    assert_eq!(seam["overlap"], 32);
+    assert_eq!(seam["alignment"], "anchor");
+    assert_eq!(seam["posterior"], 1.0);
     // Standard input is a part, too.
     let ran = run(
         &folder,
         &["stitch", "--expect", "exact", "first", "-", "exact"],
         parts[1].1,
     );
-    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    ran.gives(0, whole);
     let ran = run(&folder, &["stitch", "--json"], b"[1, 2");
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (
-            3,
-            "{\"status\":\"closed\",\"json\":\"[1]\",\"seams\":[],\"failed\":[]}\n"
-        )
+    ran.gives(
+        3,
+        "{\"status\":\"closed\",\"json\":\"[1]\",\"seams\":[],\"failed\":[]}\n",
     );
     for (args, code) in [
         (&["stitch", "empty"][..], 3),
@@ -862,7 +737,7 @@ fn stitch_joins_parts() {
         (&["stitch", "--expect", "hope", "first"], 2),
     ] {
         let ran = run(&folder, args, b"");
-        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}");
+        ran.gives(code, "");
         assert!(!ran.err.is_empty());
     }
 }
@@ -883,10 +758,7 @@ fn stitch_explains_each_part() {
         &[&["stitch", "--explain"], &names[..]].concat(),
         b"",
     );
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (3, r#"{"a": [1, 2, 3], "b": "one "}"#)
-    );
+    ran.gives(3, r#"{"a": [1, 2, 3], "b": "one "}"#);
     let (candidates, words): (Vec<&str>, Vec<&str>) =
         ran.err.lines().partition(|line| line.starts_with("  "));
     let gap =
@@ -948,27 +820,19 @@ fn stitch_explains_in_json() {
         r#"[{"id": 1}, {"id": 2}"#,
         r#"{"id": 2}, {"name": "a name as long as it takes"}]"#,
     ) + &parts("[1, 2,", ", 3, x]");
-    let ran = run(
-        Path::new("."),
-        &["stitch", "--explain", "--jsonl"],
-        lines.as_bytes(),
-    );
+    let ran = pipe("stitch --explain --jsonl", lines.as_bytes());
     let [ambiguous, broken] = &ran.answers()[..] else {
         panic!("{}", ran.out)
     };
     let reason = "the fragment fits in two places, and nothing decides between them";
-    assert_eq!(
-        (&ambiguous["seams"], &ambiguous["failed"]),
-        (&json!([]), &json!([{"part": 2, "reason": reason}]))
-    );
+    assert_eq!(ambiguous["seams"], json!([]));
+    assert_eq!(ambiguous["failed"], json!([{"part": 2, "reason": reason}]));
     let explanation = &ambiguous["explanations"][0];
     assert_eq!(
-        (&explanation["cut"], &explanation["failure"]),
-        (
-            &json!({"offset": 21, "path": "", "in": "after_value"}),
-            &json!(reason)
-        )
+        explanation["cut"],
+        json!({"offset": 21, "path": "", "in": "after_value"})
     );
+    assert_eq!(explanation["failure"], json!(reason));
     let candidates = explanation["candidates"].as_array().unwrap();
     let reading = |alignment: &str| {
         candidates
@@ -1069,30 +933,18 @@ fn stitch_replaces_what_is_contradicted() {
         ("second", b"[{\"a\": 1, \"b\": \"two\"}]"),
     ];
     let folder = folder("rewind", &parts);
-    let ran = run(&folder, &["stitch", "first", "second"], b"");
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (3, "[{\"a\": 1, \"b\": \"on\"}]")
-    );
-    let ran = run(&folder, &["stitch", "--rewind", "first", "second"], b"");
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (0, "[{\"a\": 1, \"b\": \"two\"}]")
-    );
+    let ran = shell_in(&folder, "stitch first second");
+    ran.gives(3, "[{\"a\": 1, \"b\": \"on\"}]");
+    let ran = shell_in(&folder, "stitch --rewind first second");
+    ran.gives(0, "[{\"a\": 1, \"b\": \"two\"}]");
     assert!(
         ran.err.lines().any(|line| line == "restitch: replaced: /0"),
         "{}",
         ran.err
     );
-    let ran = run(
-        &folder,
-        &["stitch", "--rewind", "--json", "first", "second"],
-        b"",
-    );
-    assert_eq!(
-        (&ran.answers()[0]["rewound"], &ran.answers()[0]["failed"]),
-        (&json!(["/0"]), &json!([]))
-    );
+    let ran = shell_in(&folder, "stitch --rewind --json first second");
+    assert_eq!(ran.answers()[0]["rewound"], json!(["/0"]));
+    assert_eq!(ran.answers()[0]["failed"], json!([]));
 }
 
 #[test]
@@ -1105,36 +957,24 @@ fn stitch_joins_text() {
     ];
     let folder = folder("text", &parts);
     let whole = "# Rain\n\nIt fell in torrents.\n";
-    let ran = run(&folder, &["stitch", "--text", "first", "second"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
+    let ran = shell_in(&folder, "stitch --text first second");
+    ran.gives(0, whole);
     assert_eq!(
         ran.err,
         "restitch: seam at byte 22: anchor, 22 bytes repeated\n"
     );
-    let ran = run(
-        &folder,
-        &["stitch", "--text", "--expect", "exact", "first", "exact"],
-        b"",
-    );
-    assert_eq!((ran.code, ran.out.as_str()), (0, whole));
-    let ran = run(
-        &folder,
-        &["stitch", "--text", "first", "refusal", "second"],
-        b"",
-    );
-    assert_eq!((ran.code, ran.out.as_str()), (3, whole));
+    let ran = shell_in(&folder, "stitch --text --expect exact first exact");
+    ran.gives(0, whole);
+    let ran = shell_in(&folder, "stitch --text first refusal second");
+    ran.gives(3, whole);
     let ran = run(&folder, &["stitch", "--text", "-"], b" ");
-    assert_eq!(ran.code, 3);
-    let ran = run(&folder, &["stitch", "--text", "--rewind", "first"], b"");
-    assert_eq!(ran.code, 2);
+    ran.exits(3);
+    let ran = shell_in(&folder, "stitch --text --rewind first");
+    ran.exits(2);
     let line = r#"{"id": 1, "parts": ["One t", "One two"]}"#;
     let ran = run(&folder, &["stitch", "--text", "--jsonl"], line.as_bytes());
-    assert_eq!(
-        (ran.code, &ran.answers()[0]["text"]),
-        (0, &json!("One two")),
-        "{}",
-        ran.out
-    );
+    ran.exits(0);
+    assert_eq!(ran.answers()[0]["text"], "One two");
 }
 
 const LINES: &str = r#"{"id": 1, "text": "[1, 2"}
@@ -1162,13 +1002,9 @@ fn lines_are_answered_one_by_one() {
          {last}"
     );
     let lines = LINES.replacen("nonsense", "nonsense\r", 1);
-    check(&["check", "--jsonl"], &lines, 4, &out);
+    check("check --jsonl", &lines, 4, &out);
     // An id that came as half a character goes back so, and the tests' own reader would refuse it.
-    let ran = run(
-        Path::new("."),
-        &["inspect", "--jsonl"],
-        LINES.replace(id, "0").as_bytes(),
-    );
+    let ran = pipe("inspect --jsonl", LINES.replace(id, "0").as_bytes());
     let paths: Vec<Value> = ran
         .answers()
         .iter()
@@ -1178,17 +1014,11 @@ fn lines_are_answered_one_by_one() {
         json!(paths),
         json!(["/1", "", null, null, null, "/0", null])
     );
-    assert!(
-        ran.err
-            .contains("line 3: removed 2 halves of surrogate pairs"),
-        "{}",
-        ran.err
-    );
+    ran.err.has("line 3: removed 2 halves of surrogate pairs");
 
-    check(&["check", "--jsonl"], "", 0, "");
-    let ran = run(
-        Path::new("."),
-        &["check", "--jsonl"],
+    check("check --jsonl", "", 0, "");
+    let ran = pipe(
+        "check --jsonl",
         b"{\"text\": \"\xff\"}\n{\"id\":9,\"text\":\"1\"}\n",
     );
     assert_eq!(
@@ -1196,10 +1026,7 @@ fn lines_are_answered_one_by_one() {
         json!({"id": null, "error": "line 1: not UTF-8 (byte 10)"})
     );
     assert_eq!((ran.code, &ran.answers()[1]["complete"]), (4, &json!(true)));
-    assert_eq!(
-        run(Path::new("."), &["check", "--jsonl", "file"], b"").code,
-        2
-    );
+    shell("check --jsonl file").exits(2);
 }
 
 #[test]
@@ -1212,7 +1039,7 @@ fn stitch_answers_lines() {
 {"id":6,"expect":"any"}
 {"id":7,"parts":["["],"expect":1}
 "#;
-    let ran = run(Path::new("."), &["stitch", "--jsonl"], lines.as_bytes());
+    let ran = pipe("stitch --jsonl", lines.as_bytes());
     let answers = ran.answers();
     assert_eq!((ran.code, answers.len()), (4, 7), "{}", ran.err);
     for (at, status, json, ambiguous) in [
@@ -1221,10 +1048,9 @@ fn stitch_answers_lines() {
         (2, "failed", "", Value::Null),
     ] {
         let answer = &answers[at];
-        assert_eq!(
-            (&answer["id"], &answer["status"], &answer["json"]),
-            (&json!(at + 1), &json!(status), &json!(json))
-        );
+        assert_eq!(answer["id"], json!(at + 1));
+        assert_eq!(answer["status"], json!(status));
+        assert_eq!(answer["json"], json!(json));
         assert_eq!(answer["seams"][0]["ambiguous"], ambiguous, "{answer}");
     }
     for (at, error) in [
@@ -1239,45 +1065,6 @@ fn stitch_answers_lines() {
     assert_eq!(answers[0]["seams"][0]["posterior"], json!(1.0));
 }
 
-/// Cut at every character: closed it parses, joined again it is the document.
-#[test]
-fn every_cut_of_a_document() {
-    let document =
-        r#"{"a": "x\n\u00e9é", "b": [1.5e-3, true, null, {}], "c": {"d": [[], ["😀"]]}}"#;
-    let cuts: Vec<_> = document
-        .char_indices()
-        .map(|(at, _)| document.split_at(at))
-        .collect();
-    let lines = |line: &dyn Fn(usize, &str, &str) -> Value| -> String {
-        cuts.iter()
-            .enumerate()
-            .map(|(id, (head, tail))| format!("{}\n", line(id, head, tail)))
-            .collect()
-    };
-    let inspect = lines(&|id, head, _| json!({"id": id, "text": head}));
-    let inspected = run(Path::new("."), &["inspect", "--jsonl"], inspect.as_bytes()).answers();
-    assert_eq!(inspected.len(), cuts.len());
-    for (id, inspected) in inspected.iter().enumerate() {
-        assert_eq!(inspected["id"], json!(id));
-        assert_eq!(inspected["cut"]["offset"], cuts[id].0.len());
-        let part = inspected["complete_part"].as_str().unwrap();
-        let parses = serde_json::from_str::<Value>(part).is_ok();
-        assert_eq!(json!(parses), inspected["json_parsing_success"], "{part}");
-        assert_eq!(parses, id > 0);
-    }
-    let parts =
-        lines(&|id, head, tail| json!({"id": id, "parts": [head, tail], "expect": "exact"}));
-    let ran = run(Path::new("."), &["stitch", "--jsonl"], parts.as_bytes());
-    assert_eq!(ran.code, 0);
-    assert!(
-        ran.answers()
-            .iter()
-            .all(|answer| answer["json"] == document),
-        "{}",
-        ran.out
-    );
-}
-
 #[test]
 fn a_line_is_answered_before_the_next_one_comes() {
     let mut child = start(Path::new("."), &["check", "--jsonl"]);
@@ -1290,12 +1077,10 @@ fn a_line_is_answered_before_the_next_one_comes() {
     });
     for id in 0..3 {
         writeln!(input, "{{\"id\": {id}, \"text\": \"[]\"}}").unwrap();
-        assert!(
-            answers
-                .recv_timeout(LONG)
-                .unwrap()
-                .starts_with(&format!("{{\"id\":{id},"))
-        );
+        answers
+            .recv_timeout(LONG)
+            .unwrap()
+            .begins(format!("{{\"id\":{id},"));
     }
     drop(input);
     assert!(child.wait().unwrap().success());
@@ -1315,10 +1100,8 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
         .unwrap()
         .read_to_string(&mut words)
         .unwrap();
-    assert_eq!(
-        (child.wait().unwrap().code(), words.as_str()),
-        (Some(3), "")
-    );
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(words, "");
     drop(input);
 }
 
@@ -1341,15 +1124,12 @@ fn help_has_examples() {
         let ran = run(Path::new("."), &[command, "--help"], b"");
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
         let (_, examples) = ran.out.split_once("Examples:\n").unwrap();
-        assert!(
-            examples.contains(&format!("restitch {command}")),
-            "{command}"
-        );
-        assert!(ran.out.contains("-h, --help"));
+        examples.of(command).has(format!("restitch {command}"));
+        ran.out.has("-h, --help");
     }
-    let ran = run(Path::new("."), &["--help"], b"");
-    assert!(ran.out.contains("Exit codes:") && ran.out.contains("Examples:"));
-    assert!(ran.out.contains("-q, --quiet") && ran.out.contains("--color <WHEN>"));
+    let ran = shell("--help");
+    ran.out.has("Exit codes:").has("Examples:");
+    ran.out.has("-q, --quiet").has("--color <WHEN>");
     let listed = |command: &&&str| ran.out.contains(&format!("\n  {command} "));
     assert_eq!(COMMANDS.iter().filter(listed).count(), 13);
     for args in [
@@ -1360,26 +1140,15 @@ fn help_has_examples() {
         &["run", "a", "b"],
     ] {
         let ran = run(Path::new("."), args, b"");
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+        ran.gives(2, "");
     }
 }
 
 /// Runs a command with environment variables.
 fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-    command.env_remove("RESTITCH_CORPUS");
-    let ran = command
-        .args(args)
-        .envs(env.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran {
-        code: ran.status.code().unwrap(),
-        out: text(ran.stdout),
-        err: text(ran.stderr),
-    }
+    command.args(args).envs(env.iter().copied());
+    Ran::of(command.env_remove("RESTITCH_CORPUS").stdin(Stdio::null()))
 }
 
 /// Paragraphs of the help fill their lines: none is broken before the next word would be too much.
@@ -1412,17 +1181,15 @@ fn help_is_wrapped_to_the_terminal() {
 
 #[test]
 fn the_version_says_what_was_built() {
-    let ran = run(Path::new("."), &["--version"], b"");
+    let ran = shell("--version");
     let (first, features) = ran.out.split_once('\n').unwrap();
+    first.begins(concat!("restitch ", env!("CARGO_PKG_VERSION")));
     assert!(
-        first.starts_with(concat!("restitch ", env!("CARGO_PKG_VERSION"))),
-        "{first}"
-    );
-    assert!(
-        features.starts_with("features: ") && features.contains("redis") == cfg!(feature = "redis"),
+        features.contains("redis") == cfg!(feature = "redis"),
         "{features}"
     );
-    let ran = run(Path::new("."), &["-V"], b"");
+    features.begins("features: ");
+    let ran = shell("-V");
     assert_eq!(
         ran.out,
         concat!("restitch ", env!("CARGO_PKG_VERSION"), "\n")
@@ -1432,7 +1199,7 @@ fn the_version_says_what_was_built() {
 #[test]
 fn completions_and_manual_pages_know_the_commands() {
     let folder = folder("pages", &[]);
-    assert_eq!(run(&folder, &["pages", "made"], b"").code, 0);
+    shell_in(&folder, "pages made").exits(0);
     let written = |name: &str| fs::read_to_string(folder.join("made").join(name)).unwrap();
     for name in [
         "restitch.bash",
@@ -1442,21 +1209,18 @@ fn completions_and_manual_pages_know_the_commands() {
         "_restitch.ps1",
     ] {
         let script = written(name);
-        assert!(
-            script.contains("stitch") && script.contains("rewind"),
-            "{name}"
-        );
+        script.of(name).has("stitch").has("rewind");
     }
     for (name, title) in [
         ("restitch.1", ".TH restitch 1"),
         ("restitch-stitch.1", ".TH restitch-stitch 1"),
         ("restitch-config-show.1", ".TH restitch-config-show 1"),
     ] {
-        assert!(written(name).contains(title), "{name}");
+        written(name).of(name).has(title);
     }
-    let ran = run(&folder, &["pages", "made/restitch.1/folder"], b"");
-    assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("made/restitch.1/folder: "), "{}", ran.err);
+    let ran = shell_in(&folder, "pages made/restitch.1/folder");
+    ran.exits(1);
+    ran.err.has("made/restitch.1/folder: ");
 }
 
 #[test]
@@ -1469,17 +1233,10 @@ fn the_demo_fits_a_screen() {
         "{}",
         ran.out
     );
-    assert!(
-        ran.out.contains("no JSON, it ends too early") && ran.out.contains("valid JSON"),
-        "{}",
-        ran.out
-    );
+    ran.out.has("no JSON, it ends too early").has("valid JSON");
     let ran = run_with(&[], &["demo", "--script", "answer@50!length | refusal"]);
-    assert!(
-        ran.code == 4 && ran.out.contains("is not the document"),
-        "{}",
-        ran.out
-    );
+    ran.exits(4);
+    ran.out.has("is not the document");
 }
 
 #[test]
@@ -1492,11 +1249,8 @@ fn colors_follow_the_environment_and_the_flag() {
         (&[("NO_COLOR", "1")], &["--color=always"], true),
     ] {
         let ran = run_with(env, &[&["demo"], flags].concat());
-        assert_eq!(
-            (ran.code, ran.out.contains("\u{1b}[")),
-            (0, has_colors),
-            "{env:?} {flags:?}"
-        );
+        ran.exits(0);
+        assert_eq!(ran.out.contains("\u{1b}["), has_colors, "{env:?} {flags:?}");
     }
 }
 
@@ -1515,13 +1269,8 @@ fn sim_refuses_a_document_that_no_model_could_write() {
             &["sim", "--listen", "127.0.0.1:0", "--document", file],
             b"",
         );
-        assert_eq!(
-            (ran.code, ran.out.as_str()),
-            (code, ""),
-            "{file}: {}",
-            ran.err
-        );
-        assert!(ran.err.contains(words), "{file}: {}", ran.err);
+        ran.gives(code, "");
+        ran.err.of(file).has(words);
     }
 }
 
@@ -1558,12 +1307,12 @@ fn sim_serves_until_it_is_told_to_end() {
     let mut reply = String::new();
     socket.read_to_string(&mut reply).unwrap();
     let (head, stream) = reply.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200"), "{head}");
-    check(&["paths", "--raw", "/0"], stream, 3, "1\n");
+    head.begins("HTTP/1.0 200");
+    check("paths --raw /0", stream, 3, "1\n");
 
     // A second one can't have its port.
     let ran = run(&folder, &["sim", "--listen", address], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    ran.gives(1, "");
     assert!(
         Command::new("kill")
             .arg(child.id().to_string())
@@ -1572,48 +1321,44 @@ fn sim_serves_until_it_is_told_to_end() {
             .success()
     );
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(run(&folder, &["sim", "--document", "missing"], b"").code, 1);
-    assert_eq!(run(&folder, &["sim", "--script", "dance"], b"").code, 2);
+    shell_in(&folder, "sim --document missing").exits(1);
+    shell_in(&folder, "sim --script dance").exits(2);
 }
 
-/// Runs one command on standard input, and compares its exit code, its answer and its notes.
-fn check_all(args: &[&str], stdin: &str, code: i32, out: &str, err: &str) {
-    let ran = run(Path::new("."), args, stdin.as_bytes());
-    assert_eq!(
-        (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (code, out, err),
-        "{args:?} {stdin:?}"
-    );
+/// Runs one command on standard input, and compares its notes, too.
+#[track_caller]
+pub(crate) fn check_all(line: &str, stdin: impl AsRef<[u8]>, code: i32, out: &str, err: &str) {
+    pipe(line, stdin).is(code, out, err);
 }
 
 #[test]
 fn repair_writes_the_json() {
-    check_all(&["repair"], "{\"a\": 1}\n", 0, "{\"a\": 1}", "");
-    check_all(&["repair"], "Here: {\"a\": 1}.", 0, "{\"a\": 1}", "");
-    check_all(&["repair"], "{\"a\": 1},", 0, "{\"a\": 1}", "");
+    check_all("repair", "{\"a\": 1}\n", 0, "{\"a\": 1}", "");
+    check_all("repair", "Here: {\"a\": 1}.", 0, "{\"a\": 1}", "");
+    check_all("repair", "{\"a\": 1},", 0, "{\"a\": 1}", "");
     check_all(
-        &["repair", "--log"],
+        "repair --log",
         "{\"a\": 1},",
         0,
         "{\"a\": 1}",
         "restitch: -: line 1, column 9: extra_comma: `,` -> ``\n",
     );
     check_all(
-        &["repair"],
+        "repair",
         "[1, [2",
         3,
         "[1, [2]]",
         "restitch: -: the text ends before its root is closed\n",
     );
     check_all(
-        &["repair"],
+        "repair",
         "",
         3,
         "",
         "restitch: -: the text ends before its root is closed\n",
     );
     check_all(
-        &["repair"],
+        "repair",
         "No.",
         4,
         "",
@@ -1621,32 +1366,16 @@ fn repair_writes_the_json() {
     );
     // Members without brackets: a member's value is not the root.
     check_all(
-        &["repair"],
+        "repair",
         "\"f\": 1, \"o\": {\"a\": 1}",
         4,
         "",
         "restitch: -: there is no JSON in the text\n",
     );
-    let ran = run(
-        Path::new("."),
-        &["repair", "--level", "strict", "-q"],
-        b"[1, 01]",
-    );
-    assert_eq!(
-        (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (4, "[1, 0]", "")
-    );
-    check_all(
-        &["repair", "--without", "extra_comma", "-q"],
-        "{},",
-        4,
-        "{}",
-        "",
-    );
-    assert_eq!(
-        run(Path::new("."), &["repair", "--without", "commas"], b"").code,
-        2
-    );
+    let ran = pipe("repair --level strict -q", b"[1, 01]");
+    ran.is(4, "[1, 0]", "");
+    check_all("repair --without extra_comma -q", "{},", 4, "{}", "");
+    shell("repair --without commas").exits(2);
 }
 
 #[test]
@@ -1659,28 +1388,28 @@ fn repair_only_checks() {
         ("No.", 4),
         ("", 3),
     ] {
-        let ran = run(Path::new("."), &["repair", "--check"], text.as_bytes());
-        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{text:?}");
+        let ran = pipe("repair --check", text.as_bytes());
+        ran.gives(code, "");
     }
     let folder = folder("repair-check", &[("a", b"{},"), ("b", b"{}")]);
-    assert_eq!(run(&folder, &["repair", "--check", "a", "b"], b"").code, 5);
-    assert_eq!(run(&folder, &["repair", "a", "b"], b"").out, "{}\n{}\n");
+    shell_in(&folder, "repair --check a b").exits(5);
+    assert_eq!(shell_in(&folder, "repair a b").out, "{}\n{}\n");
 }
 
 #[test]
 fn repair_answers_in_json() {
     let row = r#"{"status":"repaired","json":"{}","repairs":[{"rule":"extra_comma","level":"syntax","range":[2,3],"original":",","replacement":"","path":""}],"others":[]}"#;
-    check_all(&["repair", "--json"], "{},", 0, &format!("{row}\n"), "");
+    check_all("repair --json", "{},", 0, &format!("{row}\n"), "");
     let lines = "{\"id\":\"a\",\"text\":\"{},\"}\n{\"id\":2,\"text\":\"[1] [2]\"}\n";
     let second = r#"{"id":2,"status":"valid","json":"[1]","repairs":[],"others":[{"status":"valid","json":"[2]","range":[4,7]}]}"#;
     check(
-        &["repair", "--jsonl"],
+        "repair --jsonl",
         lines,
         0,
         &format!("{}\n{second}\n", row.replacen('{', "{\"id\":\"a\",", 1)),
     );
     check(
-        &["repair", "--json"],
+        "repair --json",
         "x",
         4,
         "{\"status\":\"malformed\",\"json\":\"\",\"repairs\":[],\"others\":[],\"error\":\"unexpected `x` (byte 0)\"}\n",
@@ -1699,79 +1428,70 @@ fn a_schema_is_checked() {
     );
     for command in ["repair", "parse"] {
         let ran = run(&folder, &[command, "--schema", "schema", "-q", "text"], b"");
-        assert_eq!((ran.code, ran.out.as_str()), (0, "[2]"), "{command}");
+        ran.gives(0, "[2]");
         let ran = run(
             &folder,
             &[command, "--schema", "schema", "--json"],
             b"{\"a\": 1}",
         );
-        assert_eq!(
-            (ran.code, &ran.answers()[0]["violations"][0]["path"]),
-            (4, &json!("")),
-            "{command}"
-        );
-        assert_eq!(run(&folder, &[command, "--schema", "bad"], b"[]").code, 2);
-        assert_eq!(run(&folder, &[command, "--schema", "none"], b"[]").code, 1);
+        ran.exits(4);
+        assert_eq!(ran.answers()[0]["violations"][0]["path"], "", "{command}");
+        run(&folder, &[command, "--schema", "bad"], b"[]").exits(2);
+        run(&folder, &[command, "--schema", "none"], b"[]").exits(1);
     }
 }
 
 #[test]
 fn parse_gives_the_shape() {
     check_all(
-        &["parse", "--stage", "extract_prompts"],
+        "parse --stage extract_prompts",
         "{\"a\": 1}",
         0,
         "[{\"a\": 1}]",
         "",
     );
     check_all(
-        &["parse", "--stage", "fact-check"],
+        "parse --stage fact-check",
         "<p>\"x\"</p>\n",
         0,
         "<p>\"x\"</p>",
         "",
     );
     check_all(
-        &["parse"],
+        "parse",
         "{\"data\": [1], \"n\": 2}",
         0,
         "[1]",
         "restitch: -: /n: left out\n",
     );
     check_all(
-        &["parse"],
+        "parse",
         "No.",
         4,
         "",
         "restitch: -: there is no JSON in the text\n",
     );
-    check_all(&["parse", "--or-empty", "-q"], "No.", 4, "[]", "");
-    check_all(&["parse", "--or-empty", "-q"], "", 3, "[]", "");
+    check_all("parse --or-empty -q", "No.", 4, "[]", "");
+    check_all("parse --or-empty -q", "", 3, "[]", "");
     check(
-        &["parse", "--json"],
+        "parse --json",
         "Here: {\"link_plan\": []}",
         0,
         "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"[]\",\"shape\":\"link_processing\",\"repairs\":[],\"others\":[]}\n",
     );
     let lines = "{\"id\":1,\"text\":\"{}\",\"stage\":\"extract_prompts\"}\n{\"id\":2,\"text\":\"{}\"}\n{\"id\":3,\"text\":\"{}\",\"stage\":\"x\"}\n";
-    let ran = run(Path::new("."), &["parse", "--jsonl"], lines.as_bytes());
+    let ran = pipe("parse --jsonl", lines.as_bytes());
     let answers = ran.answers();
-    assert_eq!(
-        (ran.code, &answers[0]["json"], &answers[1]["json"]),
-        (4, &json!("[{}]"), &json!("{}"))
-    );
-    assert_eq!(
-        (&answers[2]["id"], answers[2]["error"].is_string()),
-        (&json!(3), true)
-    );
+    ran.exits(4);
+    assert_eq!(answers[0]["json"], "[{}]");
+    assert_eq!(answers[1]["json"], "{}");
+    assert_eq!(answers[2]["id"], 3);
+    assert!(answers[2]["error"].is_string());
     // Without a file there are no shapes of the user's own.
-    let ran = run(Path::new("."), &["parse", "--stage", "list"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-    assert!(ran.err.contains("docs/shapes.md"), "{}", ran.err);
-    assert_eq!(
-        run(Path::new("."), &["parse", "--stage", "none"], b"").code,
-        2
-    );
+    let ran = shell("parse --stage list");
+    ran.gives(0, "");
+    ran.err.has("docs/shapes.md");
+    shell("parse --stage none").exits(2);
 }
 
 #[test]
@@ -1785,19 +1505,12 @@ fn config_init_replaces_no_file() {
         "-o",
         "restitch.toml",
     ];
-    assert_eq!(run(&folder, &args, b"").code, 0);
+    run(&folder, &args, b"").exits(0);
     let made = std::fs::read(folder.join("restitch.toml")).unwrap();
     let again = run(&folder, &args, b"");
-    assert_eq!(again.code, 1);
-    assert!(
-        again.err.contains("restitch.toml: the file exists"),
-        "{}",
-        again.err
-    );
-    assert_eq!(
-        run(&folder, &["config", "check", "restitch.toml"], b"").code,
-        0
-    );
+    again.exits(1);
+    again.err.has("restitch.toml: the file exists");
+    shell_in(&folder, "config check restitch.toml").exits(0);
     let changed = [
         "config",
         "show",
@@ -1828,10 +1541,9 @@ fn parse_reads_shapes_from_a_file() {
         let text = b"{\"reviews\": {\"score\": 1}, \"data\": 2}";
         let ran = run(&folder, &args, text);
         let answer = &ran.answers()[0];
-        assert_eq!(
-            (ran.code, &answer["json"], &answer["shape"]),
-            (0, &json!("[{\"score\": 1}]"), &json!("reviews"))
-        );
+        ran.exits(0);
+        assert_eq!(answer["json"], "[{\"score\": 1}]");
+        assert_eq!(answer["shape"], "reviews");
         assert_eq!(answer["dropped"], json!([{"path": "/data", "json": "2"}]));
     }
     for (wrong, told) in [
@@ -1844,8 +1556,8 @@ fn parse_reads_shapes_from_a_file() {
     ] {
         std::fs::write(folder.join("wrong"), wrong).unwrap();
         let ran = run(&folder, &["parse", "--shapes", "wrong"], b"{}");
-        assert_eq!(ran.code, 2, "{wrong}");
-        assert!(ran.err.contains(told), "{wrong}: {}", ran.err);
+        ran.exits(2);
+        ran.err.of(wrong).has(told);
     }
     let listed = ["parse", "--shapes", "shapes.toml", "--stage", "list"];
     assert_eq!(
@@ -1853,5 +1565,5 @@ fn parse_reads_shapes_from_a_file() {
         "reviews: array; has score; is taken out of reviews; a single object is wrapped\n"
     );
     let missing = run(&folder, &["parse", "--shapes", "none"], b"{}");
-    assert_eq!(missing.code, 1);
+    missing.exits(1);
 }

@@ -9,17 +9,8 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::cli::{LONG, check, event, folder, run, start};
-
-/// Runs one command on standard input and checks its exit code, standard output and standard error.
-fn check_all(args: &[&str], stdin: impl AsRef<[u8]>, code: i32, out: &str, err: &str) {
-    let ran = run(Path::new("."), args, stdin.as_ref());
-    assert_eq!(
-        (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (code, out, err),
-        "{args:?}"
-    );
-}
+use crate::cli::{LONG, check, check_all, event, folder, pipe, run, shell_in, start};
+use restitch_testing::says::Says;
 
 #[test]
 fn writes_what_is_before_a_deviation() {
@@ -63,7 +54,7 @@ fn writes_what_is_before_a_deviation() {
         (b"Hello.", 4, "", "there is no JSON in the text"),
     ] {
         check_all(
-            &["paths", "/0"],
+            "paths /0",
             text,
             code,
             out,
@@ -79,25 +70,25 @@ fn each_root_is_read() {
         "{\"pattern\":\"\",\"path\":\"\",\"value\":2,\"root\":1}\n",
     );
     let both = format!("{one}{two}");
-    check_all(&["paths", ""], "1\n2\n", 0, &both, "");
-    check_all(&["paths", ""], "1 2", 0, &both, "");
+    check_all("paths ", "1\n2\n", 0, &both, "");
+    check_all("paths ", "1 2", 0, &both, "");
     let err = "restitch: -: unexpected `x`, line 1, column 3 (byte 2): `1 →x`\n";
-    check_all(&["paths", ""], "1 x", 4, one, err);
+    check_all("paths ", "1 x", 4, one, err);
     // Text that models write around JSON.
     let fenced = "Sure:\n```json\n1\n```\n";
     let one_fenced = "```json\n[1]\n```\n";
     check_all(
-        &["paths", "/0"],
+        "paths /0",
         one_fenced,
         0,
         "{\"pattern\":\"/0\",\"path\":\"/0\",\"value\":1}\n",
         "",
     );
-    check_all(&["paths", ""], fenced, 0, one, "");
+    check_all("paths ", fenced, 0, one, "");
     // The last line of a log is cut.
     let err = "restitch: -: cut at byte 16, in `number`, at /a\n";
     let out = "{\"pattern\":\"/a\",\"path\":\"/a\",\"value\":1}\n";
-    check_all(&["paths", "/a"], "{\"a\": 1}\n{\"a\": 2", 3, out, err);
+    check_all("paths /a", "{\"a\": 1}\n{\"a\": 2", 3, out, err);
 }
 
 const ITEMS: &str = "{\"items\": [1.50, {\"k\": \"v\\n\",\r\n\t\"l\" : [\n]}, \"caf\u{e9}\"], \"k\": {\"items\": [2]}}";
@@ -108,24 +99,24 @@ fn paths_are_answered_as_they_complete() {
          {\"pattern\":\"/items/*/k\",\"path\":\"/items/1/k\",\"value\":\"v\\n\"}\n\
          {\"pattern\":\"/items/*\",\"path\":\"/items/1\",\"value\":{\"k\": \"v\\n\",\"l\" : []}}\n\
          {\"pattern\":\"/items/*\",\"path\":\"/items/2\",\"value\":\"caf\u{e9}\"}\n";
-    check(&["paths", "/items/*", "/items/*/k"], ITEMS, 0, out);
+    check("paths /items/* /items/*/k", ITEMS, 0, out);
     check(
-        &["paths", "--raw", "/k", "/items/0"],
+        "paths --raw /k /items/0",
         ITEMS,
         0,
         "1.50\n{\"items\": [2]}\n",
     );
-    check(&["paths", "/nothing/*"], ITEMS, 0, "");
+    check("paths /nothing/*", ITEMS, 0, "");
     check(
-        &["paths", "/*", "--first", "1"],
+        "paths /* --first 1",
         "{\"a\": 1, \"b\": 2, oops",
         0,
         "{\"pattern\":\"/*\",\"path\":\"/a\",\"value\":1}\n",
     );
-    check(&["paths", "/*"], "", 3, "");
+    check("paths /*", "", 3, "");
     // A key that has a quote, and a pattern that has one.
     let out = "{\"pattern\":\"/\\\"\",\"path\":\"/\\\"\",\"value\":0}\n";
-    check(&["paths", "/\""], "{\"\\\"\": 0}", 0, out);
+    check("paths /\"", "{\"\\\"\": 0}", 0, out);
 }
 
 #[test]
@@ -136,7 +127,7 @@ fn paths_grow() {
 {"phase":"begin","pattern":"/*","path":"/1"}
 {"phase":"complete","pattern":"/*","path":"/1","value":[]}
 "#;
-    check(&["paths", "--grow", "/*"], r#"["a\n\u00e9", []]"#, 0, out);
+    check("paths --grow /*", r#"["a\n\u00e9", []]"#, 0, out);
 }
 
 #[test]
@@ -151,11 +142,7 @@ fn paths_tell_patterns_from_files() {
         &["paths", "--raw", "--file", "answer.json", "/a", "/b"],
     ] {
         let ran = run(&folder, args, b"[3]");
-        assert_eq!(
-            (ran.code, ran.out.as_str(), ran.err.as_str()),
-            (0, "1\n2\n", ""),
-            "{args:?}"
-        );
+        ran.is(0, "1\n2\n", "");
     }
     for args in [
         &["paths", "--raw", "/0"][..],
@@ -163,20 +150,12 @@ fn paths_tell_patterns_from_files() {
         &["paths", "--raw", "/0", "-f", "-"],
     ] {
         let ran = run(&folder, args, b"[3]");
-        assert_eq!(
-            (ran.code, ran.out.as_str(), ran.err.as_str()),
-            (0, "3\n", ""),
-            "{args:?}"
-        );
+        ran.is(0, "3\n", "");
     }
     // A name alone, or with -f, is a pattern, whatever files exist.
     for args in [&["paths", file][..], &["paths", "/0", file, "-f", "-"]] {
         let ran = run(&folder, args, b"{}");
-        assert_eq!(
-            (ran.code, ran.out.as_str(), ran.err.as_str()),
-            (0, "", ""),
-            "{args:?}"
-        );
+        ran.is(0, "", "");
     }
     for args in [
         &["paths"][..],
@@ -188,10 +167,10 @@ fn paths_tell_patterns_from_files() {
         &["paths", "/a", "--slot", "x"],
     ] {
         let ran = run(&folder, args, b"");
-        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+        ran.gives(2, "");
         assert!(!ran.err.is_empty());
     }
-    assert_eq!(run(&folder, &["paths", "/a", "missing"], b"").code, 1);
+    shell_in(&folder, "paths /a missing").exits(1);
 }
 
 /// A stream of deltas, with the text as pieces.
@@ -217,24 +196,27 @@ fn the_text_of_an_event_stream_is_looked_at() {
     ];
     let out = "\"x\u{1f600}\"\n12\n";
     let body = stream(&pieces, &stop);
-    check(&["paths", "--raw", "/*"], &body, 0, out);
-    let named = ["paths", "--raw", "/*", "--dialect", "openai-chat"];
-    check(&named, &body, 0, out);
+    check("paths --raw /*", &body, 0, out);
+    check("paths --raw /* --dialect openai-chat", &body, 0, out);
     let lines =
         "{\"response\":\"{\\\"a\\\": \",\"done\":false}\n{\"response\":\"12}\",\"done\":true}\n";
     let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"{\\\"a\\\": \"}]}}]},\n\
         {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"12}\"}]}}]}]";
     for (dialect, body) in [("ollama", lines), ("gemini", array)] {
-        let args = ["paths", "--raw", "/*", "--dialect", dialect];
-        check(&args, body, 0, "12\n");
+        check(
+            &format!("paths --raw /* --dialect {dialect}"),
+            body,
+            0,
+            "12\n",
+        );
     }
     // The slot is a tool call, not the text of the same number.
     let cohere = "data: {\"type\":\"tool-call-start\",\"index\":0,\"delta\":{\"message\":{\"tool_calls\":{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":12}\"}}}}}\n\n\
         data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"no\"}}}}\n\n";
-    check(&["paths", "--raw", "/*"], cohere, 0, "12\n");
+    check("paths --raw /*", cohere, 0, "12\n");
     // Cut by the limit, and by an error that the server reports.
     check_all(
-        &["paths", "--raw", "/*"],
+        "paths --raw /*",
         stream(&pieces[..2], &stop),
         3,
         "\"x\u{1f600}\"\n",
@@ -242,13 +224,7 @@ fn the_text_of_an_event_stream_is_looked_at() {
     );
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
     let words = "restitch: -: the server reports an error: overloaded\n";
-    check_all(
-        &["paths", "--raw", "/*"],
-        stream(&pieces, error),
-        4,
-        out,
-        words,
-    );
+    check_all("paths --raw /*", stream(&pieces, error), 4, out, words);
     // A tool call.
     let call = |arguments: &str| {
         event(&format!(
@@ -257,26 +233,16 @@ fn the_text_of_an_event_stream_is_looked_at() {
         ))
     };
     let body = call("{\"x\": [") + &call("1, 2]}") + &stop;
-    check(
-        &["paths", "--raw", "/x/*", "--slot", "0.1"],
-        &body,
-        0,
-        "1\n2\n",
-    );
+    check("paths --raw /x/* --slot 0.1", &body, 0, "1\n2\n");
     let words = "restitch: -: the stream has no text in this slot: see --slot\n";
-    check_all(&["paths", "--raw", "/x/*"], &body, 3, "", words);
+    check_all("paths --raw /x/*", &body, 3, "", words);
     // No API has such events.
-    let ran = run(
-        Path::new("."),
-        &["paths", "/a"],
+    let ran = pipe(
+        "paths /a",
         b"event: gopher\ndata: {\"type\":\"gopher\"}\n\n",
     );
-    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
-    assert!(
-        ran.err.contains("belong to none of the known APIs"),
-        "{}",
-        ran.err
-    );
+    ran.gives(4, "");
+    ran.err.has("belong to none of the known APIs");
 }
 
 #[test]
@@ -294,11 +260,7 @@ fn large_text_is_taken() {
         writeln!(lines, "{row}").unwrap();
     }
     text.push_str("]}");
-    let ran = run(
-        Path::new("."),
-        &["paths", "--raw", "/items/*/id"],
-        text.as_bytes(),
-    );
+    let ran = pipe("paths --raw /items/*/id", text.as_bytes());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(ran.out == lines, "{} lines", ran.out.lines().count());
     let deep = format!("{}1{}", "[".repeat(1024), "]".repeat(1024));
@@ -307,18 +269,11 @@ fn large_text_is_taken() {
         &["paths", "--raw", &"/0".repeat(1024)],
         deep.as_bytes(),
     );
-    assert_eq!((ran.code, ran.out.as_str()), (0, "1\n"));
-    let ran = run(
-        Path::new("."),
-        &["paths", "/0"],
-        format!("[{deep}").as_bytes(),
-    );
-    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
-    assert!(
-        ran.err.contains("column 1025 (byte 1024)") && ran.err.contains('…'),
-        "{}",
-        ran.err
-    );
+    ran.gives(0, "1\n");
+    let ran = pipe("paths /0", format!("[{deep}").as_bytes());
+    ran.gives(4, "");
+    assert!(ran.err.contains('…'), "{}", ran.err);
+    ran.err.has("column 1025 (byte 1024)");
 }
 
 /// A command whose input comes in pieces: its lines, as they come.
@@ -356,13 +311,13 @@ fn a_match_in_an_event_stream_is_written_at_once() {
         .write_all(event(r#""delta":{"content":"{\"a\": \"Hel"}"#).as_bytes())
         .unwrap();
     for expect in ["\"phase\":\"begin\"", "\"more\":\"Hel\""] {
-        assert!(lines.recv_timeout(LONG).unwrap().contains(expect));
+        lines.recv_timeout(LONG).unwrap().has(expect);
     }
     input
         .write_all(event(r#""delta":{"content":"lo\"}"},"finish_reason":"stop""#).as_bytes())
         .unwrap();
     for expect in ["\"more\":\"lo\"", "\"value\":\"Hello\""] {
-        assert!(lines.recv_timeout(LONG).unwrap().contains(expect));
+        lines.recv_timeout(LONG).unwrap().has(expect);
     }
     drop(input);
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -391,10 +346,8 @@ fn a_reader_that_leaves_ends_it_quietly() {
         .unwrap()
         .read_to_string(&mut words)
         .unwrap();
-    assert_eq!(
-        (child.wait().unwrap().code(), words.as_str()),
-        (Some(0), "")
-    );
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(words, "");
     drop(input);
 }
 

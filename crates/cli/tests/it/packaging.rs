@@ -12,7 +12,8 @@ use restitch_proxy::config::Config;
 
 use restitch_testing::{root, skipped};
 
-use crate::cli::{LONG, folder, run, start};
+use crate::cli::{LONG, folder, run, shell, start};
+use restitch_testing::says::Says;
 
 const UNIT: &str = include_str!("../../../../contrib/restitch.service");
 const CONTAINER: &str = include_str!("../../../../contrib/Containerfile");
@@ -46,7 +47,7 @@ fn variables(text: &str) -> BTreeSet<String> {
 /// Returns the options of `restitch proxy` that a text uses and the help lacks. `\` may divide a
 /// command, and a container's command has its words in quotes.
 fn unknown(text: &str) -> Vec<String> {
-    let help = run(Path::new("."), &["proxy", "--help"], b"").out;
+    let help = shell("proxy --help").out;
     let (known, known_variables) = (flags(&help), variables(&help));
     let joined = text.replace("\\\n", "").replace(['"', ','], "");
     let commands = joined
@@ -71,12 +72,10 @@ fn packages_name_only_what_there_is() {
     let wrong = "ExecStart=restitch proxy --config a \\\n  --colour b --listen c\nEnvironment=RESTITCH_LISTENS=d";
     assert_eq!(unknown(wrong), ["--colour", "RESTITCH_LISTENS"]);
     // The container's health check, and the page of the manual that the unit names.
-    assert!(
-        CONTAINER.contains(r#"CMD ["/restitch", "doctor"]"#)
-            && UNIT.contains("man:restitch-proxy(1)")
-    );
-    let help = run(Path::new("."), &["doctor", "--help"], b"").out;
-    assert!(help.contains("`/healthz`"), "{help}");
+    CONTAINER.has(r#"CMD ["/restitch", "doctor"]"#);
+    UNIT.has("man:restitch-proxy(1)");
+    let help = shell("doctor --help").out;
+    help.has("`/healthz`");
 }
 
 /// Git tracks no folder that a tool fills.
@@ -148,7 +147,7 @@ fn systemd_reads_the_unit() {
     {
         Ok(verified) => {
             let told = String::from_utf8_lossy(&verified.stderr).into_owned();
-            assert!(!told.contains("restitch.service"), "{told}");
+            told.lacks("restitch.service");
         }
         Err(error) => skipped(&format!(
             "systemd-analyze: {error}; scripts/test-tools nightly installs it"
@@ -269,11 +268,9 @@ fn health(args: &[&str]) -> (i32, String) {
 fn a_proxy_is_asked_for_its_health_as_it_listens() {
     let proxy = Running::new(&["--listen", "localhost:0"]);
     let port = proxy.port();
-    assert!(
-        proxy
-            .listening
-            .starts_with(&format!("restitch: listening on http://127.0.0.1:{port}"))
-    );
+    proxy
+        .listening
+        .begins(format!("restitch: listening on http://127.0.0.1:{port}"));
     for address in [
         format!("127.0.0.1:{port}"),
         format!("localhost:{port}"),
@@ -288,15 +285,12 @@ fn a_proxy_is_asked_for_its_health_as_it_listens() {
     );
     drop(proxy);
     let (code, told) = health(&[&format!("127.0.0.1:{port}")]);
-    assert!(
-        code == 1 && told.contains("the proxy is not healthy: ") && told.contains("refused"),
-        "{code}: {told}"
-    );
+    assert!(code == 1, "{code}: {told}");
+    told.of(code).has("the proxy is not healthy: ");
+    told.of(code).has("refused");
     let (code, told) = health(&["nowhere"]);
-    assert!(
-        code == 2 && told.contains("no address to listen on"),
-        "{code}: {told}"
-    );
+    assert!(code == 2, "{code}: {told}");
+    told.of(code).has("no address to listen on");
 }
 
 #[cfg(unix)]
@@ -323,14 +317,8 @@ fn a_socket_is_named_and_removed() {
         &address,
     ];
     let second = run(Path::new("."), &args, b"");
-    assert!(
-        second.code == 1
-            && second
-                .err
-                .contains(&format!("{address}: a process listens")),
-        "{}",
-        second.err
-    );
+    second.exits(1);
+    second.err.has(format!("{address}: a process listens"));
     assert_eq!(health(&[&address]).0, 0);
     proxy.stop();
     assert!(!path.exists());
@@ -352,19 +340,15 @@ fn tls_is_served_without_noise() {
         &key,
     ]);
     let port = proxy.port();
-    assert!(
-        proxy
-            .listening
-            .starts_with(&format!("restitch: listening on https://127.0.0.1:{port},"))
-    );
+    proxy
+        .listening
+        .begins(format!("restitch: listening on https://127.0.0.1:{port},"));
     let url = format!("https://127.0.0.1:{port}");
     assert_eq!(health(&[&url, "--ca-file", &ca]), (0, String::new()));
     // A client that does not trust the certificate, and two that speak no TLS.
     let (code, told) = health(&[&url, "--ca-file", &file("client.pem")]);
-    assert!(
-        code == 1 && told.contains("UnknownIssuer; if the certificate is of your own, name it"),
-        "{told}"
-    );
+    assert!(code == 1, "{told}");
+    told.has("UnknownIssuer; if the certificate is of your own, name it");
     assert_eq!(health(&[&format!("127.0.0.1:{port}")]).0, 1);
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
@@ -433,10 +417,7 @@ fn a_renewed_certificate_is_served() {
         )
         .unwrap();
         let line = proxy.hang_up();
-        assert!(
-            line.contains(told) && !line.contains("BEGIN"),
-            "{name}: {line}"
-        );
+        line.of(name).has(told).lacks("BEGIN");
         assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{name}");
     }
 }
@@ -496,10 +477,7 @@ fn a_certificate_that_has_moved_is_served() {
     ] {
         name(named);
         let line = proxy.hang_up();
-        assert!(
-            line.contains(told) && !line.contains("restart"),
-            "{named}: {line}"
-        );
+        line.of(named).has(told).lacks("restart");
         assert_eq!(health(&[&url, "--ca-file", &ca]).0, code, "{named}");
     }
 }
@@ -551,11 +529,7 @@ fn what_is_wrong_with_a_listener_is_said_at_the_start() {
     ] {
         let args = [vec!["proxy", "--upstream", "http://127.0.0.1:9"], args].concat();
         let ran = run(Path::new("."), &args, b"");
-        assert!(
-            ran.code == code && ran.err.contains(words),
-            "{args:?}: {} {}",
-            ran.code,
-            ran.err
-        );
+        ran.exits(code);
+        ran.err.of(format!("{args:?}: {}", ran.code)).has(words);
     }
 }

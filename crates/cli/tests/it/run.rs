@@ -11,7 +11,8 @@ use std::thread;
 use restitch_sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
-use crate::cli::{Ran, folder, run};
+use crate::cli::{Ran, folder, run, shell};
+use restitch_testing::says::Says;
 
 mod wires;
 
@@ -63,15 +64,11 @@ fn a_cut_document_is_made_whole() {
         "answer@60!drop | refusal anchor@40!length anchor",
         &[],
     );
-    assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
+    ran.gives(0, DOCUMENT);
     assert_eq!(calls.len(), 4);
     let first = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "The rows, as JSON."}]});
     assert_eq!(calls[0], first);
-    assert!(
-        ran.err.contains("call 3 at byte 100: joined: anchor"),
-        "{}",
-        ran.err
-    );
+    ran.err.has("call 3 at byte 100: joined: anchor");
 }
 
 #[test]
@@ -85,14 +82,11 @@ fn the_answer_in_json_has_every_call() {
     let [answer] = answers.as_slice() else {
         panic!("{}", ran.out)
     };
-    assert_eq!(
-        (ran.code, &answer["status"], &answer["document"]),
-        (0, &json!("complete"), &json!(DOCUMENT))
-    );
-    assert_eq!(
-        (&answer["continuations"], &answer["failures"]),
-        (&json!(2), &json!(1))
-    );
+    ran.exits(0);
+    assert_eq!(answer["status"], "complete");
+    assert_eq!(answer["document"], json!(DOCUMENT));
+    assert_eq!(answer["continuations"], 2);
+    assert_eq!(answer["failures"], 1);
     let calls: Vec<_> = answer["iterations"]
         .as_array()
         .unwrap()
@@ -118,35 +112,11 @@ fn the_answer_in_json_has_every_call() {
     assert_eq!(answer["iterations"][0]["rung"], "first");
     assert_eq!(answer["iterations"][2]["rung"], "words");
     assert_eq!(answer["iterations"][2]["alignment"], "anchor");
-    assert_eq!(
-        (answer.get("completion_tokens"), &answer["tokens"]),
-        (None, &json!([null, null, null]))
-    );
+    assert_eq!(answer.get("completion_tokens"), None);
+    assert_eq!(answer["tokens"], json!([null, null, null]));
     assert_eq!(answer.get("synthesized"), None);
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-json/out.json");
     assert_eq!(fs::read_to_string(written).unwrap(), DOCUMENT);
-}
-
-#[test]
-fn what_is_given_up_is_closed_and_said() {
-    let (ran, calls) = ask("run-closed", "answer@60!length | refusal", &["--json"]);
-    let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["status"]),
-        (3, &json!("closed")),
-        "{}",
-        ran.err
-    );
-    assert!(ran.err.contains("given up and closed"), "{}", ran.err);
-    let document: Value = serde_json::from_str(answer["document"].as_str().unwrap()).unwrap();
-    assert_eq!(document["rows"][0], json!({"id": 1, "name": "Alma"}));
-    assert_eq!(calls.len(), 4, "three failures in a row");
-    let (ran, calls) = ask(
-        "run-none",
-        "answer@60!length | anchor",
-        &["--max-continuations", "0"],
-    );
-    assert_eq!((ran.code, calls.len()), (3, 1));
 }
 
 /// The label of each count names its unit; `tokens` has the counts, too.
@@ -173,22 +143,16 @@ fn the_tokens_of_each_call_are_counted() {
         b"",
     );
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["completion_tokens"]),
-        (0, &json!(14)),
-        "{}",
-        ran.err
-    );
+    ran.exits(0);
+    assert_eq!(answer["completion_tokens"], 14);
     let counts: Vec<_> = answer["iterations"]
         .as_array()
         .unwrap()
         .iter()
         .map(|i| &i["completion_tokens"])
         .collect();
-    assert_eq!(
-        (json!(counts), &answer["tokens"]),
-        (json!([5, 9]), &json!([5, 9]))
-    );
+    assert_eq!(json!(counts), json!([5, 9]));
+    assert_eq!(answer["tokens"], json!([5, 9]));
 }
 
 /// Without streaming, the program writes the complete part of the model's text at the end. With
@@ -200,27 +164,25 @@ fn the_complete_part_of_a_document_that_was_given_up_is_written() {
     let complete = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2}]}"#;
     let (ran, _) = ask("run-complete-part", script, &["--json", "-o", "out.json"]);
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["status"], &answer["document"]),
-        (3, &json!("closed"), &json!(complete))
-    );
+    ran.exits(3);
+    assert_eq!(answer["status"], "closed");
+    assert_eq!(answer["document"], json!(complete));
     assert_eq!(answer.get("synthesized"), None);
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-complete-part/out.json");
     assert_eq!(fs::read_to_string(written).unwrap(), complete);
-    assert!(ran.err.contains("elements may be missing"), "{}", ran.err);
+    ran.err.has("elements may be missing");
 
     let (ran, _) = ask("run-streamed", script, &[]);
-    assert!(
-        ran.code == 3 && ran.out.starts_with(&DOCUMENT[..70]),
-        "{}",
-        ran.out
-    );
+    ran.exits(3);
+    ran.out.begins(&DOCUMENT[..70]);
     assert!(
         serde_json::from_str::<Value>(&ran.out).is_ok(),
         "{}",
         ran.out
     );
-    assert!(ran.err.contains("; synthesized: /rows/1/"), "{}", ran.err);
+    ran.err
+        .has("; synthesized: /rows/1/")
+        .has("given up and closed");
 }
 
 #[test]
@@ -238,21 +200,13 @@ fn the_prompt_is_an_argument_or_standard_input() {
     let common = ["run", "--base-url", &url, "--model", "m"];
     let folder = folder("run-prompt", &[("system.txt", b"Be br\xc3ief.")]);
     let ran = run(&folder, &[&common[..], &["Rows!"]].concat(), b"");
-    assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
+    ran.gives(0, DOCUMENT);
     // Bytes that are not UTF-8 are not sent, and that is said.
     let files = ["--system-file", "system.txt", "--json"];
     let ran = run(&folder, &[&common[..], &files].concat(), b"The r\xffows.");
-    assert_eq!(
-        (ran.code, &ran.answers()[0]["removed_bytes"]),
-        (4, &json!(2)),
-        "{}",
-        ran.err
-    );
-    assert!(
-        ran.err.contains("-: not UTF-8: removed 1 byte\n"),
-        "{}",
-        ran.err
-    );
+    ran.exits(4);
+    assert_eq!(ran.answers()[0]["removed_bytes"], 2);
+    ran.err.has("-: not UTF-8: removed 1 byte\n");
     let calls: Vec<Value> = server
         .calls()
         .iter()
@@ -264,9 +218,9 @@ fn the_prompt_is_an_argument_or_standard_input() {
     );
     assert_eq!(calls[1]["messages"][1]["content"], "The rows.");
     runtime.block_on(server.shutdown());
-    assert_eq!(run(&folder, &common, b"").code, 2);
+    run(&folder, &common, b"").exits(2);
     for wrong in [&["x", "y"][..], &["--system-file", "-"]] {
-        assert_eq!(run(&folder, &[&common[..], wrong].concat(), b"").code, 2);
+        run(&folder, &[&common[..], wrong].concat(), b"").exits(2);
     }
 }
 
@@ -312,17 +266,10 @@ fn doctor_says_whether_a_prefill_is_continued() {
         ];
         let ran = run(Path::new("."), &args, b"");
         let answer = &ran.answers()[0];
-        assert_eq!(
-            (ran.code, &answer["upstream"]["status"]),
-            (0, &json!(200)),
-            "{}",
-            ran.err
-        );
-        assert_eq!(
-            (&answer["prefill"]["form"], &answer["prefill"]["known"]),
-            (&json!(form), &json!(known)),
-            "{answer}"
-        );
+        ran.exits(0);
+        assert_eq!(answer["upstream"]["status"], 200);
+        assert_eq!(answer["prefill"]["form"], json!(form), "{answer}");
+        assert_eq!(answer["prefill"]["known"], json!(known), "{answer}");
         let rungs = match profile {
             ProviderProfile::LlamaCpp => json!(["reattach", "prefill (turn)", "words"]),
             _ if form == "none" => json!(["again", "words"]),
@@ -340,7 +287,7 @@ fn doctor_says_whether_a_prefill_is_continued() {
             "{answer}"
         );
         let ran = run(Path::new("."), &args[..5], b"");
-        assert!(ran.out.contains("\nstatus = 200\n"), "{}", ran.out);
+        ran.out.has("\nstatus = 200\n");
         assert_eq!(
             ran.out.contains(&format!("\nprefill = \"{form}\"\n")),
             form != known,
@@ -371,22 +318,16 @@ fn doctor_does_not_judge_a_model_that_is_loading() {
     let url = scripted(vec![loading(), loading()]);
     let args = ["doctor", "--upstream", &url, "--model", "m"];
     let ran = run(Path::new("."), &args, b"");
-    assert_eq!(ran.code, 4, "{}", ran.out);
-    assert!(
-        ran.out.contains("\nform = \"unknown\"\n") && !ran.out.contains("[[capability]]"),
-        "{}",
-        ran.out
-    );
+    ran.exits(4);
+    ran.out.has("\nform = \"unknown\"\n");
+    ran.out.lacks("[[capability]]");
 }
 
 #[test]
 fn doctor_says_what_cannot_be_reached() {
-    let ran = run(
-        Path::new("."),
-        &["doctor", "--upstream", "http://127.0.0.1:9"],
-        b"",
-    );
-    assert!(ran.code == 1 && ran.out.contains("error = "), "{}", ran.out);
+    let ran = shell("doctor --upstream http://127.0.0.1:9");
+    ran.exits(1);
+    ran.out.has("error = ");
     let refusal = r#"{"error": {"message": "Incorrect API key provided: sk-1."}}"#;
     let url = scripted(vec![response(
         "401 Unauthorized",
@@ -407,89 +348,24 @@ fn doctor_says_what_cannot_be_reached() {
     let ran = command.output().unwrap();
     let out = String::from_utf8(ran.stdout).unwrap();
     assert_eq!(ran.status.code(), Some(4), "{out}");
-    assert!(
-        out.contains("\nstatus = 401\n") && out.contains("provided: [key]."),
-        "{out}"
-    );
+    out.has("\nstatus = 401\n").has("provided: [key].");
     for args in [
         &["--upstream", "ftp://x"][..],
         &["--provider", "nobody"],
         &["--model", "m"],
     ] {
-        assert_eq!(
-            run(Path::new("."), &[&["doctor"], args].concat(), b"").code,
-            2,
-            "{args:?}"
-        );
+        run(Path::new("."), &[&["doctor"], args].concat(), b"").exits(2);
     }
-}
-
-#[test]
-fn text_around_a_document_is_not_written() {
-    for script in ["fence", "preamble", "epilogue"] {
-        let (ran, _) = ask("run-fence", script, &[]);
-        assert_eq!(
-            (ran.code, ran.out.as_str()),
-            (0, DOCUMENT),
-            "{script}: {}",
-            ran.err
-        );
-    }
-}
-
-#[test]
-fn what_is_no_document_is_an_error() {
-    let (ran, _) = ask("run-prose", "prose", &["-o", "out.json"]);
-    assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
-    assert!(
-        ran.err.contains("no complete JSON document; it begins: "),
-        "{}",
-        ran.err
-    );
-    assert!(
-        !Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join("cli/run-prose/out.json")
-            .exists()
-    );
 }
 
 #[test]
 fn a_busy_server_is_asked_again_and_a_refusal_told() {
     let (ran, calls) = ask("run-busy", "503~0 429~0 answer", &[]);
-    assert_eq!(
-        (ran.code, ran.out.as_str(), calls.len()),
-        (0, DOCUMENT, 3),
-        "{}",
-        ran.err
-    );
+    ran.gives(0, DOCUMENT);
+    assert_eq!(calls.len(), 3);
     let (ran, calls) = ask("run-refused", "401", &[]);
     assert_eq!((ran.code, calls.len()), (1, 1));
-    assert!(ran.err.contains("the server answered 401"), "{}", ran.err);
-}
-
-#[test]
-fn the_trace_has_every_request_and_response() {
-    let (ran, _) = ask(
-        "run-trace",
-        "answer@60!length | anchor",
-        &["--trace", "trace"],
-    );
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-trace/trace");
-    let read = |name: &str| fs::read_to_string(trace.join(name)).unwrap();
-    assert!(read("000-request.json").contains("The rows, as JSON."));
-    assert!(read("000-response.txt").contains("\"finish_reason\":\"length\""));
-    let request: Value = serde_json::from_str(&read("001-request.json")).unwrap();
-    assert_eq!(request["messages"][1]["content"], DOCUMENT[..60]);
-    assert!(read("001-response.txt").ends_with("data: [DONE]\n\n"));
-    let contexts: Value = serde_json::from_str(&read("001-contexts.json")).unwrap();
-    assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
-    assert_eq!(contexts["cut_off_element"], "{\"id");
-    assert_eq!(
-        contexts["element_before_cutoff"],
-        r#"{"id": 1, "name": "Alma"}"#
-    );
-    assert!(!trace.join("000-contexts.json").exists() && !trace.join("002-contexts.json").exists());
+    ran.err.has("the server answered 401");
 }
 
 /// Prompts and answers are private, and a folder may hold links that somebody else has made.
@@ -545,17 +421,14 @@ fn the_trace_is_for_its_owner_alone() {
         fs::read_to_string(folder.join("other.txt")).unwrap(),
         "kept"
     );
-    assert!(response().contains("Incorrect API key"));
+    response().has("Incorrect API key");
     assert_eq!(mode("a/trace/000-request.json"), 0o600);
 
     // A link in place of the folder is refused.
     symlink(folder.join("a"), folder.join("link")).unwrap();
     let (code, _, err) = refused(&["--trace", "link"]);
     assert_eq!(code, 1, "{err}");
-    assert!(
-        err.contains("--trace: the folder is a symbolic link"),
-        "{err}"
-    );
+    err.has("--trace: the folder is a symbolic link");
 }
 
 #[test]
@@ -563,31 +436,20 @@ fn the_model_says_how_far_it_is() {
     let script = "answer@60!length | progress@20!length progress@20!length anchor";
     let (ran, calls) = ask("run-progress", script, &["--ask-progress", "--json"]);
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["document"]),
-        (0, &json!(DOCUMENT)),
-        "{}",
-        ran.err
-    );
+    ran.exits(0);
+    assert_eq!(answer["document"], json!(DOCUMENT));
     // 60 and 80 of 139 bytes.
     assert_eq!((DOCUMENT.len(), &answer["percentage"]), (139, &json!(57)));
     let prompt = calls[1]["messages"][2]["content"].as_str().unwrap();
-    assert!(prompt.contains("`PROGRESS: `"), "{prompt}");
+    prompt.has("`PROGRESS: `");
     // Unless it is asked, a line before the anchor is an envelope and no more.
     let (ran, calls) = ask("run-no-progress", script, &["--json"]);
-    assert_eq!(
-        (
-            &ran.answers()[0]["document"],
-            &ran.answers()[0]["percentage"]
-        ),
-        (&json!(DOCUMENT), &Value::Null)
-    );
-    assert!(
-        !calls[1]["messages"][2]["content"]
-            .as_str()
-            .unwrap()
-            .contains("PROGRESS")
-    );
+    assert_eq!(ran.answers()[0]["document"], json!(DOCUMENT));
+    assert_eq!(ran.answers()[0]["percentage"], Value::Null);
+    calls[1]["messages"][2]["content"]
+        .as_str()
+        .unwrap()
+        .lacks("PROGRESS");
 }
 
 #[test]
@@ -605,33 +467,24 @@ fn the_configuration_file_counts_and_flags_win() {
     let with = ["--config", file.to_str().unwrap(), "--json"];
     let (ran, calls) = ask("run-config", script, &with);
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["stop"], calls.len()),
-        (3, &json!("continuations"), 2),
-        "{}",
-        ran.err
-    );
-    assert!(
-        calls[1]["messages"][2]["content"]
-            .as_str()
-            .unwrap()
-            .contains("Weiter bei <overlap_context>")
-    );
+    ran.exits(3);
+    assert_eq!(answer["stop"], "continuations");
+    assert_eq!(calls.len(), 2);
+    calls[1]["messages"][2]["content"]
+        .as_str()
+        .unwrap()
+        .has("Weiter bei <overlap_context>");
     let (ran, _) = ask(
         "run-config",
         script,
         &[&with[..], &["--max-continuations", "2"]].concat(),
     );
-    assert_eq!(
-        (ran.code, &ran.answers()[0]["document"]),
-        (0, &json!(DOCUMENT)),
-        "{}",
-        ran.err
-    );
+    ran.exits(0);
+    assert_eq!(ran.answers()[0]["document"], json!(DOCUMENT));
     let wrong = at.join("wrong.toml");
     let (ran, calls) = ask("run-config", script, &["--config", wrong.to_str().unwrap()]);
     assert_eq!((ran.code, calls.len()), (2, 0));
-    assert!(ran.err.contains("line 2, column 1"), "{}", ran.err);
+    ran.err.has("line 2, column 1");
 }
 
 /// A call that the program repeats with another strategy is one call, at the byte where the text
@@ -643,30 +496,23 @@ fn a_refused_prefix_is_one_call() {
     let flags = ["--json", "--config", "turn.toml", "--trace", "trace"];
     let (ran, calls) = ask_of(server, "run-refused-prefix", &flags);
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["document"]),
-        (0, &json!(DOCUMENT)),
-        "{}",
-        ran.err
-    );
-    assert_eq!(
-        (calls.len(), &answer["continuations"], &answer["failures"]),
-        (3, &json!(1), &json!(0))
-    );
+    ran.exits(0);
+    assert_eq!(answer["document"], json!(DOCUMENT));
+    assert_eq!(calls.len(), 3);
+    assert_eq!(answer["continuations"], 1);
+    assert_eq!(answer["failures"], 0);
     let iterations = answer["iterations"].as_array().unwrap();
     assert_eq!(iterations.len(), 2, "{iterations:?}");
-    assert_eq!(
-        (&iterations[1]["offset"], &iterations[1]["outcome"]),
-        (&json!(60), &json!("joined"))
-    );
+    assert_eq!(iterations[1]["offset"], 60);
+    assert_eq!(iterations[1]["outcome"], "joined");
 
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-refused-prefix/trace");
     let read = |name: &str| fs::read_to_string(trace.join(name)).unwrap();
     let request = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
     assert_eq!(request("001-request.json"), calls[1]);
-    assert!(read("001-response.txt").contains("does not support assistant message prefill"));
+    read("001-response.txt").has("does not support assistant message prefill");
     assert_eq!(request("001-2-request.json"), calls[2]);
-    assert!(read("001-2-response.txt").ends_with("data: [DONE]\n\n"));
+    read("001-2-response.txt").ends("data: [DONE]\n\n");
     let contexts = request("001-contexts.json");
     assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
 }
@@ -677,13 +523,22 @@ fn a_call_is_told_by_the_byte_of_its_cut() {
     let server = Sim::new(DOCUMENT, "answer@10!length | anchor".parse().unwrap())
         .profile(ProviderProfile::Anthropic);
     let (ran, calls) = ask_of(server, "run-trimmed", &["--json", "--config", "turn.toml"]);
-    assert_eq!(
-        (ran.code, &calls[1]["messages"][1]["content"]),
-        (0, &json!("{\"title\":")),
-        "{}",
-        ran.err
-    );
+    ran.exits(0);
+    assert_eq!(calls[1]["messages"][1]["content"], "{\"title\":");
     assert_eq!(ran.answers()[0]["iterations"][1]["offset"], 10);
+}
+
+/// The request contains an excerpt of a long text; the offset of a call still counts the whole
+/// document.
+#[test]
+fn the_offset_of_a_call_counts_the_document() {
+    let rows = (0..600).map(|n| format!(r#"{{"id": {n}, "text": "Row {n} of the report"}}"#));
+    let document = format!("[{}]", rows.collect::<Vec<_>>().join(", "));
+    let server = Sim::new(document, "answer@20000!length | anchor".parse().unwrap());
+    let (ran, calls) = ask_of(server, "run-offset", &["--json"]);
+    ran.exits(0);
+    assert!(calls[1].to_string().len() < 10_000, "{}", calls[1]);
+    assert_eq!(ran.answers()[0]["iterations"][1]["offset"], 20_000);
 }
 
 /// An empty call with its own reason to end reports that reason.
@@ -695,12 +550,8 @@ fn every_call_says_how_it_ended() {
         &["--json"],
     );
     let answer = &ran.answers()[0];
-    assert_eq!(
-        (ran.code, &answer["stop"]),
-        (3, &json!("finish")),
-        "{}",
-        ran.err
-    );
+    ran.exits(3);
+    assert_eq!(answer["stop"], "finish");
     let outcomes: Vec<_> = answer["iterations"]
         .as_array()
         .unwrap()
@@ -713,44 +564,6 @@ fn every_call_says_how_it_ended() {
             .all(|outcome| !outcome.as_str().unwrap().is_empty()),
         "{outcomes:?}"
     );
-}
-
-#[test]
-fn bad_arguments_are_named() {
-    let folder = folder("run-bad", &[("prompt.txt", b"x")]);
-    let prompt = ["The rows, as JSON.", "--model", "m"];
-    for (arguments, code, words) in [
-        (&["--provider", "nobody"][..], 2, "known are openai, "),
-        (
-            &["--base-url", "ftp://x"],
-            2,
-            "--base-url: an upstream starts with",
-        ),
-        (
-            &[
-                "--provider",
-                "openai",
-                "--key-variable",
-                "RESTITCH_NO_SUCH_KEY",
-            ],
-            2,
-            "set RESTITCH_NO_SUCH_KEY",
-        ),
-        (
-            &[
-                "--base-url",
-                "http://127.0.0.1:9/v1",
-                "--trace",
-                "prompt.txt/x",
-            ],
-            1,
-            "--trace: ",
-        ),
-    ] {
-        let ran = run(&folder, &[&["run"], &prompt[..], arguments].concat(), b"");
-        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
-        assert!(ran.err.contains(words), "{arguments:?}: {}", ran.err);
-    }
 }
 
 /// A server that answers each call with the next of these responses, as they are, and the last one
@@ -800,31 +613,15 @@ fn response(status: &str, media_type: &str, body: &str) -> String {
 
 /// Runs the command with a key; its exit code, standard output and standard error.
 fn with_key(folder: &Path, url: &str, arguments: &[&str]) -> (i32, String, String) {
-    let common = [
-        "run",
-        "--base-url",
-        url,
-        "--model",
-        "m",
-        "The rows, as JSON.",
-    ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-    command.env_remove("RESTITCH_CORPUS");
+    command.current_dir(folder).args(["run", "--base-url", url]);
+    command.args(["--model", "m", "The rows, as JSON."]);
     command
-        .current_dir(folder)
-        .args(common)
         .args(["--key-variable", "RESTITCH_TEST_KEY"])
         .args(arguments);
-    let ran = command
-        .env("RESTITCH_TEST_KEY", "sk-secret-1")
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        ran.status.code().unwrap(),
-        text(ran.stdout),
-        text(ran.stderr),
-    )
+    command.env_remove("RESTITCH_CORPUS");
+    let Ran { code, out, err, .. } = Ran::of(command.env("RESTITCH_TEST_KEY", "sk-secret-1"));
+    (code, out, err)
 }
 
 #[test]
@@ -838,10 +635,7 @@ fn a_server_that_quotes_the_key_does_not_give_it_away() {
     )]);
     let (code, _, err) = with_key(&folder, &url, &["--trace", "trace"]);
     assert_eq!(code, 1, "{err}");
-    assert!(
-        err.ends_with("401 Unauthorized: Incorrect API key provided: [key].\n"),
-        "{err}"
-    );
+    err.ends("401 Unauthorized: Incorrect API key provided: [key].\n");
     let traced = fs::read_to_string(folder.join("trace/000-response.txt")).unwrap();
     assert_eq!(
         traced,
@@ -856,14 +650,11 @@ fn a_server_that_quotes_the_key_does_not_give_it_away() {
     let url = scripted(vec![cut, error.clone(), error.clone(), error]);
     let (code, out, err) = with_key(&folder, &url, &["--json", "--trace", "trace"]);
     assert_eq!(code, 3, "{err}");
-    assert!(
-        err.contains("no credit left for [key]") && out.contains("no credit left for [key]"),
-        "{err}{out}"
-    );
-    assert!(
-        !err.contains("sk-secret") && !out.contains("sk-secret"),
-        "{err}{out}"
-    );
+    err.of(format!("{err}{out}"))
+        .has("no credit left for [key]");
+    out.of(&err).has("no credit left for [key]");
+    err.of(format!("{err}{out}")).lacks("sk-secret");
+    out.of(&err).lacks("sk-secret");
     // Each call has its contexts, also those that brought nothing.
     for call in 1..=3 {
         let contexts =
@@ -883,13 +674,8 @@ fn a_silent_server_is_given_up() {
     let url = scripted(vec![String::new()]);
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
     assert_eq!(code, 1);
-    assert!(err.starts_with("restitch: http://127.0.0.1"), "{err}");
-    assert!(
-        err.ends_with(
-            ": the upstream does not answer: no answer came for 0.05 s (`first_byte_timeout`)\n"
-        ),
-        "{err}"
-    );
+    err.begins("restitch: http://127.0.0.1");
+    err.ends(": the upstream does not answer: no answer came for 0.05 s (`first_byte_timeout`)\n");
 }
 
 /// The program does not wait `patience` again for a call that it has retried for all of `patience`.
@@ -911,11 +697,9 @@ fn a_server_that_stays_busy_is_left_after_patience() {
         9
     ]);
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
-    assert!(
-        code == 1 && err.contains("the server answered 503"),
-        "{err}"
-    );
-    assert!(!err.contains("asking again"), "{err}");
+    assert!(code == 1, "{err}");
+    err.has("the server answered 503");
+    err.lacks("asking again");
 }
 
 #[test]
@@ -926,7 +710,7 @@ fn a_place_where_nothing_can_be_written_is_told_before_anything_is_asked() {
     ] {
         let (ran, calls) = ask("run-place", "answer", &["-o", place]);
         assert_eq!((ran.code, calls.len()), (1, 0), "{place}: {}", ran.err);
-        assert!(ran.err.contains(words), "{place}: {}", ran.err);
+        ran.err.of(place).has(words);
     }
 }
 
@@ -953,11 +737,6 @@ fn a_reader_that_leaves_ends_it_quietly() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ran = command.stdout(writer).output().unwrap();
-    assert_eq!(
-        (
-            ran.status.code(),
-            String::from_utf8(ran.stderr).unwrap().as_str()
-        ),
-        (Some(0), "")
-    );
+    assert_eq!(ran.status.code(), Some(0));
+    assert_eq!(String::from_utf8(ran.stderr).unwrap().as_str(), "");
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, mpsc};
 use http::Request;
 use http_body_util::BodyExt;
 use restitch_http::{Body, Client, Error, TlsFiles, Upstream};
+use restitch_testing::says::Says;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -123,10 +124,8 @@ async fn a_root_of_a_file_is_trusted() {
     let error = ask(addr, &files(Some("client.pem"), None, None))
         .await
         .unwrap_err();
-    assert!(
-        error.is_connect() && error.to_string().contains("certificate"),
-        "{error}"
-    );
+    assert!(error.is_connect(), "{error}");
+    error.to_string().of(error).has("certificate");
 }
 
 /// A second connection to the same server resumes the session of the first.
@@ -200,14 +199,12 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
         files.ca_file.get_or_insert(file("ca.pem"));
         let error =
             Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
-        assert!(
-            matches!(error, Error::Setting(_)) && error.to_string().contains(words),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Setting(_)), "{error}");
+        error.to_string().of(error).has(words);
         // They are not for `http`, and are read all the same.
         let error =
             Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
+        error.to_string().of(error).has(words);
     }
 }
 
@@ -219,20 +216,13 @@ mod commands {
     /// Runs a command with no variables for connections but these.
     fn run(args: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command
-            .args(args)
-            .env_remove("RESTITCH_CORPUS")
-            .env_remove("SSL_CERT_DIR");
+        command.args(args).env_remove("RESTITCH_CORPUS");
+        command.env_remove("SSL_CERT_DIR");
         for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
-        let output = command.envs(variables.iter().copied()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        let ran = crate::cli::Ran::of(command.envs(variables.iter().copied()));
+        (ran.code, ran.out, ran.err)
     }
 
     #[test]
@@ -250,15 +240,14 @@ mod commands {
         ] {
             let path = file(name);
             let (code, _, err) = run(&args, &[("SSL_CERT_FILE", path.to_str().unwrap())]);
-            assert!(
-                code == 1 && err.contains(words) && err.contains(name),
-                "{code}: {err}"
-            );
+            assert!(code == 1, "{code}: {err}");
+            err.of(code).has(words).has(name);
         }
         let ca = file("missing.pem");
         let set = format!("tls.ca_file={}", ca.display());
         let (code, _, err) = run(&[&args[..], &["--set", &set]].concat(), &[]);
-        assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
+        assert!(code == 1, "{code}: {err}");
+        err.of(code).has("missing.pem");
     }
 
     /// A file whose copying broke off.
@@ -293,27 +282,16 @@ mod commands {
             };
             let error =
                 Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
-            assert!(
-                error.to_string().ends_with(&format!("{name}: {words}")),
-                "{error}"
-            );
+            error.to_string().of(error).ends(format!("{name}: {words}"));
         }
         let error = ServerTls::from_files(&file("server.pem"), &folder.join("key.key"))
             .unwrap_err()
             .to_string();
-        assert!(
-            error.ends_with(
-                "key.key: the block `PRIVATE KEY` is not ended: the line `-----END PRIVATE KEY-----` is missing"
-            ),
-            "{error}"
-        );
+        error.ends("key.key: the block `PRIVATE KEY` is not ended: the line `-----END PRIVATE KEY-----` is missing");
         let error = ServerTls::from_files(&file("server.pem"), &file("server.pem"))
             .unwrap_err()
             .to_string();
-        assert!(
-            error.ends_with("server.pem: there is no private key in PEM"),
-            "{error}"
-        );
+        error.ends("server.pem: there is no private key in PEM");
     }
 
     #[test]
@@ -327,33 +305,29 @@ mod commands {
         ];
         let roots = ("SSL_CERT_FILE", file("ca.pem"));
         let roots = (roots.0, roots.1.to_str().unwrap());
-        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
-            for value in [
-                "http://",
-                "http://user:pass@",
-                "ftp://user:pass@h:1",
-                "user:pass h",
-                "/pass",
-                "http://h:99999",
-                "http://:8080",
-            ] {
-                let (code, _, err) = run(&args, &[roots, (name, value)]);
-                let words = format!("`{name}` names no proxy");
-                assert!(
-                    code == 1 && err.contains(&words) && !err.contains("pass"),
-                    "{name}={value}: {code}: {err}"
-                );
-            }
+        let values = [
+            "http://",
+            "http://user:pass@",
+            "ftp://user:pass@h:1",
+            "user:pass h",
+            "/pass",
+            "http://h:99999",
+            "http://:8080",
+        ];
+        let names = ["https_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, values[1]));
+        let of_https = values.map(|value| ("HTTPS_PROXY", value));
+        for (name, value) in names.into_iter().chain(of_https) {
+            let (code, _, err) = run(&args, &[roots, (name, value)]);
+            assert_eq!(code, 1, "{name}={value}: {err}");
+            err.has(format!("`{name}` names no proxy")).lacks("pass");
         }
         // `doctor` reads them, too, and those of `http` are not read for `https`.
         let (code, _, err) = run(
             &["doctor", "--upstream", "http://llm.test"],
             &[roots, ("http_proxy", "http://")],
         );
-        assert!(
-            code == 2 && err.contains("`http_proxy` names no proxy"),
-            "{code}: {err}"
-        );
+        assert!(code == 2, "{code}: {err}");
+        err.of(code).has("`http_proxy` names no proxy");
         let all = [
             roots,
             ("HTTP_PROXY", "http://"),
@@ -361,10 +335,8 @@ mod commands {
             ("ALL_PROXY", "ftp://h"),
         ];
         let (code, _, err) = run(&args, &all);
-        assert!(
-            code == 1 && err.contains("`ALL_PROXY` names no proxy"),
-            "{code}: {err}"
-        );
+        assert!(code == 1, "{code}: {err}");
+        err.of(code).has("`ALL_PROXY` names no proxy");
     }
 
     /// A Redis server with TLS. Dropping it ends it. `None`, with a message, if its program is
@@ -478,7 +450,8 @@ mod commands {
             let _ = proxy.kill();
             let _ = proxy.wait();
             let said = said.concat();
-            assert!(!has_ended && !said.contains("a-password"), "{said}");
+            assert!(!has_ended, "{said}");
+            said.lacks("a-password");
             assert_eq!(
                 !said.contains("the store can't be reached"),
                 is_trusted,
@@ -511,26 +484,19 @@ mod commands {
         let upstream = doctor("https://llm.test", ("HTTPS_PROXY", &proxy));
         assert_eq!(upstream["status"], 200, "{upstream}");
         let request = asked.try_recv().unwrap();
-        assert!(
-            request.starts_with("CONNECT llm.test:443 HTTP/1.1\r\n"),
-            "{request}"
-        );
-        assert!(
-            request
-                .to_lowercase()
-                .contains("proxy-authorization: basic dxnlcjpwyxnz\r\n"),
-            "{request}"
-        );
+        request.begins("CONNECT llm.test:443 HTTP/1.1\r\n");
+        request
+            .to_lowercase()
+            .of(request)
+            .has("proxy-authorization: basic dxnlcjpwyxnz\r\n");
         // Behind the tunnel is a server that speaks TLS, so an `http` request gets no answer. The
         // port is that of `http`.
         let upstream = doctor("http://llm.test", ("http_proxy", &proxy));
         assert_ne!(upstream["status"], 200, "{upstream}");
-        assert!(
-            asked
-                .try_recv()
-                .unwrap()
-                .starts_with("CONNECT llm.test:80 HTTP/1.1\r\n")
-        );
+        asked
+            .try_recv()
+            .unwrap()
+            .begins("CONNECT llm.test:80 HTTP/1.1\r\n");
         // An upstream on this machine is reached directly.
         let upstream = doctor(
             &format!("https://{}", serve(false, None)),
@@ -547,9 +513,7 @@ mod commands {
             "https://llm.test",
         ];
         let (code, _, err) = run(&args, &[("HTTPS_PROXY", "socks5://user:pass@127.0.0.1:1")]);
-        assert!(
-            code == 1 && err.contains("socks5://") && !err.contains("pass"),
-            "{code}: {err}"
-        );
+        assert!(code == 1, "{code}: {err}");
+        err.of(code).has("socks5://").lacks("pass");
     }
 }

@@ -9,10 +9,21 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use restitch_http::{Body, Client, ConnectionLimits, Error, Upstream};
+use restitch_testing::says::Says;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+/// Returns a server that a test serves itself, and its client.
+async fn listening() -> (TcpListener, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (
+        listener,
+        Client::new(Upstream::parse(&url).unwrap()).unwrap(),
+    )
+}
 
 /// Accepts one connection, answers each request on it that ends in one of `ends`, and returns all
 /// that it read.
@@ -110,11 +121,9 @@ async fn a_streamed_body_goes_out_in_chunks() {
             .unwrap(),
     )
     .await;
-    assert!(
-        seen.await
-            .unwrap()
-            .ends_with("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n")
-    );
+    seen.await
+        .unwrap()
+        .ends("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n");
 }
 
 #[tokio::test]
@@ -131,11 +140,7 @@ async fn a_request_for_another_host_is_not_sent() {
 
 #[tokio::test]
 async fn failures_say_whether_there_was_a_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let call = || {
         client.send(
             Request::get(client.upstream().uri_for("/").unwrap())
@@ -164,7 +169,7 @@ async fn failures_say_whether_there_was_a_connection() {
         .unwrap()
         .unwrap_err();
     assert!(error.is_connect());
-    assert!(error.to_string().contains("refused"), "{error}");
+    error.to_string().of(error).has("refused");
 }
 
 /// Returns a client of [`restitch_testing::closing_server`], and the number of requests read on
@@ -224,11 +229,7 @@ async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
 /// Later than at once, the upstream may have read it, and a second one would be billed.
 #[tokio::test]
 async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         for answered in [true, false] {
@@ -277,11 +278,7 @@ async fn a_streamed_body_is_not_sent_again() {
 /// Chunks that have come together are read together.
 #[tokio::test]
 async fn chunks_that_are_there_are_one_frame() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
@@ -307,11 +304,7 @@ async fn chunks_that_are_there_are_one_frame() {
 /// sent.
 #[tokio::test]
 async fn an_early_answer_is_read() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let (text, ()) = tokio::join!(
         send(&client, post(&client, vec![b'x'; 64 << 20].into())),
         async {
@@ -333,11 +326,7 @@ async fn an_early_answer_is_read() {
 /// A request continues after its response has begun.
 #[tokio::test]
 async fn requests_and_responses_go_on_at_the_same_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let body = vec![b'x'; 16 << 20];
     let (text, ()) = tokio::join!(send(&client, post(&client, body.clone().into())), async {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -364,11 +353,7 @@ async fn requests_and_responses_go_on_at_the_same_time() {
 /// Bytes after a response belong to no request, so the next request uses another connection.
 #[tokio::test]
 async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let forged = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
     for first in [
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
@@ -413,11 +398,7 @@ async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
 /// Dropping an unfinished answer closes its connection.
 #[tokio::test]
 async fn a_dropped_body_closes_its_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(
-        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
-    )
-    .unwrap();
+    let (listener, client) = listening().await;
     let call = async { client.send(post(&client, Body::empty())).await.unwrap() };
     let (response, mut socket) = tokio::join!(call, async {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -447,12 +428,10 @@ async fn https_needs_tls_and_roots() {
     let client = match Client::new(upstream) {
         Ok(client) => client,
         Err(error) => {
-            assert!(
-                error
-                    .to_string()
-                    .starts_with("https needs the system's certificate roots: "),
-                "{error}"
-            );
+            error
+                .to_string()
+                .of(error)
+                .begins("https needs the system's certificate roots: ");
             return;
         }
     };

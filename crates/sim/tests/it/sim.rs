@@ -3,19 +3,23 @@
 
 mod wires;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use restitch_sim::{Call, CallKind, ProviderProfile, Script, Server, Sim};
+use restitch_testing::case_file::read_rows;
+use restitch_testing::says::Says;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
 
 async fn serve(script: &str) -> Server {
     Sim::new(DOCUMENT, script.parse().unwrap())
-        .bind(([127, 0, 0, 1], 0).into())
+        .bind(LOOPBACK)
         .await
         .unwrap()
 }
@@ -123,6 +127,14 @@ fn request(path: &str, body: &Value) -> String {
     )
 }
 
+/// Sends a request for a chat completion.
+async fn begin(server: &Server, body: &Value) -> TcpStream {
+    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
+    let request = request("/v1/chat/completions", body);
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket
+}
+
 /// Sends bytes and reads until the server closes. `None` if there was no response.
 async fn exchange(server: &Server, request: &str) -> Option<Got> {
     let talk = async {
@@ -158,7 +170,7 @@ async fn a_stream_has_the_provider_s_bytes() {
     let sim = Sim::new(r#"{"a": 1}"#, Script::default())
         .chunk(5)
         .model("tiny");
-    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let server = sim.bind(LOOPBACK).await.unwrap();
     let head = r#"data: {"id":"chatcmpl-sim-1","object":"chat.completion.chunk","created":1750000001,"model":"tiny","system_fingerprint":"fp_sim","choices":["#;
     let choice = |delta: &str, finish: &str| {
         format!(r#"{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#)
@@ -189,165 +201,35 @@ async fn a_stream_has_the_provider_s_bytes() {
     let got = post(&server, &body).await;
     assert_eq!(got.body, expected.map(|event| event + "\n\n").concat());
     assert!(got.whole);
-    assert!(got.head.starts_with("http/1.1 200 ok\r\n"));
-    assert!(got.head.contains("content-type: text/event-stream\r\n"));
+    got.head.begins("http/1.1 200 ok\r\n");
+    got.head.has("content-type: text/event-stream\r\n");
 
     // The next call has its own id and time; without the option there is no usage.
     let got = post(&server, &first(true)).await;
-    assert!(got.body.starts_with(
-        r#"data: {"id":"chatcmpl-sim-2","object":"chat.completion.chunk","created":1750000002,"#
-    ));
-    assert!(!got.body.contains("usage"));
+    got.body.begins(
+        r#"data: {"id":"chatcmpl-sim-2","object":"chat.completion.chunk","created":1750000002,"#,
+    );
+    got.body.lacks("usage");
 }
 
 #[tokio::test]
-async fn first_answers_and_their_ends() {
-    let cases = [
-        ("answer", DOCUMENT, "stop [DONE] whole"),
-        ("answer@9", r#"{"a": [1,"#, "length [DONE] whole"),
-        ("answer@9!stop", r#"{"a": [1,"#, "stop [DONE] whole"),
-        (
-            "answer@9!filter",
-            r#"{"a": [1,"#,
-            "content_filter [DONE] whole",
-        ),
-        ("answer!length", DOCUMENT, "length [DONE] whole"),
-        ("answer@9!drop", r#"{"a": [1,"#, "dropped"),
-        ("answer@9!eof", r#"{"a": [1,"#, "whole"),
-        ("answer@9!done", r#"{"a": [1,"#, "[DONE] whole"),
-        ("answer@9!error", r#"{"a": [1,"#, "error whole"),
-        (
-            "fence",
-            "```json\n{\"a\": [1, 2, 3], \"b\": \"text\"}\n```",
-            "stop [DONE] whole",
-        ),
-        ("fence@9", "```json\n{\"a\": [1,", "length [DONE] whole"),
-        (
-            "fence-open",
-            "```json\n{\"a\": [1, 2, 3], \"b\": \"text\"}",
-            "stop [DONE] whole",
-        ),
-        (
-            "preamble@9",
-            "Here is the document you asked for:\n\n```json\n{\"a\": [1,",
-            "length [DONE] whole",
-        ),
-        (
-            "epilogue",
-            "{\"a\": [1, 2, 3], \"b\": \"text\"}\n\nLet me know if you need anything else.",
-            "stop [DONE] whole",
-        ),
-        (
-            "garbage@9",
-            "{\"a\": [1,\u{1}<<< lost the thread >>>",
-            "length [DONE] whole",
-        ),
-        (
-            "prose",
-            "A document needs a purpose first.\nWhat is it for, and who will read it?",
-            "stop [DONE] whole",
-        ),
-        (
-            "refusal",
-            "I'm sorry, but I can't help with that.",
-            "stop [DONE] whole",
-        ),
-        ("empty", "", "stop [DONE] whole"),
-        ("drop", "", "dropped"),
-    ];
-    for (script, text, end) in cases {
-        let server = serve(script).await;
-        let got = post(&server, &first(true)).await;
-        assert_eq!(got.summary(), (text.to_owned(), end.to_owned()), "{script}");
-        assert_eq!(
-            got.events()[0]
-                .matches(r#""delta":{"role":"assistant","content":""}"#)
-                .count(),
-            1,
-            "{script}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn continuations() {
-    let rest = r#" 2, 3], "b": "text"}"#;
-    let cases = [
-        ("anchor", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
-        ("anchor@3", "\"a\": [1, 2,".into(), "length [DONE] whole"),
-        ("anchor@3!drop", "\"a\": [1, 2,".into(), "dropped"),
-        ("exact", rest.to_owned(), "stop [DONE] whole"),
-        ("exact@3", " 2,".into(), "length [DONE] whole"),
-        (
-            "fence",
-            format!("```json\n\"a\": [1,{rest}\n```"),
-            "stop [DONE] whole",
-        ),
-        (
-            "fence@3",
-            "```json\n\"a\": [1, 2,".into(),
-            "length [DONE] whole",
-        ),
-        (
-            "fence-open",
-            format!("```json\n\"a\": [1,{rest}"),
-            "stop [DONE] whole",
-        ),
-        (
-            "preamble",
-            format!("Sure, here is the rest:\n\n\"a\": [1,{rest}"),
-            "stop [DONE] whole",
-        ),
-        (
-            "preamble-fence",
-            format!("Sure, here is the rest:\n\n```json\n\"a\": [1,{rest}\n```"),
-            "stop [DONE] whole",
-        ),
-        (
-            "epilogue",
-            format!("\"a\": [1,{rest}\n\nLet me know if you need anything else."),
-            "stop [DONE] whole",
-        ),
-        (
-            "repeat",
-            "```json\n{\"a\": [1,".into(),
-            "length [DONE] whole",
-        ),
-        (
-            "refusal",
-            "I'm sorry, but I can't help with that.".into(),
-            "stop [DONE] whole",
-        ),
-        ("empty", String::new(), "stop [DONE] whole"),
-        (
-            "garbage@3",
-            "\"a\": [1, 2,\u{1}<<< lost the thread >>>".into(),
-            "length [DONE] whole",
-        ),
-        ("drop", String::new(), "dropped"),
-        // Styles; their bytes are those of the fragment.
-        ("root", format!("{{\"a\": [1,{rest}"), "stop [DONE] whole"),
-        ("parent@5!drop", "[1, 2".into(), "dropped"),
-        ("comma-extra", format!(",{rest}"), "stop [DONE] whole"),
-        ("half-anchor@8", " [1, 2, ".into(), "length [DONE] whole"),
-        ("only-delivered!eof", r#"{"a": [1,"#.into(), "whole"),
-        (
-            "closed-delivered",
-            r#"{"a": [1]}"#.into(),
-            "stop [DONE] whole",
-        ),
-        // No value is cut, so the answer is as `anchor`.
-        ("value", format!("\"a\": [1,{rest}"), "stop [DONE] whole"),
-        ("value@3!drop", "\"a\": [1, 2,".into(), "dropped"),
-    ];
-    for (step, text, end) in cases {
-        let server = serve(&format!("answer@9 | {step}")).await;
-        let got = post(
-            &server,
-            &continuation("```json\n{\"a\": [1,", r#""a": [1,"#, true),
-        )
-        .await;
-        assert_eq!(got.summary(), (text, end.to_owned()), "{step}");
+async fn answers_and_their_ends() {
+    let rows: Vec<(String, String, String)> = read_rows("answers.rows");
+    assert_eq!(rows.len(), 43);
+    for (script, text, end) in rows {
+        let (ask, script) = if script.starts_with('|') {
+            let delivered = "```json\n{\"a\": [1,";
+            (
+                continuation(delivered, r#""a": [1,"#, true),
+                format!("answer@9 {script}"),
+            )
+        } else {
+            (first(true), script)
+        };
+        let got = post(&serve(&script).await, &ask).await;
+        assert_eq!(got.summary(), (text, end), "{script}");
+        let role = r#""delta":{"role":"assistant","content":""}"#;
+        assert_eq!(got.events()[0].matches(role).count(), 1, "{script}");
     }
 }
 
@@ -383,13 +265,7 @@ async fn a_corrupted_continuation_gets_an_error_that_names_the_difference() {
         let got = post(&server, &continuation(delivered, anchor, true)).await;
         assert_eq!(got.status, 422);
         let error = got.json();
-        assert!(
-            error["error"]["message"]
-                .as_str()
-                .unwrap()
-                .contains(message),
-            "{error}"
-        );
+        error["error"]["message"].as_str().unwrap().has(message);
     }
     assert!(
         server
@@ -404,7 +280,7 @@ async fn statuses() {
     let server = serve("429~2 500 400").await;
     let got = post(&server, &first(true)).await;
     assert_eq!((got.status, got.whole), (429, true));
-    assert!(got.head.contains("retry-after: 2\r\n"));
+    got.head.has("retry-after: 2\r\n");
     assert_eq!(
         got.json(),
         json!({"error": {
@@ -412,11 +288,9 @@ async fn statuses() {
         }}),
     );
     let got = post(&server, &first(false)).await;
-    assert_eq!(
-        (got.status, &got.json()["error"]["type"]),
-        (500, &json!("server_error"))
-    );
-    assert!(!got.head.contains("retry-after"));
+    assert_eq!(got.status, 500);
+    assert_eq!(got.json()["error"]["type"], "server_error");
+    got.head.lacks("retry-after");
     assert_eq!(post(&server, &first(true)).await.status, 400);
     // The steps start over.
     assert_eq!(post(&server, &first(true)).await.status, 429);
@@ -437,11 +311,7 @@ async fn no_response_sends_nothing() {
 async fn a_stall_lasts_until_the_peer_leaves() {
     for stream in [true, false] {
         let server = serve("answer@9!stall").await;
-        let mut socket = TcpStream::connect(server.addr()).await.unwrap();
-        socket
-            .write_all(request("/v1/chat/completions", &first(stream)).as_bytes())
-            .await
-            .unwrap();
+        let mut socket = begin(&server, &first(stream)).await;
         let mut raw = Vec::new();
         // The server sends the role and the one delta, or the first half of the body.
         let sent = |got: &Got| match got.head.split_once("content-length: ") {
@@ -486,12 +356,8 @@ async fn a_reset_at_every_byte() {
 async fn a_drop_loses_nothing_that_was_sent() {
     let document = format!("[\"{}\"]", "x".repeat(16 << 20));
     let sim = Sim::new(document.as_str(), "answer!drop".parse().unwrap()).chunk(1 << 14);
-    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-    let mut socket = TcpStream::connect(server.addr()).await.unwrap();
-    socket
-        .write_all(request("/v1/chat/completions", &first(true)).as_bytes())
-        .await
-        .unwrap();
+    let server = sim.bind(LOOPBACK).await.unwrap();
+    let mut socket = begin(&server, &first(true)).await;
     server.received(1).await;
     assert_eq!(server.open(), 1);
     let mut raw = Vec::new();
@@ -524,10 +390,8 @@ async fn answers_as_one_body() {
     let prompt = first(false)["messages"][0].to_string().len() / 4;
     for (script, text, finish) in cases {
         let got = post(&serve(script).await, &first(false)).await;
-        assert!(
-            got.whole && got.head.contains("content-type: application/json\r\n"),
-            "{got:?}"
-        );
+        assert!(got.whole, "{got:?}");
+        got.head.has("content-type: application/json\r\n");
         let tokens = text.len() / 4;
         let expected = json!({
             "id": "chatcmpl-sim-1", "object": "chat.completion", "created": 1_750_000_001, "model": "sim",
@@ -553,10 +417,8 @@ async fn answers_as_one_body() {
         assert_eq!(got.body, whole[..sent], "{script}");
     }
     let got = post(&serve("answer!error").await, &first(false)).await;
-    assert_eq!(
-        (got.status, &got.json()["error"]["type"]),
-        (200, &json!("server_error"))
-    );
+    assert_eq!(got.status, 200);
+    assert_eq!(got.json()["error"]["type"], "server_error");
 
     let got = post(
         &serve("| exact@3").await,
@@ -614,10 +476,8 @@ async fn the_log_has_the_requests() {
 
     let calls: Vec<Call> = server.calls();
     assert_eq!(calls.len(), 2);
-    assert_eq!(
-        (calls[0].path.as_str(), calls[0].method.as_str()),
-        ("/v1/chat/completions", "POST")
-    );
+    assert_eq!(calls[0].path.as_str(), "/v1/chat/completions");
+    assert_eq!(calls[0].method.as_str(), "POST");
     assert_eq!((&calls[0].kind, calls[0].delivered), (&CallKind::First, 9));
     assert_eq!(calls[0].step.unwrap().to_string(), "answer@9");
     assert_eq!(calls[0].body, first(true).to_string());
@@ -629,10 +489,8 @@ async fn the_log_has_the_requests() {
             position: 9
         }
     );
-    assert_eq!(
-        (calls[1].delivered, calls[1].step.unwrap().to_string()),
-        (3, "exact@3".into())
-    );
+    assert_eq!(calls[1].delivered, 3);
+    assert_eq!(calls[1].step.unwrap().to_string(), "exact@3");
     for call in &calls {
         assert_eq!(call.status.unwrap(), 200);
         assert_eq!(call.headers["host"], "sim");
@@ -650,10 +508,8 @@ async fn other_paths_and_bad_requests() {
     let got = exchange(&server, &get("/v1/chat/completions"))
         .await
         .unwrap();
-    assert_eq!(
-        (got.status, &got.json()["error"]["type"]),
-        (404, &json!("invalid_request_error"))
-    );
+    assert_eq!(got.status, 404);
+    assert_eq!(got.json()["error"]["type"], "invalid_request_error");
     assert_eq!(
         exchange(&server, &request("/v1/embeddings", &json!({})))
             .await
@@ -679,7 +535,7 @@ async fn events_are_delayed() {
     let sim = Sim::new(DOCUMENT, Script::default())
         .chunk(10)
         .delay(Duration::from_secs(1));
-    let server = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let server = sim.bind(LOOPBACK).await.unwrap();
     let start = tokio::time::Instant::now();
     let got = post(&server, &first(true)).await;
     // The role, three deltas, the finish and `[DONE]`.
@@ -709,7 +565,7 @@ async fn a_server_ends_when_it_is_shut_down() {
 
 async fn with_profile(profile: ProviderProfile, script: &str) -> Server {
     let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
-    sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    sim.bind(LOOPBACK).await.unwrap()
 }
 
 /// Returns a request whose last message is the assistant's, with the members of `message` and
@@ -814,7 +670,7 @@ async fn profiles_continue_or_reject_a_prefill() {
             ),
             Err(words) => {
                 assert_eq!(got.status, 400, "{profile} {asked}");
-                assert!(got.body.contains(words), "{profile}: {}", got.body);
+                got.body.of(profile).has(words);
                 got.json();
             }
         }
@@ -826,10 +682,8 @@ async fn profiles_reject_other_requests() {
     let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
     let server = with_profile(ProviderProfile::Anthropic, "").await;
     let got = post(&server, &space).await;
-    assert!(
-        got.status == 400 && got.body.contains("cannot end with trailing whitespace"),
-        "{got:?}"
-    );
+    assert!(got.status == 400, "{got:?}");
+    got.body.has("cannot end with trailing whitespace");
     // Other profiles continue it after that space, which is not repeated.
     let server = with_profile(ProviderProfile::Gemini, "").await;
     assert_eq!(
@@ -849,12 +703,10 @@ async fn profiles_reject_other_requests() {
         assert_eq!(got.status, expected, "{profile}");
         assert_eq!(profile.to_string().parse(), Ok(profile));
     }
-    assert!(
-        "openai-2"
-            .parse::<ProviderProfile>()
-            .unwrap_err()
-            .starts_with("there are openai, anthropic, ")
-    );
+    "openai-2"
+        .parse::<ProviderProfile>()
+        .unwrap_err()
+        .begins("there are openai, anthropic, ");
     // A prefill that is not the document's gets an error message.
     let wrong = prefixed("{\"b", &json!({}), &json!({}));
     assert_eq!(post(&server, &wrong).await.status, 422);
@@ -906,13 +758,8 @@ async fn reasoning_ends_where_it_is_turned_off() {
             .is_some_and(|reasoning| !reasoning.is_empty()),
         "{body}"
     );
-    assert_eq!(
-        (
-            message["content"].as_str(),
-            body["choices"][0]["finish_reason"].as_str()
-        ),
-        (Some(""), Some("length"))
-    );
+    assert_eq!(message["content"].as_str(), Some(""));
+    assert_eq!(body["choices"][0]["finish_reason"].as_str(), Some("length"));
     for off in [
         json!({"thinking": {"type": "disabled"}}),
         json!({"enable_thinking": false}),

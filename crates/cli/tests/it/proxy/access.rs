@@ -1,12 +1,9 @@
 //! Access to the proxy: hosts, pages in browsers, the token, methods and paths.
 
-use std::sync::Arc;
-
 use restitch_http::Upstream;
 use restitch_proxy::Server;
 use serde_json::Value;
 
-use super::logged::{Log, listen};
 use super::raw::*;
 use crate::proxy::made::{Access, TestProxy};
 
@@ -25,11 +22,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 async fn serve(raw: &Raw, access: Access) -> Server {
     let upstream = Upstream::parse(&format!("http://{}/prefix", raw.addr)).unwrap();
-    TestProxy::new(upstream)
-        .access(access)
-        .bind(([127, 0, 0, 1], 0).into())
-        .await
-        .unwrap()
+    TestProxy::new(upstream).access(access).start().await
 }
 
 /// Returns an upstream that answers every request of a test.
@@ -62,17 +55,15 @@ async fn check(access: Access, rows: &[(&str, &str)]) {
         let body = body_of(&answer).0;
         if reason.is_empty() {
             passed += 1;
-            assert!(
-                answer.starts_with("HTTP/1.1 200 ") && body == "ok",
-                "{request}: {answer}"
-            );
+            assert!(body == "ok", "{request}: {answer}");
+            answer.of(request).begins("HTTP/1.1 200 ");
         } else {
             let body: Value =
                 serde_json::from_str(&body).unwrap_or_else(|_| panic!("{request}: {answer}"));
             assert_eq!(body["error"]["code"], *reason, "{request}: {answer}");
             assert_eq!(body["error"]["type"], "proxy_error", "{request}: {answer}");
         }
-        assert_eq!(raw.state.borrow().requests, passed, "{request}");
+        assert_eq!(raw.asked(), passed, "{request}");
     }
 }
 
@@ -182,17 +173,14 @@ async fn paths_are_accepted_by_name_and_traces_are_not() {
         "TRACE /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     )
     .await;
-    assert!(
-        answer.starts_with("HTTP/1.1 405 ")
-            && answer.contains("\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 405 ");
+    answer.has("\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n");
     let answer = exchange(
         proxy.addr(),
         "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     )
     .await;
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    answer.begins("HTTP/1.1 200 ");
 }
 
 #[tokio::test]
@@ -276,11 +264,11 @@ async fn a_token_is_asked_for_and_stays_here() {
             Some("x-api-key: sk-1"),
         ),
     ] {
-        let before = raw.state.borrow().requests;
+        let before = raw.asked();
         let answer = ask("/v1/x", &headers).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{headers}: {answer}");
+        answer.of(&headers).begins("HTTP/1.1 200 ");
         let sent = raw.request(before);
-        assert!(!sent.contains(TOKEN), "{headers}: {sent}");
+        sent.of(&headers).lacks(TOKEN);
         assert!(
             key.is_none_or(|key| sent.contains(key)),
             "{headers}: {sent}"
@@ -288,17 +276,12 @@ async fn a_token_is_asked_for_and_stays_here() {
         assert_eq!(sent.contains("sk-1"), key.is_some(), "{headers}: {sent}");
     }
     let answer = ask("/healthz", "x: 1").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 200 ").ends("ok\n");
     let answer = ask("/v1/x", "x: 1").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 401 ") && answer.contains("\r\nwww-authenticate: Bearer\r\n"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 401 ");
+    answer.has("\r\nwww-authenticate: Bearer\r\n");
     let proxy = TestProxy::new("http://h").access(with_token()).build();
-    assert!(!format!("{proxy:?}").contains(TOKEN));
+    format!("{proxy:?}").lacks(TOKEN);
 }
 
 /// A client reads a refusal as it reads the errors of its API.
@@ -339,16 +322,14 @@ async fn a_refusal_has_the_form_of_the_api() {
             "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         );
         let answer = exchange(proxy.addr(), &request).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 401 ") && answer.contains("application/json"),
-            "{path}: {answer}"
-        );
+        answer.of(path).begins("HTTP/1.1 401 ");
+        answer.of(path).has("application/json");
         let mut body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
         let said = body.pointer_mut(message).unwrap().take();
-        assert!(
-            said.as_str().unwrap().contains("`x-restitch-token`"),
-            "{path}: {said}"
-        );
+        said.as_str()
+            .unwrap()
+            .of(format!("{path}: {said}"))
+            .has("`x-restitch-token`");
         let (parent, name) = message.rsplit_once('/').unwrap();
         body.pointer_mut(parent)
             .unwrap()
@@ -357,7 +338,7 @@ async fn a_refusal_has_the_form_of_the_api() {
             .remove(name);
         assert_eq!(body, serde_json::from_str::<Value>(rest).unwrap(), "{path}");
     }
-    assert_eq!(raw.state.borrow().requests, 0);
+    assert_eq!(raw.asked(), 0);
 }
 
 /// So it is when the head is refused before the token is looked for.
@@ -385,7 +366,7 @@ async fn a_refused_head_is_answered_in_the_form_of_the_api() {
                 "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
             );
             let answer = exchange(proxy.addr(), &request).await;
-            assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+            answer.of(&path).begins("HTTP/1.1 400 ");
             let body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
             let value = if value.is_empty() { reason } else { value };
             assert_eq!(
@@ -395,16 +376,14 @@ async fn a_refused_head_is_answered_in_the_form_of_the_api() {
             );
         }
     }
-    assert_eq!(raw.state.borrow().requests, 0);
+    assert_eq!(raw.asked(), 0);
 }
 
 /// The log names the reason of each refusal, and holds neither the token, nor a key, nor a query.
 #[tokio::test]
 async fn a_refusal_is_logged_with_its_reason() {
-    let log = Log::default();
-    let text = Arc::clone(&log.0);
     // The test's tasks run on this thread.
-    let _guard = listen(log);
+    let (log, _guard) = listening();
     let raw = upstream().await;
     let strict = access(|access| {
         access.token = Some(TOKEN.to_owned());
@@ -448,40 +427,50 @@ async fn a_refusal_is_logged_with_its_reason() {
         ),
         ("GET /refused?secret", "bad header: secret", "no_http"),
     ] {
-        text.lock().unwrap().clear();
+        log.clear();
         let own = if reason == "no_token" { "" } else { &secret };
         exchange(
             proxy.addr(),
             &format!("{line} HTTP/1.1\r\n{headers}\r\n{own}connection: close\r\n\r\n"),
         )
         .await;
-        let said = text.lock().unwrap().clone();
-        assert!(
-            said.contains(&format!("reason={reason:?}")),
-            "{reason}: {said}"
-        );
-        assert!(!said.contains("secret") && !said.contains(TOKEN), "{said}");
+        let said = log.text();
+        said.of(reason).has(format!("reason={reason:?}"));
+        said.lacks("secret").lacks(TOKEN);
     }
-    assert_eq!(raw.state.borrow().requests, 0);
+    assert_eq!(raw.asked(), 0);
 }
 
-/// The log warns about an address that other machines reach, unless there is a token.
+/// The log warns about an address that other machines reach, unless there is a token. The admin
+/// listener has none.
 #[tokio::test]
 async fn an_open_listener_is_told() {
-    let log = Log::default();
-    let text = Arc::clone(&log.0);
-    let _guard = listen(log);
-    for (ip, token, is_told) in [
-        ("0.0.0.0:0", None, true),
-        ("0.0.0.0:0", Some(TOKEN.to_owned()), false),
-        ("127.0.0.1:0", None, false),
+    let (log, _guard) = listening();
+    for (ip, admin, token, told) in [
+        ("0.0.0.0:0", None, None, "set a token"),
+        ("0.0.0.0:0", None, Some(TOKEN.to_owned()), ""),
+        (
+            "127.0.0.1:0",
+            Some("0.0.0.0:0"),
+            None,
+            "may read the metrics",
+        ),
+        ("127.0.0.1:0", Some("127.0.0.1:0"), None, ""),
     ] {
-        text.lock().unwrap().clear();
-        let upstream = "http://127.0.0.1:9";
-        let proxy = TestProxy::new(upstream).access(access(|access| access.token = token));
+        log.clear();
+        let proxy = TestProxy::new("http://127.0.0.1:9")
+            .access(access(|access| access.token = token))
+            .admin(admin.map(|admin| admin.parse().unwrap()));
         let server = proxy.bind(ip.parse().unwrap()).await.unwrap();
         server.shutdown().await;
-        let said = text.lock().unwrap().clone();
-        assert_eq!(said.contains("set a token"), is_told, "{ip}: {said}");
+        for warning in ["set a token", "may read the metrics"] {
+            let is_told = log.text().contains(warning);
+            assert_eq!(is_told, warning == told, "{ip} {admin:?}: {}", log.text());
+        }
     }
+    let taken = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap();
+    let addr = taken.local_addr().unwrap();
+    let proxy = TestProxy::new("http://127.0.0.1:9").admin(Some(addr));
+    let error = proxy.bind(LOOPBACK).await.unwrap_err().to_string();
+    error.begins(format!("the admin listener {addr}: "));
 }

@@ -4,7 +4,6 @@ pub(super) mod exposition;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use exposition::Exposition;
@@ -16,13 +15,9 @@ use restitch_sim::Sim;
 use tokio::io::AsyncWriteExt;
 
 use super::listeners::{at, certificate, tcp};
-use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup, ask, request};
-use crate::proxy::made::{Access, TestProxy};
-
-const LOOPBACK: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+use crate::proxy::made::TestProxy;
 
 /// Returns a proxy with an admin listener in front of the model server.
 async fn measured(script: &str, max_models: usize) -> Setup {
@@ -61,14 +56,13 @@ async fn a_probe_is_answered_while_others_send_no_head() {
         }
         for path in ["/healthz", "/readyz", "/metrics"] {
             let answer = get(&setup.proxy, method, path).await;
-            assert!(
-                answer.starts_with("HTTP/1.1 200 OK\r\n"),
-                "{method} {path}: {answer}"
-            );
+            answer
+                .of(format!("{method} {path}"))
+                .begins("HTTP/1.1 200 OK\r\n");
         }
         let mut last = unfinished.pop().unwrap();
         last.write_all(b"probe: 1\r\n\r\n").await.unwrap();
-        assert!(read_to_end(&mut last).await.ends_with("ready\n"));
+        read_to_end(&mut last).await.ends("ready\n");
         assert_eq!(
             read_to_end(&mut unfinished[0]).await,
             "",
@@ -79,7 +73,7 @@ async fn a_probe_is_answered_while_others_send_no_head() {
 
 #[tokio::test]
 async fn readers_of_the_older_text_format_get_it() {
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![full("[1]")]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     exchange(proxy.addr(), &post(ASK)).await;
     metrics(&proxy, 1).await;
@@ -92,17 +86,12 @@ async fn readers_of_the_older_text_format_get_it() {
     let both =
         old("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5").await;
     let (open, _) = body_of(&both);
-    assert!(open.ends_with("# EOF\n"), "{both}");
+    open.of(both).ends("# EOF\n");
     let answer = old("text/plain;version=0.0.4;q=1,*/*;q=0.1").await;
-    assert!(
-        answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
-        "{answer}"
-    );
+    answer.has("content-type: text/plain; version=0.0.4; charset=utf-8\r\n");
     let (text, is_whole) = body_of(&answer);
-    assert!(
-        is_whole && !text.contains("# EOF") && !text.contains("# UNIT"),
-        "{text}"
-    );
+    assert!(is_whole, "{text}");
+    text.lacks("# EOF").lacks("# UNIT");
     // The memory differs from scrape to scrape.
     let is_sample = |line: &&str| !line.starts_with('#') && !line.starts_with("process_");
     let samples = |text: &str| {
@@ -113,20 +102,14 @@ async fn readers_of_the_older_text_format_get_it() {
     };
     assert_eq!(samples(&text), samples(&open));
     // Each comment names its samples as they are.
-    assert!(
-        text.contains("# TYPE restitch_answers_total counter\nrestitch_answers_total{"),
-        "{text}"
-    );
-    assert!(
-        text.contains("# HELP restitch_answers_total ")
-            && text.contains("# TYPE restitch_running gauge\n"),
-        "{text}"
-    );
+    text.has("# TYPE restitch_answers_total counter\nrestitch_answers_total{");
+    text.has("# HELP restitch_answers_total ");
+    text.has("# TYPE restitch_running gauge\n");
     for family in text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
     {
-        assert!(family.ends_with("_total"), "{family}");
+        family.ends("_total");
     }
 }
 
@@ -135,13 +118,8 @@ async fn readers_of_the_older_text_format_get_it() {
 async fn metrics(proxy: &Server, answers: u32) -> Exposition {
     for _ in 0..1000 {
         let answer = get(proxy, "GET", "/metrics").await;
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        assert!(
-            answer.contains(
-                "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"
-            ),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 200 OK");
+        answer.has("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8");
         let (body, is_whole) = body_of(&answer);
         assert!(is_whole, "{answer}");
         let read = Exposition::read(&body);
@@ -221,22 +199,10 @@ async fn a_healthy_answer_is_measured() {
     ask(&setup.proxy.url(), &request(false, "x")).await;
     let seen = metrics(&setup.proxy, 2).await;
     assert_eq!(seen.sum("restitch_answers_total", &passed), 2.0);
-    assert_eq!(
-        seen.sum("gen_ai_client_operation_duration_seconds_count", &[]),
-        2.0
-    );
-    assert_eq!(
-        seen.sum(
-            "gen_ai_client_operation_time_to_first_chunk_seconds_count",
-            &[]
-        ),
-        1.0
-    );
-    assert_eq!(
-        seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
-        1.0
-    );
-    assert_eq!(seen.sum("gen_ai_client_token_usage_count", &[]), 4.0);
+    seen.check("gen_ai_client_operation_duration_seconds_count 2");
+    seen.check("gen_ai_client_operation_time_to_first_chunk_seconds_count 1");
+    seen.check("gen_ai_server_time_to_first_token_seconds_count 1");
+    seen.check("gen_ai_client_token_usage_count 4");
 }
 
 /// The figures about the process are those of the moment.
@@ -250,7 +216,7 @@ async fn the_process_is_measured() {
         if seen.sum("restitch_connections", &[]) == 1.0 {
             let limit = Limits::default().server.max_connections as f64;
             assert_eq!(seen.sum("restitch_connections_limit", &[]), limit);
-            assert_eq!(seen.sum("restitch_draining", &[]), 0.0);
+            seen.check("restitch_draining 0");
             let upstream = raw.addr.to_string();
             assert_eq!(seen.values("restitch_breaker_open", "upstream"), [upstream]);
             let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -267,27 +233,10 @@ async fn the_process_is_measured() {
     panic!("the connection is not counted");
 }
 
-/// A connection over the limit is counted, whether or not it gets an answer.
-#[tokio::test]
-async fn refused_connections_are_counted() {
-    let raw = Raw::new(vec![]).await;
-    let mut limits = Limits::default();
-    limits.server.max_connections = 1;
-    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
-    let first = [("reason", "max_connections")];
-    let refused = "restitch_connections_refused_total";
-    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 0.0);
-    let _open = connect(proxy.addr()).await;
-    let answer = exchange(proxy.addr(), "").await;
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert_eq!(metrics(&proxy, 0).await.sum(refused, &first), 1.0);
-}
-
 /// Many clients may come over the limit at once. The log has their number, not a line for each.
 #[tokio::test]
 async fn refused_connections_share_lines() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let raw = Raw::new(vec![]).await;
     let mut limits = Limits::default();
     limits.server.max_connections = 1;
@@ -295,7 +244,7 @@ async fn refused_connections_share_lines() {
     let _open = connect(proxy.addr()).await;
     for _ in 0..MANY {
         let answer = exchange(proxy.addr(), "").await;
-        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        answer.begins("HTTP/1.1 503 ");
     }
     let seen = metrics(&proxy, 0).await;
     let of_status = [("route", ""), ("status", "503")];
@@ -304,7 +253,7 @@ async fn refused_connections_share_lines() {
     assert_eq!(seen.sum("restitch_connections_refused_total", &[]), many);
     drop(_open);
     proxy.shutdown().await;
-    let log = log.0.lock().unwrap().clone();
+    let log = log.text();
     let counts: Vec<u32> = log
         .split("message=refused connections reason=\"max_connections\" count=")
         .skip(1)
@@ -313,7 +262,7 @@ async fn refused_connections_share_lines() {
     assert_eq!(counts.iter().sum::<u32>(), MANY, "{counts:?}");
     // Two lines, unless the machine is so slow that the period ends before the last connection.
     assert!(counts.len() < counts.iter().sum::<u32>() as usize / 2);
-    assert!(!log.contains("message=answered"), "{log}");
+    log.lacks("message=answered");
 }
 
 /// More connections than the lines of any period.
@@ -328,7 +277,7 @@ async fn refusals_without_a_route_begin_at_0() {
     for status in ["401", "403", "413", "431", "503"] {
         let series =
             format!("restitch_requests_total{{route=\"\",upstream=\"\",status=\"{status}\"}} 0\n");
-        assert!(text.contains(&series), "{text}");
+        text.has(&series);
     }
 }
 
@@ -375,17 +324,8 @@ async fn a_continued_answer_is_measured() {
         let setup = measured("answer@100!length | refusal anchor@60!drop anchor", 100).await;
         ask(&setup.proxy.url(), &request(is_stream, "x")).await;
         let seen = metrics(&setup.proxy, 1).await;
-        assert_eq!(
-            seen.sum("restitch_answers_total", &[("status", "complete")]),
-            1.0
-        );
-        assert_eq!(
-            seen.sum(
-                "restitch_cuts_total",
-                &[("model", "sim"), ("cause", "length")]
-            ),
-            1.0
-        );
+        seen.check(r#"restitch_answers_total{status="complete"} 1"#);
+        seen.check(r#"restitch_cuts_total{model="sim",cause="length"} 1"#);
         // A body whose end is lost brings nothing. What brings nothing cuts nothing.
         let (ok, failed) = if is_stream { (2.0, 1.0) } else { (1.0, 2.0) };
         let causes = seen.counted("restitch_cuts_total", "cause");
@@ -428,9 +368,8 @@ async fn a_continued_answer_is_measured() {
 async fn in_front_of(raw: &Raw, with: impl FnOnce(TestProxy) -> TestProxy) -> Server {
     let upstream = format!("http://{}", raw.addr);
     with(TestProxy::new(upstream).admin(Some(LOOPBACK)))
-        .bind(LOOPBACK)
+        .start()
         .await
-        .unwrap()
 }
 
 #[tokio::test]
@@ -439,7 +378,7 @@ async fn each_way_of_a_further_call_is_measured() {
     kept.keeps_streams = Some(true);
     let prefill = Row::of("*").prefill(PrefillForm::Turn);
     let lost = |text: &str| vec![send(format!("{STREAM}{text}")), Piece::Reset];
-    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let rest = |text: &str| full(text);
     for (row, first, further, way, error) in [
         (Row::of("*"), lost(""), rest("[1, 2]"), "original", "drop"),
         (prefill, lost(&chunk("[1, 2")), rest("]"), "prefill", "drop"),
@@ -458,7 +397,7 @@ async fn each_way_of_a_further_call_is_measured() {
             1.0,
             "{way}: {seen:?}"
         );
-        assert_eq!(seen.sum("restitch_calls_total", &[]), 1.0, "{way}");
+        seen.check("restitch_calls_total 1");
         let calls = |error: &str| seen.calls(error);
         assert_eq!((calls(error), calls("")), (1.0, 1.0), "{way}: {seen:?}");
     }
@@ -483,7 +422,7 @@ async fn doubtful() -> Exposition {
     let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
     for told in ["\"ambiguous\":1", "\"stop\":\"failures\""] {
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(answer.contains(told), "{answer}");
+        answer.has(told);
     }
     metrics(&proxy, 2).await
 }
@@ -517,21 +456,9 @@ async fn with_certificate() -> Exposition {
 #[tokio::test]
 async fn seams_that_may_be_wrong_are_counted() {
     let seen = doubtful().await;
-    assert_eq!(
-        seen.sum(
-            "restitch_flagged_seams_total",
-            &[("model", "m"), ("flag", "ambiguous")]
-        ),
-        1.0
-    );
-    assert_eq!(seen.sum("restitch_flagged_seams_total", &[]), 1.0);
-    assert_eq!(
-        seen.sum(
-            "restitch_given_up_total",
-            &[("model", "m"), ("stop", "failures")]
-        ),
-        1.0
-    );
+    seen.check(r#"restitch_flagged_seams_total{model="m",flag="ambiguous"} 1"#);
+    seen.check("restitch_flagged_seams_total 1");
+    seen.check(r#"restitch_given_up_total{model="m",stop="failures"} 1"#);
 }
 
 #[tokio::test]
@@ -539,41 +466,16 @@ async fn an_answer_that_is_given_up_is_measured() {
     let setup = measured("answer@100!drop | 404", 100).await;
     setup.stream().await;
     let seen = metrics(&setup.proxy, 1).await;
-    assert_eq!(
-        seen.sum(
-            "restitch_answers_total",
-            &[("slot", "text"), ("status", "incomplete")]
-        ),
-        1.0
-    );
-    assert_eq!(
-        seen.sum(
-            "restitch_cuts_total",
-            &[("model", "sim"), ("cause", "drop")]
-        ),
-        1.0
-    );
-    assert_eq!(
-        seen.sum(
-            "restitch_given_up_total",
-            &[("model", "sim"), ("stop", "failures")]
-        ),
-        1.0
-    );
-    assert_eq!(
-        seen.sum(
-            "restitch_calls_total",
-            &[("rung", "words"), ("outcome", "refused")]
-        ),
-        3.0
-    );
+    seen.check(r#"restitch_answers_total{slot="text",status="incomplete"} 1"#);
+    seen.check(r#"restitch_cuts_total{model="sim",cause="drop"} 1"#);
+    seen.check(r#"restitch_given_up_total{model="sim",stop="failures"} 1"#);
+    seen.check(r#"restitch_calls_total{rung="words",outcome="refused"} 3"#);
     let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
     let answers = |error: &str| seen.answers(error);
-    assert_eq!(
-        (answers("incomplete"), answers("broken"), answers("")),
-        (0.0, 1.0, 0.0)
-    );
+    assert_eq!(answers("incomplete"), 0.0);
+    assert_eq!(answers("broken"), 1.0);
+    assert_eq!(answers(""), 0.0);
 }
 
 /// An answer that passes unread ends with its call.
@@ -582,50 +484,29 @@ async fn an_answer_that_passes_unread_is_measured() {
     let setup = measured("404", 100).await;
     setup.stream().await;
     let seen = metrics(&setup.proxy, 1).await;
-    assert_eq!(
-        seen.sum(
-            "restitch_answers_total",
-            &[("slot", "unread"), ("status", "refused")]
-        ),
-        1.0
-    );
+    seen.check(r#"restitch_answers_total{slot="unread",status="refused"} 1"#);
     // The upstream has not answered for the model: any name could be here.
     for metric in ["restitch_call_errors_total", "restitch_answer_errors_total"] {
         let labels = [("model", "other"), ("error_type", "404")];
         assert_eq!(seen.sum(metric, &labels), 1.0, "{metric}");
     }
-    assert_eq!(
-        seen.sum("gen_ai_server_time_to_first_token_seconds_count", &[]),
-        0.0
-    );
+    seen.check("gen_ai_server_time_to_first_token_seconds_count 0");
     // The proxy does not measure requests outside the APIs.
-    exchange(
-        setup.proxy.addr(),
-        "GET /v1/models HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
+    get_at(setup.proxy.addr(), "/v1/models").await;
     metrics(&setup.proxy, 1).await;
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_is_measured() {
-    let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("[1, 2"))),
-        Piece::Hold,
-    ]])
-    .await;
+    let raw = Raw::new(vec![held("[1, 2")]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &post(ASK)).await;
     read_until(&mut client, "[1, 2").await;
     let (running, _) = body_of(&get(&proxy, "GET", "/metrics").await);
     assert_eq!(Exposition::read(&running).sum("restitch_running", &[]), 1.0);
     drop(client);
     let seen = metrics(&proxy, 1).await;
-    assert_eq!(
-        seen.sum("restitch_answers_total", &[("status", "left")]),
-        1.0
-    );
+    seen.check(r#"restitch_answers_total{status="left"} 1"#);
     for metric in ["restitch_call_errors_total", "restitch_answer_errors_total"] {
         assert_eq!(seen.sum(metric, &[("error_type", "left")]), 1.0, "{metric}");
     }
@@ -675,8 +556,8 @@ async fn an_answer_has_the_provider_that_answers() {
             "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
         ))]
     };
-    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
-    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let cut = || limited("[1, 2");
+    let rest = || full("[1, 2, 3]");
     for (first, other, provider) in [
         // Neither answers: the client gets the first one's error.
         (
@@ -709,7 +590,7 @@ async fn an_answer_has_the_provider_that_answers() {
             "gen_ai_provider_name",
         );
         assert_eq!(providers, [provider], "{answer}");
-        assert_eq!(fallback.requests.lock().unwrap().len(), 1, "{answer}");
+        assert_eq!(fallback.asked(), 1, "{answer}");
     }
 }
 
@@ -725,10 +606,9 @@ async fn a_continuation_that_only_repeats_is_no_success() {
     ])
     .await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    answer.has("\"status\":\"complete\"");
     let seen = metrics(&proxy, 1).await;
     let calls = |outcome: &str| {
         seen.sum(
@@ -736,23 +616,12 @@ async fn a_continuation_that_only_repeats_is_no_success() {
             &[("rung", "words"), ("outcome", outcome)],
         )
     };
-    assert_eq!(
-        (calls("ok"), calls("repeats"), calls("failed")),
-        (1.0, 1.0, 0.0),
-        "{seen:?}"
-    );
-    assert_eq!(
-        seen.sum(
-            "restitch_cuts_total",
-            &[("model", "m"), ("cause", "length")]
-        ),
-        1.0
-    );
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("cuts=1 causes=length continuations=2 "),
-        "{told}"
-    );
+    assert_eq!(calls("ok"), 1.0, "{seen:?}");
+    assert_eq!(calls("repeats"), 1.0, "{seen:?}");
+    assert_eq!(calls("failed"), 0.0, "{seen:?}");
+    seen.check(r#"restitch_cuts_total{model="m",cause="length"} 1"#);
+    let told = log.text();
+    told.has("cuts=1 causes=length continuations=2 ");
 }
 
 /// The proxy continues the slots of an answer in turn: the error that cut the first call does not
@@ -769,22 +638,21 @@ async fn each_call_of_several_choices_has_its_own_error() {
         send(format!("{STREAM}{}{}{usage}", chunk(begun), second(other))),
         Piece::Reset,
     ];
-    let rest = |text: &str, end: &str| stream(&(chunk(&format!("{text}{end}")) + &finish("stop")));
+    let rest = |text: &str, end: &str| full(&format!("{text}{end}"));
     let raw = Raw::new(vec![first, rest(begun, "15}]"), rest(other, "06}]")]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let two = post(&ASK.replacen('{', "{\"n\":2,", 1));
     let answer = exchange(
         proxy.addr(),
         &two.replace("host: h", "host: h\r\nx-request-id: two"),
     )
     .await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    answer.has("\"status\":\"complete\"");
     let seen = metrics(&proxy, 1).await;
     let calls = |error: &str| seen.calls(error);
     assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
-    assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
+    seen.check(r#"restitch_cuts_total{cause="drop"} 2"#);
     let page = get(&proxy, "GET", "/answers/two?view=report").await;
     let shown: serde_json::Value = serde_json::from_str(&body_of(&page).0).unwrap();
     let steps = shown["steps"].as_array().unwrap().iter();
@@ -800,11 +668,8 @@ async fn each_call_of_several_choices_has_its_own_error() {
             .chain(of(2)),
     );
     assert_eq!(steps[..expected.len()], expected, "{steps:?}");
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("cuts=2 causes=drop,drop continuations=2 "),
-        "{told}"
-    );
+    let told = log.text();
+    told.has("cuts=2 causes=drop,drop continuations=2 ");
 }
 
 /// A client that leaves early has cost what its line says.
@@ -820,48 +685,37 @@ async fn a_client_that_leaves_has_a_line_with_what_was_spent() {
             finish(reason).replace("data: [DONE]\n\n", "") + &usage(tokens) + "data: [DONE]\n\n";
         stream(&(chunk(text) + &end))
     };
-    let held = vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
+    let held = held("[1, 2, 3");
     let raw = Raw::new(vec![
         ended("[1, 2", "length", 30),
         ended("I can not.", "stop", 5),
         held,
     ])
     .await;
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let proxy = in_front_of(&raw, |proxy| proxy).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &post(ASK)).await;
     read_until(&mut client, ", 3").await;
     drop(client);
     metrics(&proxy, 1).await;
-    let told = log.0.lock().unwrap().clone();
+    let told = log.text();
     let fields =
         "cuts=1 causes=length continuations=2 failures=1 tokens_kept=30 tokens_regenerated=5 ";
-    assert!(
-        told.contains(fields) && told.contains("end=\"left\""),
-        "{told}"
-    );
+    told.has(fields).has("end=\"left\"");
 }
 
 /// An answer that breaks off while it passes unread counts as an error of its call. An answer that
 /// the operator ends does not count as a success.
 #[tokio::test]
 async fn calls_under_what_is_not_continued_have_their_errors() {
-    let prose = vec![
-        send(format!("{STREAM}{}", chunk("Once upon a time"))),
-        Piece::Reset,
-    ];
+    let prose = vec![opening("Once upon a time"), Piece::Reset];
     let raw = Raw::new(vec![prose, vec![Piece::Hold]]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     exchange(proxy.addr(), &post(ASK)).await;
     let calls = |seen: &Exposition, error: &str| seen.calls(error);
     let seen = metrics(&proxy, 1).await;
-    assert_eq!(
-        (calls(&seen, "drop"), calls(&seen, "")),
-        (1.0, 0.0),
-        "{seen:?}"
-    );
+    assert_eq!(calls(&seen, "drop"), 1.0, "{seen:?}");
+    assert_eq!(calls(&seen, ""), 0.0, "{seen:?}");
     let addr = proxy.addr();
     let client = tokio::spawn(async move {
         exchange(
@@ -873,19 +727,16 @@ async fn calls_under_what_is_not_continued_have_their_errors() {
     raw.wait(|state| state.requests == 2).await;
     let stop = "POST /answers/mine/stop HTTP/1.1\r\nhost: 127.0.0.1\r\nx-restitch-page: 1\r\n\r\n";
     exchange(proxy.admin_addr().unwrap(), stop).await;
-    assert!(client.await.unwrap().starts_with("HTTP/1.1 503 "));
+    client.await.unwrap().begins("HTTP/1.1 503 ");
     let seen = metrics(&proxy, 2).await;
-    assert_eq!(
-        (calls(&seen, "stopped"), calls(&seen, "")),
-        (1.0, 0.0),
-        "{seen:?}"
-    );
+    assert_eq!(calls(&seen, "stopped"), 1.0, "{seen:?}");
+    assert_eq!(calls(&seen, ""), 0.0, "{seen:?}");
 }
 
 /// A model that has answered has a line for each cause: what begins with 1 is no increase.
 #[tokio::test]
 async fn the_cuts_of_a_model_begin_with_none() {
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![full("[1]")]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     exchange(proxy.addr(), &post(ASK)).await;
     metrics(&proxy, 1).await;
@@ -903,7 +754,7 @@ async fn the_cuts_of_a_model_begin_with_none() {
         let line = format!(
             "restitch_cuts_total{{route=\"default\",upstream=\"{upstream}\",model=\"m\",cause=\"{cause}\"}} 0\n"
         );
-        assert!(text.contains(&line), "{line}: {text}");
+        text.of(&line).has(&line);
     }
 }
 
@@ -911,8 +762,8 @@ async fn the_cuts_of_a_model_begin_with_none() {
 /// answer.
 #[tokio::test]
 async fn calls_are_those_of_the_model_that_is_asked() {
-    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
-    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let cut = || limited("[1, 2");
+    let rest = || full("[1, 2, 3]");
     let error = || {
         vec![send(
             "HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
@@ -935,18 +786,14 @@ async fn calls_are_those_of_the_model_that_is_asked() {
         ),
     ] {
         let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
-        let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
-        let log = Log::default();
-        let _guard = listen(log.clone());
+        let routes = "[[route]]\nfirst_byte_timeout = 0.1\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+        let (log, _guard) = listening();
         let proxy = in_front_of(&main, |proxy| {
             super::routes::with_routes(proxy, &[&fallback], routes)
         })
         .await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(
-            answer.contains("\"status\":\"complete\""),
-            "{name}: {answer}"
-        );
+        answer.of(name).has("\"status\":\"complete\"");
         let seen = metrics(&proxy, 1).await;
         let model = "gen_ai_request_model";
         let calls = seen.counted("gen_ai_client_operation_duration_seconds_count", model);
@@ -976,11 +823,8 @@ async fn calls_are_those_of_the_model_that_is_asked() {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(",");
-        let told = log.0.lock().unwrap().clone();
-        assert!(
-            told.contains(&format!("upstream=\"{answered}\" ")),
-            "{name}: {told}"
-        );
+        let told = log.text();
+        told.of(name).has(format!("upstream=\"{answered}\" "));
     }
 }
 
@@ -996,7 +840,7 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
         send(format!("{STREAM}{}{}", chunk("[1, 2"), second("[3, 4"))),
         Piece::Reset,
     ];
-    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let rest = |text: &str| full(text);
     let (main, fallback) = (
         Raw::new(vec![error]).await,
         Raw::new(vec![first, rest("[1, 20]"), rest("[3, 40]")]).await,
@@ -1007,16 +851,9 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
     })
     .await;
     let answer = exchange(proxy.addr(), &post(&ASK.replacen('{', "{\"n\":2,", 1))).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    answer.has("\"status\":\"complete\"");
     let seen = metrics(&proxy, 1).await;
-    assert_eq!(
-        seen.sum(
-            "restitch_cuts_total",
-            &[("model", "other"), ("cause", "drop")]
-        ),
-        2.0,
-        "{seen:?}"
-    );
+    seen.check(r#"restitch_cuts_total{model="other",cause="drop"} 2"#);
     // The upstream has not answered for the name that the client has chosen.
     assert_eq!(
         seen.counted(
@@ -1030,8 +867,7 @@ async fn the_choices_of_a_fallback_are_cut_under_its_name() {
 /// The metrics count a refusal before the proxy could read the request, too.
 #[tokio::test]
 async fn a_head_that_is_not_read_is_counted() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let raw = Raw::new(vec![]).await;
     let many = format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(30));
     for (status, request) in [
@@ -1046,10 +882,7 @@ async fn a_head_that_is_not_read_is_counted() {
         }
         let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
         let answer = exchange(proxy.addr(), request).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
+        answer.begins(format!("HTTP/1.1 {status} "));
         let id = answer
             .lines()
             .find_map(|line| line.strip_prefix("x-request-id: "))
@@ -1061,12 +894,9 @@ async fn a_head_that_is_not_read_is_counted() {
             1.0,
             "{status}: {seen:?}"
         );
-        let told = log.0.lock().unwrap().clone();
-        assert!(told.contains(&format!("id={id} ")), "{told}");
-        assert!(
-            told.contains(&format!("message=answered status={status} end=\"whole\"")),
-            "{told}"
-        );
+        let told = log.text();
+        told.has(format!("id={id} "));
+        told.has(format!("message=answered status={status} end=\"whole\""));
     }
 }
 
@@ -1076,18 +906,16 @@ async fn the_table_describes_each_metric() {
     let mut limits = Limits::default();
     limits.keep.max_keep_time = Duration::from_secs(1);
     let sim = Sim::new(DOCUMENT, "answer@100 | 500~0 anchor".parse().unwrap())
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+        .start()
+        .await;
     let upstream = sim.url();
     let route = format!("[[route]]\nfallback = [{{ upstream = \"{upstream}\" }}]\n");
     let proxy = TestProxy::new(upstream)
         .limits(limits)
         .with(|config| config.routes = Config::parse(&route).unwrap().routes)
         .admin(Some(LOOPBACK))
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+        .start()
+        .await;
     let setup = Setup { sim, proxy };
     setup
         .stream()
@@ -1120,10 +948,10 @@ async fn the_table_describes_each_metric() {
     });
     let table: String = rows.collect();
     let page = include_str!("../../../../../contrib/metrics.md");
-    assert!(
-        page.ends_with(&format!("|---|---|---|---|\n{table}")),
+    page.of(format!(
         "contrib/metrics.md is stale. Its table is:\n{table}"
-    );
+    ))
+    .ends(format!("|---|---|---|---|\n{table}"));
 }
 
 /// A query with a wrong name finds nothing, and reports no error.
@@ -1205,14 +1033,12 @@ async fn the_listener_answers_what_it_has() {
         ),
     ] {
         let answer = get(&setup.proxy, method, path).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-            "{method} {path}: {answer}"
-        );
-        assert!(
-            answer.contains("content-type: text/plain; charset=utf-8\r\n"),
-            "{method} {path}: {answer}"
-        );
+        answer
+            .of(format!("{method} {path}"))
+            .begins(format!("HTTP/1.1 {status}\r\n"));
+        answer
+            .of(format!("{method} {path}"))
+            .has("content-type: text/plain; charset=utf-8\r\n");
         assert_eq!(
             answer.contains("allow: GET, HEAD\r\n"),
             status.starts_with("405"),
@@ -1226,48 +1052,20 @@ async fn the_listener_answers_what_it_has() {
     }
     assert_eq!(setup.sim.calls().len(), 0);
     // The other listener serves no metrics.
-    let main = exchange(
-        setup.proxy.addr(),
-        "GET /metrics HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
-    assert!(!main.contains("restitch_running"), "{main}");
-    let main = exchange(
-        setup.proxy.addr(),
-        "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
-    assert!(main.starts_with("HTTP/1.1 200 OK"), "{main}");
-}
-
-/// Clients that send nothing take the places, and give them back.
-#[tokio::test]
-async fn silent_clients_do_not_keep_the_listener() {
-    let mut limits = Limits::default();
-    limits.server.head_timeout = Duration::from_millis(50);
-    let raw = Raw::new(Vec::new()).await;
-    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
-    let mut silent = Vec::new();
-    for _ in 0..20 {
-        silent.push(connect(proxy.admin_addr().unwrap()).await);
-    }
-    let answer = get(&proxy, "GET", "/healthz").await;
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let main = get_at(setup.proxy.addr(), "/metrics").await;
+    main.lacks("restitch_running");
+    let main = get_at(setup.proxy.addr(), "/healthz").await;
+    main.begins("HTTP/1.1 200 OK");
 }
 
 #[tokio::test]
 async fn a_proxy_that_drains_is_not_ready() {
-    let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("[1, 2"))),
-        Piece::Hold,
-    ]])
-    .await;
+    let raw = Raw::new(vec![held("[1, 2")]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
     let (addr, admin) = (proxy.addr(), proxy.admin_addr().unwrap());
-    let ready = || exchange(admin, "GET /readyz HTTP/1.1\r\nhost: h\r\n\r\n");
-    assert!(ready().await.ends_with("\r\n\r\nready\n"));
-    let mut client = connect(addr).await;
-    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    let ready = || get_at(admin, "/readyz");
+    ready().await.ends("\r\n\r\nready\n");
+    let mut client = begin(addr, &post(ASK)).await;
     read_until(&mut client, "[1, 2").await;
     let stopping = tokio::spawn(proxy.shutdown());
     let draining = loop {
@@ -1276,16 +1074,10 @@ async fn a_proxy_that_drains_is_not_ready() {
             break answer;
         }
     };
-    assert!(
-        draining.starts_with("HTTP/1.1 503 Service Unavailable"),
-        "{draining}"
-    );
-    assert!(
-        draining.ends_with("\r\n\r\ndraining: the proxy was told to stop\n"),
-        "{draining}"
-    );
-    let metrics = exchange(admin, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
-    assert!(metrics.contains("restitch_running 1\n"), "{metrics}");
+    draining.begins("HTTP/1.1 503 Service Unavailable");
+    draining.ends("\r\n\r\ndraining: the proxy was told to stop\n");
+    let metrics = get_at(admin, "/metrics").await;
+    metrics.has("restitch_running 1\n");
     drop(client);
     assert!(stopping.await.unwrap());
     assert!(
@@ -1307,27 +1099,14 @@ async fn nobody() -> SocketAddr {
 async fn a_proxy_without_its_upstream_is_ready() {
     let gone = nobody().await;
     let upstream = format!("http://{gone}");
-    let proxy = TestProxy::new(upstream)
-        .admin(Some(LOOPBACK))
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = TestProxy::new(upstream).admin(Some(LOOPBACK)).start().await;
     let answer = get(&proxy, "GET", "/readyz").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("\r\n\r\nready\n"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 200 OK").ends("\r\n\r\nready\n");
     let answer = get(&proxy, "GET", "/readyz?verbose").await;
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    assert!(
-        answer.contains(&format!("ready\nupstream {gone}: not reached: ")),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 200 OK");
+    answer.has(format!("ready\nupstream {gone}: not reached: "));
     let metrics = get(&proxy, "GET", "/metrics").await;
-    assert!(
-        metrics.contains(&format!("restitch_upstream_up{{upstream=\"{gone}\"}} 0\n")),
-        "{metrics}"
-    );
+    metrics.has(format!("restitch_upstream_up{{upstream=\"{gone}\"}} 0\n"));
 }
 
 /// Each upstream of a route or a fallback is tried and named once.
@@ -1352,116 +1131,8 @@ async fn the_verbose_readiness_names_each_upstream_once() {
         lines[..2],
         ["ready", &format!("upstream {}: reached", raw.addr)]
     );
-    assert!(
-        lines[2].starts_with(&format!("upstream {gone}: not reached: ")),
-        "{answer}"
-    );
-    assert!(
-        lines[3].starts_with(&format!("upstream {fallback}: not reached: ")),
-        "{answer}"
-    );
-}
-
-/// A page whose name was made to point here learns no names of upstreams.
-#[tokio::test]
-async fn the_verbose_readiness_is_for_the_listeners_own_hosts() {
-    let raw = Raw::new(Vec::new()).await;
-    let proxy = in_front_of(&raw, |proxy| proxy).await;
-    for (query, status) in [
-        ("", "200 OK"),
-        ("?verbose", "403 Forbidden"),
-        ("?a&verbose=1", "403 Forbidden"),
-    ] {
-        let request = format!("GET /readyz{query} HTTP/1.1\r\nhost: rebound.example\r\n\r\n");
-        let answer = exchange(proxy.admin_addr().unwrap(), &request).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}")),
-            "{query}: {answer}"
-        );
-        assert!(!answer.contains(&raw.addr.to_string()), "{answer}");
-    }
-}
-
-/// A page whose name was made to point here reads no metrics, which name models and upstreams.
-#[tokio::test]
-async fn metrics_are_shown_to_the_listeners_own_hosts() {
-    let raw = Raw::new(Vec::new()).await;
-    let access = Access {
-        hosts: vec!["llm.example".to_owned()],
-        admin_hosts: vec!["ops.example".to_owned()],
-        ..Default::default()
-    };
-    let proxy = in_front_of(&raw, |proxy| proxy.access(access)).await;
-    let admin = proxy.admin_addr().unwrap();
-    for (headers, status) in [
-        ("host: rebound.example", 403),
-        // A name of the proxy is not one of this listener.
-        ("host: llm.example", 403),
-        ("host: 127.0.0.1\r\nsec-fetch-site: cross-site", 403),
-        ("host: 127.0.0.1\r\norigin: http://evil.example", 403),
-        ("host: 127.0.0.1", 200),
-        ("host: ops.example:9", 200),
-    ] {
-        let answer = exchange(
-            admin,
-            &format!("GET /metrics HTTP/1.1\r\n{headers}\r\n\r\n"),
-        )
-        .await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{headers}: {answer}"
-        );
-        assert_eq!(
-            answer.contains("restitch_running"),
-            status == 200,
-            "{headers}: {answer}"
-        );
-        // A probe names the pod as it likes, and learns nothing.
-        let answer = exchange(
-            admin,
-            &format!("GET /healthz HTTP/1.1\r\n{headers}\r\n\r\n"),
-        )
-        .await;
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{headers}: {answer}");
-    }
-}
-
-/// The log warns about an address that other machines reach.
-#[tokio::test]
-async fn an_open_admin_listener_is_told() {
-    let log = Log::default();
-    let text = Arc::clone(&log.0);
-    let _guard = listen(log);
-    for (addr, is_told) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
-        text.lock().unwrap().clear();
-        let upstream = "http://127.0.0.1:9";
-        let server = TestProxy::new(upstream)
-            .admin(Some(addr.parse().unwrap()))
-            .bind(LOOPBACK)
-            .await
-            .unwrap();
-        server.shutdown().await;
-        let said = text.lock().unwrap().clone();
-        assert_eq!(
-            said.contains("may read the metrics"),
-            is_told,
-            "{addr}: {said}"
-        );
-    }
-    let upstream = "http://127.0.0.1:9";
-    let taken = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap();
-    let addr = taken.local_addr().unwrap();
-    let error = TestProxy::new(upstream)
-        .admin(Some(addr))
-        .bind(LOOPBACK)
-        .await
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with(&format!("the admin listener {addr}: ")),
-        "{error}"
-    );
+    lines[2].begins(format!("upstream {gone}: not reached: "));
+    lines[3].begins(format!("upstream {fallback}: not reached: "));
 }
 
 #[test]
@@ -1499,8 +1170,5 @@ fn the_command_shows_where_its_listener_is() {
     socket.read_to_string(&mut answer).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(
-        answer.contains("restitch_running 0\n") && answer.ends_with("# EOF\n"),
-        "{answer}"
-    );
+    answer.has("restitch_running 0\n").ends("# EOF\n");
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use restitch_sim::Sim;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 
 use super::admin::exposition::Exposition;
 use super::raw::*;
@@ -108,18 +107,17 @@ fn scripted(model: &str, is_stream: bool, script: &str, number: usize, headers: 
 
 /// Sends a request, reads the answer's first text, and leaves.
 async fn leave(addr: SocketAddr, request: &str) {
-    let mut client = connect(addr).await;
-    client.write_all(request.as_bytes()).await.unwrap();
+    let mut client = begin(addr, request).await;
     read_until(&mut client, r#""content":""#).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_the_metrics_and_the_page_agree_about_650_requests() {
     let sim = Sim::new(DOCUMENT, "answer".parse().unwrap());
-    let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let sim = sim.start().await;
     let url = sim.url();
     let config = format!(
-        "[limits]\npatience = 1\nidle_timeout = 20\nmax_keep_time = 60\n\
+        "[limits]\npatience = 0.1\nidle_timeout = 20\nmax_keep_time = 60\n\
          [[access.token]]\nname = \"team-a\"\nsecret = \"env:BOOKS_A\"\n\
          [[access.token]]\nname = \"team-b\"\nsecret = \"env:BOOKS_B\"\n\
          [[route]]\nname = \"second\"\nmodel = \"second\"\nfallback = [{{ upstream = \"{url}\" }}]\n"
@@ -185,9 +183,9 @@ async fn the_log_the_metrics_and_the_page_agree_about_650_requests() {
             _ => ask(true, "answer@60!error | exact"),
         };
         let answer = exchange(books.proxy, &request).await;
-        assert!(answer.starts_with("HTTP/1.1 "), "{number}: {answer}");
+        answer.of(number).begins("HTTP/1.1 ");
         let head = answer.split("\r\n\r\n").next().unwrap();
-        assert!(head.contains("\r\nx-request-id: "), "{number}: {head}");
+        head.of(number).has("\r\nx-request-id: ");
         if let Some((_, id)) = head.split_once("x-restitch-stream: ") {
             last = id.lines().next().unwrap().to_owned();
         }

@@ -1,7 +1,6 @@
 //! Certificates that expire, and handshakes that fail. The certificates are those of `tls.rs`;
 //! `expired.pem` was valid until 3 February 2021, 04:05:06 UTC.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,12 +9,8 @@ use restitch_proxy::{Listen, Listening, ServerTls};
 use tokio::io::AsyncWriteExt;
 
 use super::listeners::{at, file, handshake, tcp};
-use super::logged::{Log, listen};
 use super::raw::*;
 use crate::proxy::made::TestProxy;
-
-const LOOPBACK: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Starts a proxy that answers TLS with these files.
 async fn started(proxy: TestProxy, cert: &Path, key: &Path) -> Listening {
@@ -35,16 +30,12 @@ async fn unasked(limits: Limits) -> TestProxy {
 }
 
 async fn metrics(proxy: &Listening) -> String {
-    exchange(
-        proxy.admin_addr().unwrap(),
-        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
-    )
-    .await
+    get_at(proxy.admin_addr().unwrap(), "/metrics").await
 }
 
 /// Returns the lines of the log about certificates.
 fn warnings(log: &Log) -> Vec<String> {
-    let log = log.0.lock().unwrap();
+    let log = log.text();
     log.split("message=")
         .filter(|line| line.contains("certificate"))
         .map(str::to_owned)
@@ -57,39 +48,29 @@ fn shows(role: &str, seconds: u64) -> String {
 
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_shown_at_the_start() {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let proxy = TestProxy::new("http://127.0.0.1:9")
         .with(|config| config.tls.ca_file = Some(file("expired.pem")));
     let proxy = started(proxy, &file("expired.pem"), &file("expired.key")).await;
     let warnings = warnings(&log);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     for (warning, role) in warnings.iter().zip(["server", "ca"]) {
-        for part in [
+        warning.has_all([
             "a certificate has expired",
             &format!("certificate={role}"),
             "expired.pem",
             "expires=\"Wed, 03 Feb 2021 04:05:06 GMT\"",
-        ] {
-            assert!(warning.contains(part), "{part}: {warning}");
-        }
+        ]);
     }
     let metrics = metrics(&proxy).await;
-    assert!(
-        metrics.contains(&shows("server", 1_612_325_106)),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains(&shows("ca", 1_612_325_106)) && !metrics.contains("\"client\""),
-        "{metrics}"
-    );
+    metrics.has(shows("server", 1_612_325_106));
+    metrics.has(shows("ca", 1_612_325_106)).lacks("\"client\"");
     proxy.shutdown().await;
 }
 
 #[tokio::test]
 async fn a_reload_shows_the_new_certificate() {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let folder = std::env::temp_dir().join(format!("restitch-certificates-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let own: [PathBuf; 2] = [folder.join("x.pem"), folder.join("x.key")];
@@ -100,40 +81,27 @@ async fn a_reload_shows_the_new_certificate() {
     copy("server");
     let proxy = started(unasked(Limits::default()).await, &own[0], &own[1]).await;
     assert_eq!(warnings(&log), Vec::<String>::new());
-    assert!(
-        metrics(&proxy)
-            .await
-            .contains(&shows("server", 4_949_047_119))
-    );
+    metrics(&proxy).await.has(shows("server", 4_949_047_119));
     copy("expired");
     proxy.reloader().reload().await.unwrap();
     let warned = warnings(&log);
-    assert!(
-        warned.len() == 1 && warned[0].contains("a certificate has expired"),
-        "{warned:?}"
-    );
-    assert!(
-        metrics(&proxy)
-            .await
-            .contains(&shows("server", 1_612_325_106))
-    );
+    assert!(warned.len() == 1, "{warned:?}");
+    warned[0].has("a certificate has expired");
+    metrics(&proxy).await.has(shows("server", 1_612_325_106));
     std::fs::remove_file(&own[0]).unwrap();
     let missing = proxy.reloader().reload().await.unwrap_err().to_string();
-    assert!(missing.contains("x.pem"), "{missing}");
-    assert!(
-        metrics(&proxy)
-            .await
-            .contains(&shows("server", 1_612_325_106)),
-        "it is still the one in use"
-    );
+    missing.has("x.pem");
+    metrics(&proxy)
+        .await
+        .of("it is still the one in use")
+        .has(shows("server", 1_612_325_106));
     proxy.shutdown().await;
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
 async fn failed_handshakes_are_counted_and_logged() {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let mut limits = Limits::default();
     limits.server.handshake_timeout = Duration::from_millis(500);
     let proxy = started(
@@ -147,7 +115,7 @@ async fn failed_handshakes_are_counted_and_logged() {
     assert!(handshake(addr, &[]).await.is_err());
     assert!(handshake(addr, &["h2"]).await.is_err());
     let answer = exchange(addr, &post(ASK)).await;
-    assert!(!answer.contains("HTTP"), "{answer}");
+    answer.lacks("HTTP");
     drop(connect(addr).await);
     let mut silent = connect(addr).await;
     silent.write_all(&[0x16]).await.unwrap();
@@ -168,17 +136,17 @@ async fn failed_handshakes_are_counted_and_logged() {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(seen.contains(&line), "{line} {seen}");
+        seen.of(&line).has(&line);
         let logged = format!("reason=\"{reason}\"");
-        let log = log.0.lock().unwrap().clone();
+        let log = log.text();
         let lines: Vec<_> = log
             .split("message=")
             .filter(|line| line.contains(&logged))
             .collect();
-        assert!(
-            lines.len() == 1 && lines[0].contains("a TLS handshake failed"),
-            "{reason}: {log}"
-        );
+        assert!(lines.len() == 1, "{reason}: {log}");
+        lines[0]
+            .of(format!("{reason}: {log}"))
+            .has("a TLS handshake failed");
     }
     proxy.shutdown().await;
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use restitch::Limits;
 
 use super::encoded::encoded;
-use super::logged::{Log, listen};
 use super::raw::*;
 
 /// Returns the head of an answer. `media_type`: empty for none.
@@ -42,20 +41,14 @@ async fn events_with_another_content_type_are_made_whole() {
                 let raw = Raw::new(vec![vec![send(cut)], vec![send(rest)]]).await;
                 let proxy = raw.proxy(Limits::default()).await;
                 let seen = exchange(proxy.addr(), &post(ASK)).await;
-                assert!(
-                    seen.contains("\r\ncontent-type: text/event-stream\r\n"),
-                    "{types:?}: {seen}"
-                );
+                seen.of(types)
+                    .has("\r\ncontent-type: text/event-stream\r\n");
                 let (body, is_whole) = body_of(&seen);
-                assert!(
-                    is_whole && body.starts_with(&(chunk("[1, ") + &chunk("2"))),
-                    "{types:?}: {body}"
-                );
-                assert!(
-                    body.contains("\"status\":\"complete\"") && body.contains("\"0\""),
-                    "{types:?}: {body}"
-                );
-                assert_eq!(raw.state.borrow().requests, 2, "{types:?}");
+                assert!(is_whole, "{types:?}: {body}");
+                body.of(types).begins(chunk("[1, ") + &chunk("2"));
+                body.of(types).has("\"status\":\"complete\"");
+                body.of(types).has("\"0\"");
+                assert_eq!(raw.asked(), 2, "{types:?}");
             }
         }
     }
@@ -78,11 +71,9 @@ async fn the_first_bytes_may_come_one_by_one_and_compressed() {
         let raw = Raw::new(vec![first, stream(&rest)]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let (body, is_whole) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
-        assert!(
-            is_whole && body.starts_with(&cut[..cut.len() - finish("length").len()]),
-            "{body}"
-        );
-        assert!(body.contains("\"status\":\"complete\""), "{body}");
+        assert!(is_whole, "{body}");
+        body.begins(&cut[..cut.len() - finish("length").len()]);
+        body.has("\"status\":\"complete\"");
     }
 }
 
@@ -105,11 +96,9 @@ async fn events_of_gemini_with_the_content_type_of_arrays_are_made_whole() {
         "/v1beta/models/g:streamGenerateContent?alt=sse",
     );
     let (body, is_whole) = body_of(&exchange(proxy.addr(), &ask).await);
-    assert!(
-        is_whole && body.contains("\"status\":\"complete\""),
-        "{body}"
-    );
-    assert_eq!(raw.state.borrow().requests, 2);
+    assert!(is_whole, "{body}");
+    body.has("\"status\":\"complete\"");
+    assert_eq!(raw.asked(), 2);
 }
 
 #[tokio::test]
@@ -132,33 +121,27 @@ async fn what_is_no_stream_of_its_api_passes_and_the_log_says_why() {
         ("text/plain", "", "blank"),
         ("text/plain", "data", "text"),
     ] {
-        let log = Log::default();
-        let _listening = listen(log.clone());
+        let (log, _listening) = listening();
         let raw = Raw::new(vec![vec![send(head(media_type) + body)]]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let seen = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(
-            seen.starts_with("HTTP/1.1 200 OK\r\n"),
-            "{media_type}: {seen}"
-        );
+        seen.of(media_type).begins("HTTP/1.1 200 OK\r\n");
         assert_eq!(
             seen.contains("content-type"),
             !media_type.is_empty(),
             "{seen}"
         );
         assert_eq!(body_of(&seen), (body.to_owned(), true), "{media_type}");
-        assert_eq!(raw.state.borrow().requests, 1, "{media_type}");
-        let log = log.0.lock().unwrap().clone();
+        assert_eq!(raw.asked(), 1, "{media_type}");
+        let log = log.text();
         let why = format!("first=\"{first}\"");
-        assert!(
-            log.contains("it is not a stream of its API") && log.contains(&why),
-            "{media_type}: {log}"
-        );
+        log.of(media_type).has("it is not a stream of its API");
+        log.of(media_type).has(&why);
         assert!(
             media_type.is_empty() || log.contains(&format!("content_type=\"{media_type}\"")),
             "{log}"
         );
-        assert!(!log.contains("canary"), "{log}");
+        log.lacks("canary");
     }
 }
 
@@ -171,10 +154,8 @@ async fn a_body_without_a_first_line_is_late() {
         let raw = Raw::new(vec![vec![send(head("text/plain") + body), Piece::Hold]]).await;
         let proxy = raw.proxy(limits.clone()).await;
         let seen = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(
-            seen.starts_with("HTTP/1.1 504 ") && seen.contains("first_byte_timeout"),
-            "{body:?}: {seen}"
-        );
+        seen.of(body).begins("HTTP/1.1 504 ");
+        seen.of(body).has("first_byte_timeout");
         raw.wait(|state| state.left == 1).await;
     }
 }

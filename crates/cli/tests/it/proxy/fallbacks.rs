@@ -6,7 +6,7 @@ use std::time::Duration;
 use restitch::Limits;
 use tokio::task::JoinSet;
 
-use super::logged::{Log, listen};
+use super::clock::Clock;
 use super::raw::*;
 use super::routes::{plain, with_routes};
 
@@ -20,7 +20,7 @@ async fn proxy_of(base: &Raw, others: &[&Raw], routes: &str) -> restitch_proxy::
         others,
         routes,
     );
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    proxy.start().await
 }
 
 /// Returns a request that has a secret in every place that is not its body.
@@ -73,13 +73,12 @@ fn whole_with(text: &str, finish: &str) -> Vec<Piece> {
     ))]
 }
 
-const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.05\n\
+const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.2\n\
     fallback = [{ upstream = \"{0}\", model = \"other\", key = \"env:K\" }]\n";
 
 #[tokio::test]
 async fn a_fallback_answers_what_its_upstream_can_not() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     for (name, pieces, calls) in [
         ("500", refused("500 Internal Server Error", ""), 1),
         (
@@ -96,72 +95,48 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
-            "{name}: {answer}"
-        );
-        assert!(
-            answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)),
-            "{name}: {answer}"
-        );
-        assert_eq!(base.requests.lock().unwrap().len(), calls, "{name}");
-        assert!(
-            base.request(0)
-                .contains(&format!("authorization: Bearer {CANARY}")),
-            "{name}"
-        );
+        answer.of(name).begins("HTTP/1.1 200 ").has("[1]");
+        answer
+            .of(name)
+            .has(format!("x-restitch-upstream: {}\r\n", other.addr));
+        assert_eq!(base.asked(), calls, "{name}");
+        base.request(0)
+            .of(name)
+            .has(format!("authorization: Bearer {CANARY}"));
         let sent = other.request(0);
-        assert!(
-            sent.starts_with("POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"),
-            "{name}: {sent}"
-        );
-        assert!(
-            sent.contains("authorization: Bearer key-of-K\r\n")
-                && sent.contains("x-request-id: r-1\r\n"),
-            "{sent}"
-        );
-        assert!(sent.contains("\"model\":\"other\""), "{name}: {sent}");
-        assert!(!sent.contains(CANARY), "{name}: {sent}");
+        sent.of(name)
+            .begins("POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n");
+        sent.has("authorization: Bearer key-of-K\r\n");
+        sent.has("x-request-id: r-1\r\n");
+        sent.of(name).has("\"model\":\"other\"");
+        sent.of(name).lacks(CANARY);
     }
-    let told = log.0.lock().unwrap().clone();
-    assert!(told.contains("the next calls go to a fallback"), "{told}");
-    assert!(
-        told.contains("why=\"503\"") && told.contains("why=\"429\""),
-        "{told}"
-    );
-    assert!(
-        !told.contains(CANARY) && !told.contains("key-of-K"),
-        "{told}"
-    );
+    let told = log.text();
+    told.has("the next calls go to a fallback");
+    told.has("why=\"503\"").has("why=\"429\"");
+    told.lacks(CANARY).lacks("key-of-K");
 }
 
 /// A response head contains nothing from the model.
 #[tokio::test]
 async fn a_stream_without_a_byte_has_not_answered() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     for (name, pieces) in [
         ("silence", vec![send(STREAM), Piece::Hold]),
         ("the end", vec![send(STREAM)]),
     ] {
         let base = Raw::new(vec![pieces]).await;
-        let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+        let other = Raw::new(vec![full("[1]")]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(
-            answer.contains("[1]") && body_of(&answer).1,
-            "{name}: {answer}"
-        );
-        assert!(
-            answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)),
-            "{name}: {answer}"
-        );
+        assert!(body_of(&answer).1, "{name}: {answer}");
+        answer.of(name).has("[1]");
+        answer
+            .of(name)
+            .has(format!("x-restitch-upstream: {}\r\n", other.addr));
     }
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("part=\"whole\" why=\"no answer came"),
-        "{told}"
-    );
+    let told = log.text();
+    told.has("part=\"whole\" why=\"no answer came");
 }
 
 #[tokio::test]
@@ -178,14 +153,11 @@ async fn nobody_listens_at_the_first_upstream() {
     );
     let proxy = proxy_of(&base, &[&other], &routes).await;
     let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
-    assert!(answer.contains("[1]"), "{answer}");
+    answer.has("[1]");
     let sent = other.request(0);
-    assert!(
-        sent.contains("\"model\":\"m\"")
-            && !sent.contains("authorization")
-            && !sent.contains(CANARY),
-        "{sent}"
-    );
+    sent.has("\"model\":\"m\"");
+    sent.lacks("authorization");
+    sent.lacks(CANARY);
 }
 
 #[tokio::test]
@@ -195,11 +167,9 @@ async fn what_is_the_clients_own_mistake_goes_nowhere_else() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("primary"),
-            "{answer}"
-        );
-        assert_eq!(other.requests.lock().unwrap().len(), 0);
+        answer.begins(format!("HTTP/1.1 {status}\r\n"));
+        answer.ends("primary");
+        assert_eq!(other.asked(), 0);
     }
 }
 
@@ -214,18 +184,10 @@ async fn if_all_fail_the_first_one_has_said_it() {
     let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }, { upstream = \"{1}\" }]\n";
     let proxy = proxy_of(&base, &[&a, &b], routes).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"),
-        "{answer}"
-    );
-    assert!(!answer.contains("x-restitch-upstream"), "{answer}");
-    assert_eq!(
-        (
-            a.requests.lock().unwrap().len(),
-            b.requests.lock().unwrap().len()
-        ),
-        (1, 1)
-    );
+    answer.begins("HTTP/1.1 503 ").ends("primary");
+    answer.lacks("x-restitch-upstream");
+    assert_eq!(a.asked(), 1);
+    assert_eq!(b.asked(), 1);
 }
 
 #[tokio::test]
@@ -238,8 +200,8 @@ async fn a_short_wait_is_waited_for() {
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.contains("[2]"), "{answer}");
-    assert_eq!(other.requests.lock().unwrap().len(), 0);
+    answer.has("[2]");
+    assert_eq!(other.asked(), 0);
 }
 
 /// A stream of Messages.
@@ -298,10 +260,9 @@ async fn a_cut_answer_is_continued_in_another_api() {
         let proxy = proxy_of(&base, &[&other], &claude(model)).await;
         let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", TURNS)).await;
         let (body, is_whole) = body_of(&answer);
-        assert!(
-            is_whole && body.ends_with("data: [DONE]\n\n"),
-            "{model}: {answer}"
-        );
+        assert!(is_whole, "{model}: {answer}");
+        body.of(format!("{model}: {answer}"))
+            .ends("data: [DONE]\n\n");
         let text = body
             .lines()
             .filter_map(|line| {
@@ -318,34 +279,18 @@ async fn a_cut_answer_is_continued_in_another_api() {
             .collect::<String>();
         assert_eq!(text, "{\"a\": [1, 2, 3]}", "{model}: {answer}");
         // The client reads one answer of Chat Completions.
-        assert!(
-            !body.contains("content_block") && !body.contains("message_stop"),
-            "{body}"
-        );
-        assert!(
-            body.contains("\"status\":\"complete\"")
-                && body.contains(&format!("\"upstreams\":[\"{}\"]", other.addr)),
-            "{body}"
-        );
-        assert!(
-            body.contains("\"failures\":0"),
-            "another upstream is no failure: {body}"
-        );
+        body.lacks("content_block").lacks("message_stop");
+        body.has("\"status\":\"complete\"");
+        body.has(format!("\"upstreams\":[\"{}\"]", other.addr));
+        body.of("another upstream is no failure")
+            .has("\"failures\":0");
         let sent = other.request(0);
-        assert!(sent.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{sent}");
-        assert!(
-            sent.contains("x-api-key: key-of-K\r\n")
-                && sent.contains("anthropic-version: 2023-06-01\r\n"),
-            "{sent}"
-        );
-        assert!(
-            !sent.contains(CANARY) && !sent.contains("response_format"),
-            "{sent}"
-        );
-        assert!(
-            sent.contains(&format!("\"model\":\"{model}\"")) && sent.contains("\"system\":\"S\""),
-            "{sent}"
-        );
+        sent.begins("POST /v1/messages HTTP/1.1\r\n");
+        sent.has("x-api-key: key-of-K\r\n");
+        sent.has("anthropic-version: 2023-06-01\r\n");
+        sent.lacks(CANARY).lacks("response_format");
+        sent.has(format!("\"model\":\"{model}\""));
+        sent.has("\"system\":\"S\"");
         assert_eq!(
             sent.ends_with(r#"{"role":"assistant","content":"{\"a\": [1, 2"}]}"#),
             is_prefill,
@@ -373,37 +318,26 @@ async fn a_fallback_is_asked_until_the_answer_is_whole() {
     .await;
     let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    answer.has("\"status\":\"complete\"");
     // Once used, it is asked for all that follows.
-    assert_eq!(
-        (
-            base.requests.lock().unwrap().len(),
-            other.requests.lock().unwrap().len()
-        ),
-        (2, 3),
-        "{answer}"
-    );
+    assert_eq!(base.asked(), 2, "{answer}");
+    assert_eq!(other.asked(), 3, "{answer}");
 }
 
 #[tokio::test]
 async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
     let base = Raw::new(vec![stream("")]).await;
-    let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let other = Raw::new(vec![full("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK)).await;
-    assert!(
-        answer.contains("[1]") && answer.contains("data: [DONE]"),
-        "{answer}"
-    );
-    assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
-    assert!(!other.request(0).contains(CANARY), "{}", other.request(0));
+    answer.has("[1]").has("data: [DONE]");
+    assert_eq!(base.asked(), 1, "{answer}");
+    other.request(0).lacks(CANARY);
 }
 
 /// A call for the rest that brings nothing counts as a refused one: the next upstream is asked.
 #[tokio::test]
 async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
     let error = "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n";
     for (name, rest) in [
         ("silence", vec![send(STREAM), Piece::Hold]),
@@ -420,15 +354,13 @@ async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
             Raw::new(vec![rest]).await,
             Raw::new(vec![messages("[1, 2, 3]", "end_turn")]).await,
         );
-        let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\" }, \
+        let routes = "[[route]]\nfirst_byte_timeout = 0.1\nfallback = [{ upstream = \"{0}\" }, \
                       { upstream = \"{1}\", model = \"claude-opus-4-6\", wire = \"anthropic\" }]\n";
         let proxy = proxy_of(&base, &[&second, &third], routes).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(
-            answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
-            "{name}: {answer}"
-        );
-        let calls = [&base, &second, &third].map(|raw| raw.requests.lock().unwrap().len());
+        assert!(body_of(&answer).1, "{name}: {answer}");
+        answer.of(name).has("\"status\":\"complete\"");
+        let calls = [&base, &second, &third].map(Raw::asked);
         assert_eq!(calls, [2, 1, 1], "{name}: {answer}");
     }
 }
@@ -436,22 +368,16 @@ async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
 /// Only the log has the reason why the last fallback failed.
 #[tokio::test]
 async fn the_log_says_why_no_fallback_has_answered() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let base = Raw::new(vec![refused("429 Too Many Requests", "")]).await;
     let other = Raw::new(vec![refused("401 Unauthorized", "")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
-    assert!(
-        exchange(proxy.addr(), &post(ASK))
-            .await
-            .starts_with("HTTP/1.1 429 ")
-    );
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("no fallback has answered") && told.contains("why=\"401\""),
-        "{told}"
-    );
-    assert!(told.contains("status=429 upstream_status=429 "), "{told}");
+    exchange(proxy.addr(), &post(ASK))
+        .await
+        .begins("HTTP/1.1 429 ");
+    let told = log.text();
+    told.has("no fallback has answered").has("why=\"401\"");
+    told.has("status=429 upstream_status=429 ");
 }
 
 /// The head of a fallback's response is about the operator's account there.
@@ -468,18 +394,10 @@ async fn the_head_of_a_fallback_is_not_passed_on() {
     let other = Raw::new(vec![vec![send(format!("{head}{body}"))]]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("[1]") && answer.contains("cache-control: no-cache\r\n"),
-        "{answer}"
-    );
-    assert!(
-        answer.contains("content-type: text/event-stream\r\n")
-            && answer.contains("x-restitch-upstream-request-id: theirs\r\n")
-    );
-    assert!(
-        !answer.contains("key-of-K") && !answer.contains("operator"),
-        "{answer}"
-    );
+    answer.has("[1]").has("cache-control: no-cache\r\n");
+    answer.has("content-type: text/event-stream\r\n");
+    answer.has("x-restitch-upstream-request-id: theirs\r\n");
+    answer.lacks("key-of-K").lacks("operator");
 }
 
 /// A fallback that compresses its error, although the request forbids it, hides no key.
@@ -499,10 +417,7 @@ async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
     let other = Raw::new(vec![vec![send([head.as_bytes(), &packed].concat())]]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("no such key: [key]") && !answer.contains("key-of-K"),
-        "{answer}"
-    );
+    answer.has("no such key: [key]").lacks("key-of-K");
 }
 
 /// The header names the upstream that began an answer.
@@ -516,10 +431,7 @@ async fn a_fallback_that_brings_the_rest_has_not_begun_it() {
     let other = Raw::new(vec![whole("[1, 2, 3]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        answer.contains("[1, 2, 3]") && !answer.contains("x-restitch-upstream"),
-        "{answer}"
-    );
+    answer.has("[1, 2, 3]").lacks("x-restitch-upstream");
 }
 
 /// What answers the first call has the request's API, since its bytes pass.
@@ -528,11 +440,9 @@ async fn another_api_answers_no_first_call_and_no_whole_body() {
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
     let other = Raw::new(vec![messages("[1]", "end_turn")]).await;
     let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
-    assert!(
-        exchange(proxy.addr(), &post(ASK))
-            .await
-            .starts_with("HTTP/1.1 503 ")
-    );
+    exchange(proxy.addr(), &post(ASK))
+        .await
+        .begins("HTTP/1.1 503 ");
     let base = Raw::new(vec![
         whole_with("[1, 2", "length"),
         refused("503 Service Unavailable", ""),
@@ -545,11 +455,8 @@ async fn another_api_answers_no_first_call_and_no_whole_body() {
     );
     let proxy = proxy_of(&base, &[&other, &same], &routes).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        answer.contains("[1, 2, 3]") && answer.contains("x-restitch-status: complete"),
-        "{answer}"
-    );
-    assert_eq!(other.requests.lock().unwrap().len(), 0);
+    answer.has("[1, 2, 3]").has("x-restitch-status: complete");
+    assert_eq!(other.asked(), 0);
 }
 
 #[tokio::test]
@@ -567,10 +474,7 @@ async fn a_route_that_continues_nothing_has_fallbacks_all_the_same() {
         "b"
     );
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("[1, 2") && !answer.contains("restitch"),
-        "{answer}"
-    );
+    answer.has("[1, 2").lacks("restitch");
 }
 
 #[tokio::test]
@@ -580,28 +484,24 @@ async fn the_metrics_say_who_has_answered() {
         refused("503 Service Unavailable", ""),
     ])
     .await;
-    let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let other = Raw::new(vec![full("[1, 2, 3]")]).await;
     let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE)
-        .admin(Some(([127, 0, 0, 1], 0).into()));
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        .admin(Some(([127, 0, 0, 1], 0).into()))
+        .start()
+        .await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    let seen = exchange(
-        proxy.admin_addr().unwrap(),
-        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
-    )
-    .await;
+    answer.has("\"status\":\"complete\"");
+    let seen = get_at(proxy.admin_addr().unwrap(), "/metrics").await;
     let wanted = format!(
         "restitch_fallbacks_total{{route=\"r\",upstream=\"{}\",part=\"rest\"}} 1\n",
         other.addr
     );
-    assert!(seen.contains(&wanted), "{seen}");
+    seen.has(&wanted);
 }
 
 #[tokio::test]
 async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let quoting = refused("400 Bad Request", "").remove(0);
     let Piece::Send(quoting) = quoting else {
         panic!()
@@ -616,23 +516,20 @@ async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
     ])
     .await;
     let other = Raw::new(vec![vec![send(quoting)]; 9]).await;
-    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE);
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE)
+        .start()
+        .await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("\"status\":\"incomplete\"") && !answer.contains("key-of-K"),
-        "{answer}"
-    );
-    let told = log.0.lock().unwrap().clone();
-    assert!(!told.contains("key-of-K"), "{told}");
+    answer.has("\"status\":\"incomplete\"").lacks("key-of-K");
+    let told = log.text();
+    told.lacks("key-of-K");
 }
 
 /// An error of a stream is as little the client's as one with a status, and its text passes where
 /// nothing else is left.
 #[tokio::test]
 async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let routes = |more: &str| {
         format!(
             "[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key = \"env:LONGER\" }}]\n"
@@ -693,16 +590,17 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     ] {
         let base = Raw::new(vec![first, failed()]).await;
         let other = Raw::new(answers).await;
-        let proxy = with_routes(base.unbound(Limits::default()), &[&other], &routes(more));
-        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = with_routes(base.unbound(Limits::default()), &[&other], &routes(more))
+            .start()
+            .await;
         let answer = exchange(proxy.addr(), &post(ask)).await;
-        assert!(other.state.borrow().requests > 0, "{name}: {answer}");
-        assert!(!answer.contains("ey-of-LONGER"), "{name}: {answer}");
-        assert!(answer.contains("no such key: [key]"), "{name}: {answer}");
+        assert!(other.asked() > 0, "{name}: {answer}");
+        answer.of(name).lacks("ey-of-LONGER");
+        answer.of(name).has("no such key: [key]");
         assert!(body_of(&answer).1, "{name}: {answer}");
     }
-    let told = log.0.lock().unwrap().clone();
-    assert!(!told.contains("ey-of-LONGER"), "{told}");
+    let told = log.text();
+    told.lacks("ey-of-LONGER");
 }
 
 /// The key is the operator's, but the text of a model is the client's.
@@ -726,10 +624,8 @@ async fn text_of_a_fallback_stays_as_it_is() {
     .await;
     assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK)).await).0, text);
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        body_of(&answer).1 && answer.contains("\"content\":\"key-of-LONGER\""),
-        "{answer}"
-    );
+    assert!(body_of(&answer).1, "{answer}");
+    answer.has("\"content\":\"key-of-LONGER\"");
 }
 
 /// Answers every request of a connection with an empty JSON object. Returns the address, and counts
@@ -772,12 +668,11 @@ async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
         let (addr, count) = lasting().await;
         let routes = format!("[[route]]\nfallback = [{{ upstream = \"http://{addr}\" }}]\n");
         let proxy = with_routes(base.unbound(limits), &[], &routes)
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
+            .start()
+            .await;
         for _ in 0..3 {
             let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-            assert!(answer.ends_with("{}"), "{answer}");
+            answer.ends("{}");
         }
         assert_eq!(
             count.load(std::sync::atomic::Ordering::Relaxed),
@@ -800,22 +695,17 @@ async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
             vec![Piece::Hold],
             vec![Piece::Wait(Duration::from_millis(50)), Piece::Reset],
         ] {
-            let stalled = [vec![send(format!("{STREAM}{}", chunk(first)))], silence].concat();
+            let stalled = [vec![opening(first)], silence].concat();
             let base = Raw::new(vec![stalled]).await;
-            let other = Raw::new(vec![stream(&(chunk(rest) + &finish("stop")))]).await;
-            let proxy = with_routes(base.unbound(limits()), &[&other], routes);
-            let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+            let other = Raw::new(vec![full(rest)]).await;
+            let proxy = with_routes(base.unbound(limits()), &[&other], routes)
+                .start()
+                .await;
             let answer = exchange(proxy.addr(), &post(ASK)).await;
-            assert!(
-                answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
-                "{answer}"
-            );
-            assert!(answer.contains("\"models\":[\"m\",\"other\"]"), "{answer}");
-            assert_eq!(
-                [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-                [1, 1],
-                "{answer}"
-            );
+            assert!(body_of(&answer).1, "{answer}");
+            answer.has("\"status\":\"complete\"");
+            answer.has("\"models\":[\"m\",\"other\"]");
+            assert_eq!([&base, &other].map(Raw::asked), [1, 1], "{answer}");
         }
     }
 }
@@ -837,40 +727,29 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 200 ").has("[1]");
     // Of a request for the rest.
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
-    let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let other = Raw::new(vec![full("[1, 2, 3]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
-        "{answer}"
-    );
-    assert_eq!(
-        [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-        [2, 1],
-        "{answer}"
-    );
+    assert!(body_of(&answer).1, "{answer}");
+    answer.has("\"status\":\"complete\"");
+    assert_eq!([&base, &other].map(Raw::asked), [2, 1], "{answer}");
     // Without a fallback the answer ends.
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
     let proxy = base.proxy(Limits::default()).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"stop\":\"context\""), "{answer}");
-    assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
+    answer.has("\"stop\":\"context\"");
+    assert_eq!(base.asked(), 2, "{answer}");
     // A refusal for any other reason is the client's own.
     let base = Raw::new(vec![refused("400 Bad Request", "")]).await;
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
-    assert!(
-        exchange(proxy.addr(), &post(ASK_WHOLE))
-            .await
-            .starts_with("HTTP/1.1 400 ")
-    );
-    assert!(other.requests.lock().unwrap().is_empty());
+    exchange(proxy.addr(), &post(ASK_WHOLE))
+        .await
+        .begins("HTTP/1.1 400 ");
+    assert!(other.asked() == 0);
 }
 
 /// The same request would be refused again. The refusals are not an outage: the next answers are
@@ -884,7 +763,7 @@ async fn a_rest_that_is_too_long_is_asked_for_once_more_with_a_rendering() {
         let mut limits = Limits::default();
         limits.continuation.overload_min_calls = 1;
         let last = match is_answered {
-            true => stream(&(chunk(&rest) + &finish("stop"))),
+            true => full(&rest),
             false => too_long(),
         };
         let base = Raw::new(vec![stream(&chunk(&text)), too_long(), last]).await;
@@ -894,7 +773,7 @@ async fn a_rest_that_is_too_long_is_asked_for_once_more_with_a_rendering() {
             true => "\"status\":\"complete\"",
             false => "\"stop\":\"context\"",
         };
-        assert!(answer.contains(expected), "{answer}");
+        answer.has(expected);
         let requests = base.requests.lock().unwrap();
         assert_eq!(requests.len(), 3, "{answer}");
         let delivered = |request: &str| request.matches("harbour").count();
@@ -905,7 +784,7 @@ async fn a_rest_that_is_too_long_is_asked_for_once_more_with_a_rendering() {
 
 async fn patient(base: &Raw, other: &Raw, routes: &str) -> restitch_proxy::Server {
     let proxy = with_routes(base.unbound(Limits::default()), &[other], routes);
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    proxy.start().await
 }
 
 #[tokio::test]
@@ -933,40 +812,19 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = patient(&base, &other, routes).await;
         let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
-            "{name}: {answer}"
-        );
-        assert_eq!(
-            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-            calls,
-            "{name}"
-        );
+        answer.of(name).begins("HTTP/1.1 200 ").has("[1]");
+        assert_eq!([&base, &other].map(Raw::asked), calls, "{name}");
     };
-    rows.map(check)
-        .into_iter()
-        .collect::<JoinSet<_>>()
-        .join_all()
-        .await;
+    let checks: JoinSet<()> = rows.map(check).into_iter().collect();
+    Clock::paused().until(checks.join_all()).await;
     // Calls for the rest, too.
-    let base = Raw::new(vec![
-        stream(&chunk("[1, 2")),
-        internal(),
-        stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
-    ])
-    .await;
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), internal(), full("[1, 2, 3]")]).await;
     let other = Raw::new(vec![]).await;
     let proxy = patient(&base, &other, routes).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(
-        answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
-        "{answer}"
-    );
-    assert_eq!(
-        [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-        [3, 0],
-        "{answer}"
-    );
+    assert!(body_of(&answer).1, "{answer}");
+    answer.has("\"status\":\"complete\"");
+    assert_eq!([&base, &other].map(Raw::asked), [3, 0], "{answer}");
 }
 
 /// The upstream has not begun to answer a request whose connection it loses at once.
@@ -975,9 +833,6 @@ async fn a_first_call_that_is_lost_at_once_is_made_again() {
     let base = Raw::new(vec![vec![Piece::Reset], whole("[1]")]).await;
     let proxy = base.proxy(Limits::default()).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
-        "{answer}"
-    );
-    assert_eq!(base.requests.lock().unwrap().len(), 2);
+    answer.begins("HTTP/1.1 200 ").has("[1]");
+    assert_eq!(base.asked(), 2);
 }

@@ -58,7 +58,7 @@ async fn the_rest_is_the_input_of_a_custom_tool() {
     let asked = seen(&raw, 1).1;
     let grammar = asked.pointer("/tools/0/custom/format/grammar/definition");
     let grammar = grammar.and_then(Value::as_str).unwrap();
-    assert!(grammar.contains("Aurora Bo"), "{grammar}");
+    grammar.has("Aurora Bo");
     assert_eq!(text, format!("{CUT}realis\"}}"), "{grammar}");
     assert_eq!(reasons, ["stop"]);
     assert_eq!(
@@ -94,7 +94,7 @@ async fn a_refused_grammar_is_learned_and_is_no_failure() {
     let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(seen(&raw, 4).1["tools"], Value::Null);
-    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+    assert_eq!(raw.asked(), 5);
 }
 
 /// The next answer is not asked for by a grammar again.
@@ -118,7 +118,7 @@ async fn an_answer_outside_its_grammar_is_learned_and_is_no_failure() {
     let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(seen(&raw, 4).1["response_format"], Value::Null);
-    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+    assert_eq!(raw.asked(), 5);
 }
 
 #[tokio::test]
@@ -136,10 +136,8 @@ async fn a_prefill_goes_with_the_grammar() {
         .unwrap();
     assert_eq!(format!("{sent} \"name\": \"Aurora Bo"), CUT);
     assert!(asked["structured_outputs"]["grammar"].is_string());
-    assert_eq!(
-        (text, reasons),
-        (format!("{CUT}realis\"}}"), vec!["stop".to_owned()])
-    );
+    assert_eq!(text, format!("{CUT}realis\"}}"));
+    assert_eq!(reasons, vec!["stop".to_owned()]);
     assert_eq!(
         report,
         json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar"]})
@@ -283,9 +281,8 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
     let step = steps("grammars", 7);
     for (name, profile, row, path, body) in shapes {
         let sim = Sim::new(document, "answer".parse().unwrap()).profile(profile);
-        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let proxy = TestProxy::new(sim.url()).row(row.clone());
-        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let sim = sim.start().await;
+        let proxy = TestProxy::new(sim.url()).row(row.clone()).start().await;
         let cuts = (1..document.len() - 1)
             .step_by(step)
             .filter(|at| document.is_char_boundary(*at));
@@ -296,11 +293,8 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
             let prompt = format!("[[script: answer@{at}!length | element anchor]]");
             let (text, report) = asked(&proxy, path, body(&prompt)).await;
             assert_eq!(text, document, "{name} at {at}");
-            assert_eq!(
-                (&report["status"], &report["failures"]),
-                (&json!("complete"), &json!(0)),
-                "{name} at {at}"
-            );
+            assert_eq!(report["status"], "complete", "{name} at {at}");
+            assert_eq!(report["failures"], 0, "{name} at {at}");
             count += 1;
             calls += report["continuations"].as_u64().unwrap();
         }
@@ -342,15 +336,13 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
         .map(|n| seen(&raw, n).1["reasoning_effort"].clone())
         .collect();
     assert_eq!(efforts, [Value::Null, json!("none")]);
-    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+    assert_eq!(raw.asked(), 5);
     // Where that is refused, too, the next rung asks.
     let raw = Raw::new(vec![cut("[1, 2"), refused(), refused(), rest("[1, 2, 3]")]).await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
     let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!(
-        (text.as_str(), &report["failures"]),
-        ("[1, 2, 3]", &json!(0))
-    );
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(report["failures"], 0);
     assert_eq!(report["rungs"], json!(["grammar", "words"]));
 }
 
@@ -365,7 +357,7 @@ async fn a_grammar_is_the_format_of_the_answer_to_a_reprompt() {
     let asked = seen(&raw, 1).1;
     assert_eq!(asked["response_format"]["type"], "grammar");
     let grammar = asked["response_format"]["grammar"].as_str().unwrap();
-    assert!(grammar.contains("Aurora Bo"), "{grammar}");
+    grammar.has("Aurora Bo");
 }
 
 /// A call of the client's own custom tool has text of any kind, so it passes. Another call beside
@@ -531,14 +523,14 @@ async fn a_cut_costs_one_call_where_the_server_enforces_a_schema() {
     let step = steps("schemas", 5);
     for (name, profile, path, body) in shapes {
         let sim = Sim::new(document, "answer".parse().unwrap()).profile(profile);
-        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let sim = sim.start().await;
         let row = Row::of("*").grammar(GrammarForm::JsonSchema(SchemaSubset::Full));
         // Ollama needs no row.
         let proxy = match name {
             "ollama" => TestProxy::new(sim.url()),
             _ => TestProxy::new(sim.url()).row(row),
         };
-        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = proxy.start().await;
         let cuts = (1..document.len() - 1)
             .step_by(step)
             .filter(|at| document.is_char_boundary(*at));

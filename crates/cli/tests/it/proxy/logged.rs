@@ -6,24 +6,39 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once};
 
+use restitch_testing::says::Says;
 use tracing::field::{Field, Visit};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber, span};
 
 /// Everything that is logged.
 #[derive(Clone, Default)]
-pub(super) struct Log(pub(super) Arc<Mutex<String>>);
+pub(super) struct Log(Arc<Mutex<String>>);
 
-/// Collects the events of this thread in a log, until the caller drops the returned guard.
+impl Log {
+    /// Returns everything so far.
+    pub(super) fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
+/// Collects the events of this thread in a new log, until the caller drops the returned guard.
 ///
 /// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place
 /// whether its events count, for all threads. So there is always a second one.
-pub(super) fn listen(log: Log) -> DefaultGuard {
+pub(super) fn listening() -> (Log, DefaultGuard) {
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener(|_: &str| {})));
     LazyLock::force(&SECOND);
-    set_default(Listener(move |fields: &str| {
-        log.0.lock().unwrap().push_str(fields);
-    }))
+    let log = Log::default();
+    let told = log.clone();
+    let guard = set_default(Listener(move |fields: &str| {
+        told.0.lock().unwrap().push_str(fields);
+    }));
+    (log, guard)
 }
 
 /// Parts of the credentials, prompts and answers that the tests send.
@@ -116,7 +131,7 @@ async fn the_log_of_all_tests_is_searched() {
     let before = SEARCHED.load(Ordering::Relaxed);
     let setup = super::Setup::new("answer@60 | anchor").await;
     let answer = setup.stream().await;
-    assert!(answer.text().contains("stormy"));
+    answer.text().has("stormy");
     assert!(SEARCHED.load(Ordering::Relaxed) > before + 2);
     assert_eq!(found("token=\"Bearer sk-test\""), Some("Bearer "));
     assert_eq!(found("a call failed cause=reset"), None);

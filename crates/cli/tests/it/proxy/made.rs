@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use restitch::Limits;
@@ -11,6 +11,7 @@ use restitch::repair::RepairLevel;
 use restitch::session::{GiveUp, Prompt, Prose};
 use restitch_proxy::config::Config;
 use restitch_proxy::{Listen, Listening, Loader, Observer, Proxy, Server, SetupError};
+use restitch_sim::Sim;
 
 /// A proxy in front of an upstream. The test's own runtime serves its connections.
 pub(crate) struct TestProxy {
@@ -156,6 +157,40 @@ impl TestProxy {
         self.build().listen(listen).await
     }
 }
+
+/// A server that a test starts at a free port of this machine.
+pub(crate) trait Start {
+    type Running;
+
+    async fn start(self) -> Self::Running;
+}
+
+impl Start for Proxy {
+    type Running = Server;
+
+    async fn start(self) -> Server {
+        self.bind(LOOPBACK).await.unwrap()
+    }
+}
+
+impl Start for TestProxy {
+    type Running = Server;
+
+    async fn start(self) -> Server {
+        self.build().start().await
+    }
+}
+
+impl Start for Sim {
+    type Running = restitch_sim::Server;
+
+    async fn start(self) -> restitch_sim::Server {
+        self.bind(LOOPBACK).await.unwrap()
+    }
+}
+
+/// A free port of this machine.
+pub(crate) const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// The variable of the token.
 const TOKEN: &str = "TEST_PROXY_TOKEN";

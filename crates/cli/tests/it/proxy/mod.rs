@@ -29,7 +29,6 @@ mod requests;
 mod resume;
 mod routes;
 mod sdks;
-mod seams;
 mod seen;
 mod tokens;
 mod ways;
@@ -46,9 +45,10 @@ use restitch_http::{Body, Client, Upstream};
 use restitch_sim::{Server, Sim};
 use serde_json::{Value, json};
 
-use crate::proxy::made::TestProxy;
+use crate::proxy::made::{Start, TestProxy};
 use restitch_testing::Rng;
 use restitch_testing::rows::Rows;
+use restitch_testing::says::Says;
 
 /// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
 /// similar rows.
@@ -70,15 +70,9 @@ impl Setup {
 
     async fn of(script: &str, change: impl FnOnce(TestProxy) -> TestProxy) -> Self {
         logged::watch_the_log();
-        let sim = Sim::new(DOCUMENT, script.parse().unwrap())
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).start().await;
         let upstream = sim.url();
-        let proxy = change(TestProxy::new(upstream))
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
+        let proxy = change(TestProxy::new(upstream)).start().await;
         Self { sim, proxy }
     }
 
@@ -232,20 +226,16 @@ async fn a_healthy_stream_passes_unchanged() {
 /// A long text is rendered in the question, and the rest is still exact.
 #[tokio::test]
 async fn a_large_answer_is_continued_after_a_rendering() {
-    let rows: Vec<_> = (0..2000)
+    let rows: Vec<_> = (0..1300)
         .map(|n| format!(r#"{{"id": {n}, "text": "Row {n} of the report"}}"#))
         .collect();
     let document = format!(r#"{{"rows": [{}]}}"#, rows.join(", "));
-    for at in [20_000, 50_001, 77_777] {
+    for at in [20_000, 50_001] {
         let script = format!("answer@{at} | anchor");
         let sim = Sim::new(document.clone(), script.parse().unwrap())
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
-        let proxy = TestProxy::new(sim.url())
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
+            .start()
+            .await;
+        let proxy = TestProxy::new(sim.url()).start().await;
         let answer = ask(&proxy.url(), &request(true, "A document, please.")).await;
         answer.assert_seamless(&document, &script);
         let calls = sim.calls();
@@ -329,7 +319,7 @@ async fn behaviours_that_never_deliver_end_closed_and_flagged() {
         let setup = Setup::of(&format!("answer@100 | {behaviour}"), with).await;
         let answer = setup.stream().await;
         let text = answer.text();
-        assert!(text.starts_with(&DOCUMENT[..100]), "{behaviour}: {text}");
+        text.of(behaviour).begins(&DOCUMENT[..100]);
         serde_json::from_str::<Value>(&text).unwrap();
         answer.assert_seamless(&text, behaviour);
         let report = answer.report();
@@ -366,32 +356,4 @@ async fn resets_at_every_event_edge_and_at_seeded_offsets() {
         answer.assert_seamless(DOCUMENT, &format!("reset at {at} of {length}"));
     }
     println!("{} resets of {length} bytes", offsets.len());
-}
-
-#[tokio::test]
-async fn whole_bodies_are_made_whole() {
-    for script in [
-        "answer@50 | anchor",
-        "answer@120!stop | refusal fence",
-        "drop answer@33 | 500~0 preamble",
-        "fence@70 | exact",
-    ] {
-        let setup = Setup::new(script).await;
-        let answer = ask(&setup.proxy.url(), &request(false, "x")).await;
-        let body: Value = serde_json::from_slice(&answer.body).unwrap();
-        let text = body["choices"][0]["message"]["content"].as_str().unwrap();
-        let expected = if script.starts_with("fence") {
-            format!("```json\n{DOCUMENT}\n```")
-        } else {
-            DOCUMENT.to_owned()
-        };
-        assert_eq!(text, expected, "{script}");
-        assert_eq!(body["restitch"]["status"], "complete", "{script}: {body}");
-        assert_eq!(body["choices"].as_array().unwrap().len(), 1);
-    }
-    let setup = Setup::new("answer").await;
-    let through = ask(&setup.proxy.url(), &request(false, "x")).await;
-    let direct = Setup::new("answer").await;
-    let direct = ask(&direct.sim.url(), &request(false, "x")).await;
-    assert_eq!(through.body, direct.body);
 }

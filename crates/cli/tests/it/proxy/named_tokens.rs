@@ -11,14 +11,11 @@ use restitch_proxy::{Loaded, Loader, Server};
 use serde_json::Value;
 use tokio::sync::RwLock;
 
-use super::logged::{Log, listen};
 use super::raw::*;
 use super::routes::{named, request, with_routes};
 use crate::cli::folder;
 use crate::proxy::made::TestProxy;
 
-const LOOPBACK: std::net::SocketAddr =
-    std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const TEAM_A: &str = "t0ken-of-the-team-a";
 const TEAM_B: &str = "t0ken-of-the-team-b";
 
@@ -60,13 +57,12 @@ async fn is_admitted(proxy: &Server, token: &str) -> bool {
 
 /// Returns how often the log has some words.
 fn count(log: &Log, words: &str) -> usize {
-    log.0.lock().unwrap().matches(words).count()
+    log.text().matches(words).count()
 }
 
 #[tokio::test]
 async fn a_token_has_its_name_in_the_log_and_on_the_page() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let body = r#"{"choices":[{"index":0,"message":{"content":"[1]"},"finish_reason":"stop"}]}"#;
     let whole = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -74,8 +70,11 @@ async fn a_token_has_its_name_in_the_log_and_on_the_page() {
     );
     let raw = Raw::new(vec![vec![send(whole)]; 2]).await;
     let proxy = raw.unbound(Limits::default()).admin(Some(LOOPBACK));
-    let proxy = proxy.token("team-a", TEAM_A).token("team-b", TEAM_B);
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = proxy
+        .token("team-a", TEAM_A)
+        .token("team-b", TEAM_B)
+        .start()
+        .await;
     let addr = proxy.addr();
     let ask = |token: &str| {
         let line = format!("authorization: Bearer {token}");
@@ -83,19 +82,19 @@ async fn a_token_has_its_name_in_the_log_and_on_the_page() {
         async move { exchange(addr, &request).await }
     };
     for (token, field) in [(TEAM_A, "token=\"team-a\""), (TEAM_B, "token=\"team-b\"")] {
-        log.0.lock().unwrap().clear();
+        log.clear();
         let answer = ask(token).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        assert_eq!(count(&log, field), 1, "{}", log.0.lock().unwrap());
+        answer.begins("HTTP/1.1 200 ");
+        assert_eq!(count(&log, field), 1, "{}", log.text());
     }
-    log.0.lock().unwrap().clear();
+    log.clear();
     let answer = ask("t0ken-of-the-team-c").await;
-    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    answer.begins("HTTP/1.1 401 ");
     assert_eq!(count(&log, "reason=\"no_token\""), 1);
     assert_eq!(count(&log, "token=\"team") + count(&log, "t0ken"), 0);
-    assert_eq!(raw.state.borrow().requests, 2);
+    assert_eq!(raw.asked(), 2);
     for sent in raw.requests.lock().unwrap().iter() {
-        assert!(!sent.contains("t0ken"), "{sent}");
+        sent.lacks("t0ken");
     }
     let list = "GET /answers HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let list = exchange(proxy.admin_addr().unwrap(), list).await;
@@ -115,10 +114,7 @@ async fn a_token_has_its_name_in_the_log_and_on_the_page() {
             .filter(|line| line.contains(token));
         assert_eq!(counted.count(), 1, "{metrics}");
         // The others begin at 0.
-        assert!(
-            metrics.contains(&(series("incomplete") + " 0\n")),
-            "{metrics}"
-        );
+        metrics.has(series("incomplete") + " 0\n");
     }
 }
 
@@ -128,8 +124,7 @@ async fn a_token_chooses_the_route() {
     let proxy = base.unbound(Limits::default());
     let proxy = proxy.token("team-a", TEAM_A).token("team-b", TEAM_B);
     let routes = "[[access.token]]\nname = \"team-a\"\nsecret = \"file:none\"\n[[route]]\ntoken = [\"team-a\"]\nupstream = \"{0}\"\n";
-    let proxy = with_routes(proxy, &[&other], routes);
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = with_routes(proxy, &[&other], routes).start().await;
     for (token, upstream) in [(TEAM_A, "other"), (TEAM_B, "base"), (TEAM_A, "other")] {
         assert_eq!(body_of(&ask(&proxy, token).await).0, upstream);
     }
@@ -149,7 +144,7 @@ async fn two_tokens_are_rotated_under_load_and_no_request_is_refused() {
     // Two entries have one name.
     let text = files.each_ref().map(|file| token_of_file("team", file));
     let proxy = with_file(raw.unbound(Limits::default()), &text.concat()).threads(2);
-    let proxy = Arc::new(proxy.bind(LOOPBACK).await.unwrap());
+    let proxy = Arc::new(proxy.start().await);
     // A request holds it, so that no request with the old token is open when that token goes.
     let current = Arc::new(RwLock::new(token(1)));
     let (has_ended, answered) = (
@@ -201,16 +196,16 @@ async fn two_tokens_are_rotated_under_load_and_no_request_is_refused() {
 
 #[tokio::test]
 async fn a_file_that_is_gone_or_empty_leaves_its_last_token() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let file = folder("tokens-gone", &[]).join("token");
     std::fs::write(&file, format!("{TEAM_A}\n")).unwrap();
     let raw = named("base").await;
     let proxy = with_file(
         raw.unbound(Limits::default()),
         &token_of_file("team-a", &file),
-    );
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    )
+    .start()
+    .await;
     let reloader = proxy.reloader();
     let warnings = || count(&log, "the file of a secret can't be used");
     let bad: [(&str, &dyn Fn()); 3] = [
@@ -254,17 +249,14 @@ async fn a_reload_reads_the_files_of_tokens() {
         })
     };
     let proxy = loader().unwrap_or_else(|error| panic!("{error}")).proxy;
-    let proxy = proxy.loader(loader).bind(LOOPBACK).await.unwrap();
+    let proxy = proxy.loader(loader).start().await;
     std::fs::write(&file, TEAM_B).unwrap();
     assert!(is_admitted(&proxy, TEAM_A).await, "nobody has said so");
     proxy.reloader().reload().await.unwrap();
     assert!(is_admitted(&proxy, TEAM_B).await && !is_admitted(&proxy, TEAM_A).await);
     std::fs::write(&file, "").unwrap();
     let error = proxy.reloader().reload().await.unwrap_err().to_string();
-    assert!(
-        error.contains("the file is empty") && error.contains(file.to_str().unwrap()),
-        "{error}"
-    );
+    error.has("the file is empty").has(file.to_str().unwrap());
     assert!(is_admitted(&proxy, TEAM_B).await);
 }
 
@@ -290,8 +282,9 @@ async fn keys_of_upstreams_are_read_again() {
         other.addr,
         of_fallback.display()
     );
-    let proxy = with_file(raw.unbound(Limits::default()), &text);
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = with_file(raw.unbound(Limits::default()), &text)
+        .start()
+        .await;
     for number in 1..=2 {
         let line = "authorization: Bearer sk-1";
         let request = request("/v1/chat/completions", line, ASK_WHOLE);
@@ -300,7 +293,7 @@ async fn keys_of_upstreams_are_read_again() {
         for (raw, name) in [(&raw, "own"), (&other, "fallback")] {
             let sent = raw.request(number - 1).to_ascii_lowercase();
             let key = format!("\r\nauthorization: bearer {name}-key-{number}\r\n");
-            assert!(sent.contains(&key) && !sent.contains("sk-1"), "{sent}");
+            sent.has(&key).lacks("sk-1");
         }
         write_keys(&folder, number + 1);
         proxy.reloader().read_secrets().await;
@@ -312,8 +305,10 @@ async fn keys_of_upstreams_are_read_again() {
 async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
     let raw = named("base").await;
     let proxy = raw.unbound(Limits::default()).token("team-a", TEAM_A);
-    let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = proxy
+        .with(|config| config.proxy.upstream_key = variable("K"))
+        .start()
+        .await;
     let rows = [
         (
             "/v1/models",
@@ -359,22 +354,16 @@ async fn the_key_of_the_upstream_takes_the_place_of_the_clients() {
     ];
     for (number, (path, line, key)) in rows.iter().enumerate() {
         let answer = exchange(proxy.addr(), &request(path, line, ASK_WHOLE)).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        answer.of(path).begins("HTTP/1.1 200 ");
         let sent = raw.request(number);
-        assert!(
-            sent.contains(&format!("\r\n{key}\r\n")),
-            "{path} {line}: {sent}"
-        );
+        sent.of(format!("{path} {line}"))
+            .has(format!("\r\n{key}\r\n"));
         assert_eq!(sent.matches("key-of-K").count(), 1, "{path} {line}: {sent}");
-        assert!(
-            !sent.contains("t0ken") && !sent.contains("sk-1"),
-            "{path} {line}: {sent}"
-        );
+        sent.of(format!("{path} {line}")).lacks("t0ken");
+        sent.of(format!("{path} {line}")).lacks("sk-1");
     }
-    assert!(
-        raw.request(6)
-            .starts_with("POST /prefix/v1/chat/completions?a=1 ")
-    );
+    raw.request(6)
+        .begins("POST /prefix/v1/chat/completions?a=1 ");
 }
 
 /// The log would name the wrong team.
@@ -399,8 +388,7 @@ async fn a_key_goes_to_its_own_upstream_alone() {
     let proxy = base.unbound(Limits::default());
     let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
     let routes = "[[route]]\npath = \"/v1/x\"\nupstream = \"{0}\"\n[[route]]\npath = \"/v1/y\"\nupstream = \"{0}\"\nkey = \"env:Y\"\n";
-    let proxy = with_routes(proxy, &[&other], routes);
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = with_routes(proxy, &[&other], routes).start().await;
     for (number, (path, key)) in [("/v1/x", "sk-1"), ("/v1/y", "key-of-Y")]
         .into_iter()
         .enumerate()
@@ -408,11 +396,9 @@ async fn a_key_goes_to_its_own_upstream_alone() {
         let request = request(path, "authorization: Bearer sk-1", ASK_WHOLE);
         assert_eq!(body_of(&exchange(proxy.addr(), &request).await).0, "other");
         let sent = other.request(number);
-        assert!(
-            sent.contains(&format!("authorization: Bearer {key}\r\n")),
-            "{path}: {sent}"
-        );
-        assert!(!sent.contains("key-of-K"), "{path}: {sent}");
+        sent.of(path)
+            .has(format!("authorization: Bearer {key}\r\n"));
+        sent.of(path).lacks("key-of-K");
     }
 }
 
@@ -437,8 +423,10 @@ async fn a_refusal_of_the_upstream_does_not_give_the_operators_key_away() {
     ])
     .await;
     let proxy = raw.unbound(Limits::default()).adapt(true);
-    let proxy = proxy.with(|config| config.proxy.upstream_key = variable("K"));
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
+    let proxy = proxy
+        .with(|config| config.proxy.upstream_key = variable("K"))
+        .start()
+        .await;
     let off = "x-restitch: off";
     for (path, header) in [
         ("/v1/models", ""),
@@ -451,16 +439,10 @@ async fn a_refusal_of_the_upstream_does_not_give_the_operators_key_away() {
         ("/v1/chat/completions", off),
     ] {
         let answer = exchange(proxy.addr(), &request(path, header, ASK_WHOLE)).await;
-        assert!(
-            answer.contains("wrong key [key], sent as Bearer [key]"),
-            "{path}: {answer}"
-        );
-        assert!(!answer.contains("key-of-K"), "{path}: {answer}");
+        answer.of(path).has("wrong key [key], sent as Bearer [key]");
+        answer.of(path).lacks("key-of-K");
     }
-    assert!(
-        raw.request(0)
-            .contains("authorization: Bearer key-of-K\r\n")
-    );
+    raw.request(0).has("authorization: Bearer key-of-K\r\n");
 }
 
 /// Whatever the body is: headers of refusals, answers and unread responses are those of the upstream.
@@ -501,7 +483,7 @@ async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
         let proxy = proxy.with(|config| {
             config.proxy.upstream_key = key.and_then(variable);
         });
-        let proxy = proxy.bind(LOOPBACK).await.unwrap();
+        let proxy = proxy.start().await;
         for (path, header, status, of, body) in cases {
             let ask = match of {
                 "text/event-stream" => ASK,
@@ -509,10 +491,9 @@ async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
             };
             let answer = exchange(proxy.addr(), &request(path, header, ask)).await;
             let name = format!("{path} {header} {status} {of}: {answer}");
-            assert!(
-                answer.starts_with(&format!("HTTP/1.1 {}", &status[..3])),
-                "{name}"
-            );
+            answer
+                .of(&name)
+                .begins(format!("HTTP/1.1 {}", &status[..3]));
             assert_eq!(body_of(&answer).0, body, "{name}");
             // The reason phrase may have it, too.
             assert!(key.is_none() || !answer.contains("key-of-K"), "{name}");
@@ -525,7 +506,9 @@ async fn a_header_of_the_upstream_does_not_give_the_operators_key_away() {
                 None => expected,
             };
             for line in expected.lines() {
-                assert!(answer.contains(&format!("{line}\r\n")), "{line}: {name}");
+                answer
+                    .of(format!("{line}: {name}"))
+                    .has(format!("{line}\r\n"));
             }
         }
     }

@@ -119,11 +119,7 @@ async fn an_answer_and_its_calls_are_spans() {
     let usage = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":30}}\n\n";
     let done = "data: [DONE]\n\n";
     let cut = chunk("[1, 2") + &finish("length").replace(done, "") + usage + done;
-    let raw = Raw::new(vec![
-        stream(&cut),
-        stream(&(chunk("[1, 20]") + &finish("stop"))),
-    ])
-    .await;
+    let raw = Raw::new(vec![stream(&cut), full("[1, 20]")]).await;
     let collector = collector().await;
     let endpoint = format!("http://{}/base", collector.addr);
     let proxy = Program::start(
@@ -140,12 +136,10 @@ async fn an_answer_and_its_calls_are_spans() {
     )
     .await;
     let answer = exchange(proxy.addr, &ask()).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    answer.has("\"status\":\"complete\"");
     let (status, said) = proxy.end().await;
-    assert!(
-        status.success() && !said.contains(" WARN "),
-        "{status}: {said}"
-    );
+    assert!(status.success(), "{status}: {said}");
+    said.of(status).lacks(" WARN ");
 
     assert!(
         collector
@@ -171,10 +165,8 @@ async fn an_answer_and_its_calls_are_spans() {
         "{spans:?}"
     );
     let server = spans.iter().find(|span| span["kind"] == 2).unwrap();
-    assert_eq!(
-        (&server["name"], &server["parentSpanId"]),
-        (&"chat m".into(), &"00f067aa0ba902b7".into())
-    );
+    assert_eq!(server["name"], "chat m");
+    assert_eq!(server["parentSpanId"], "00f067aa0ba902b7");
     for (name, value) in [
         ("gen_ai.operation.name", "chat"),
         ("gen_ai.provider.name", "127.0.0.1"),
@@ -191,13 +183,8 @@ async fn an_answer_and_its_calls_are_spans() {
     calls.sort_by_key(|span| span["startTimeUnixNano"].as_str().unwrap().to_owned());
     for (number, (call, way)) in calls.iter().zip(["first", "words"]).enumerate() {
         assert_eq!(call["parentSpanId"], server["spanId"], "{call}");
-        assert_eq!(
-            (
-                attribute(call, "restitch.rung"),
-                attribute(call, "server.address")
-            ),
-            (&way.into(), &"127.0.0.1".into())
-        );
+        assert_eq!(*attribute(call, "restitch.rung"), way);
+        assert_eq!(*attribute(call, "server.address"), "127.0.0.1");
         assert_eq!(*attribute(call, "error.type"), Value::Null, "{call}");
         // The upstream's spans are below that of its call.
         let context = format!(
@@ -205,23 +192,13 @@ async fn an_answer_and_its_calls_are_spans() {
             call["spanId"].as_str().unwrap()
         );
         let request = raw.request(number);
-        assert!(
-            request.contains(&context) && request.contains("tracestate: a=b"),
-            "{context}: {request}"
-        );
+        request.has(&context).has("tracestate: a=b");
     }
-    assert_eq!(
-        (
-            attribute(calls[0], "restitch.cause"),
-            attribute(calls[0], "gen_ai.usage.output_tokens")
-        ),
-        (&"length".into(), &"30".into())
-    );
+    assert_eq!(*attribute(calls[0], "restitch.cause"), "length");
+    assert_eq!(*attribute(calls[0], "gen_ai.usage.output_tokens"), "30");
     let joined = &calls[1]["events"][0];
-    assert_eq!(
-        (&joined["name"], attribute(joined, "restitch.offset")),
-        (&"joined".into(), &"5".into())
-    );
+    assert_eq!(joined["name"], "joined");
+    assert_eq!(*attribute(joined, "restitch.offset"), "5");
 }
 
 /// A refusal and a client without a context.
@@ -246,18 +223,12 @@ async fn what_fails_is_a_span_with_its_error() {
         .unwrap();
     assert_eq!(spans.len(), 2, "{spans:?}");
     for span in spans {
-        assert_eq!(
-            (attribute(span, "error.type"), &span["status"]["code"]),
-            (&"404".into(), &2.into()),
-            "{span}"
-        );
+        assert_eq!(*attribute(span, "error.type"), "404", "{span}");
+        assert_eq!(span["status"]["code"], 2, "{span}");
     }
     let request = raw.request(0);
     let trace = spans[0]["traceId"].as_str().unwrap();
-    assert!(
-        request.contains(&format!("traceparent: 00-{trace}-")),
-        "{request}"
-    );
+    request.has(format!("traceparent: 00-{trace}-"));
 }
 
 /// A collector that is down, or that never answers, breaks no answer.
@@ -265,19 +236,14 @@ async fn what_fails_is_a_span_with_its_error() {
 async fn a_collector_that_is_down_breaks_no_answer() {
     let silent = Raw::new(vec![vec![Piece::Hold]; 100]).await;
     for collector in ["127.0.0.1:9".to_owned(), silent.addr.to_string()] {
-        let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+        let raw = Raw::new(vec![full("[1]")]).await;
         let endpoint = format!("http://{collector}");
         let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
         let answer = exchange(proxy.addr, &ask()).await;
-        assert!(
-            answer.contains("[1]") && answer.contains("data: [DONE]"),
-            "{answer}"
-        );
+        answer.has("[1]").has("data: [DONE]");
         let (status, said) = proxy.end().await;
-        assert!(
-            status.success() && said.contains("not all spans have reached the collector"),
-            "{said}"
-        );
+        assert!(status.success(), "{said}");
+        said.has("not all spans have reached the collector");
     }
 }
 
@@ -288,16 +254,14 @@ async fn spans_alone_are_pushed() {
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans", true),
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers", false),
     ] {
-        let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+        let raw = Raw::new(vec![full("[1]")]).await;
         let collector = collector().await;
         let endpoint = format!("http://{}{path}", collector.addr);
         let proxy = Program::start(raw.addr, &[(variable, &endpoint)]).await;
         exchange(proxy.addr, &ask()).await;
         let (status, said) = proxy.end().await;
-        assert!(
-            status.success() && !said.contains(" WARN "),
-            "{variable}: {said}"
-        );
+        assert!(status.success(), "{variable}: {said}");
+        said.of(variable).lacks(" WARN ");
         let requests = collector.requests.lock().unwrap().clone();
         let is_of_path = |request: &String| request.starts_with(&format!("POST {path} HTTP/1.1"));
         assert!(
@@ -316,15 +280,15 @@ async fn spans_alone_are_pushed() {
 async fn an_outage_of_the_collector_is_logged() {
     let no = "HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let spans = Raw::new(vec![vec![send(no)]; 100]).await;
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![full("[1]")]).await;
     let endpoint = format!("http://{}", spans.addr);
     let variables = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint[..])];
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &ask()).await;
     let (_, said) = proxy.end().await;
-    assert!(spans.state.borrow().requests > 0, "{said}");
-    assert!(said.contains("the collector does not take spans"), "{said}");
-    assert!(!said.contains("again"), "{said}");
+    assert!(spans.asked() > 0, "{said}");
+    said.has("the collector does not take spans");
+    said.lacks("again");
 }
 
 /// Returns the fields of a message of protobuf that have bytes, by their numbers
@@ -377,7 +341,7 @@ fn names(body: &[u8]) -> Vec<String> {
 /// The default protocol, which collectors get.
 #[tokio::test]
 async fn what_is_pushed_is_protobuf() {
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![full("[1]")]).await;
     let collector = collector().await;
     let endpoint = format!("http://{}", collector.addr);
     let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
@@ -390,10 +354,7 @@ async fn what_is_pushed_is_protobuf() {
             .position(|bytes| bytes == b"\r\n\r\n")
             .unwrap();
         let (head, body) = (String::from_utf8_lossy(&request[..at]), &request[at + 4..]);
-        assert!(
-            head.contains("content-type: application/x-protobuf"),
-            "{head}"
-        );
+        head.has("content-type: application/x-protobuf");
         assert_eq!(head.split(' ').nth(1), Some("/v1/traces"));
         spans.extend(names(body));
     }
@@ -402,7 +363,7 @@ async fn what_is_pushed_is_protobuf() {
 
 #[tokio::test]
 async fn nothing_is_pushed_unless_a_collector_is_named() {
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![full("[1]")]).await;
     let collector = collector().await;
     let endpoint = format!("http://{}", collector.addr);
     let variables = [
@@ -412,10 +373,8 @@ async fn nothing_is_pushed_unless_a_collector_is_named() {
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &ask()).await;
     assert!(proxy.end().await.0.success());
-    assert!(collector.requests.lock().unwrap().is_empty());
+    assert!(collector.asked() == 0);
     // The client's own trace context continues.
-    assert!(
-        raw.request(0)
-            .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"))
-    );
+    raw.request(0)
+        .has(format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
 }

@@ -75,10 +75,10 @@ impl Ask {
     }
 
     fn check(self, response: &str, context: &str) {
-        assert!(
-            response.starts_with("HTTP/1.1 200 ") && body_of(response).1,
-            "{self:?}, {context}: {response}"
-        );
+        assert!(body_of(response).1, "{self:?}, {context}: {response}");
+        response
+            .of(format!("{self:?}, {context}"))
+            .begins("HTTP/1.1 200 ");
         assert_eq!(
             self.text(response),
             DOCUMENT,
@@ -183,7 +183,7 @@ async fn serve(mut stream: TcpStream, script: Script, seen: watch::Sender<[usize
 async fn proxy_of(addr: SocketAddr, limits: Limits) -> Server {
     super::logged::watch_the_log();
     let proxy = TestProxy::new(format!("http://{addr}")).limits(limits);
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    proxy.start().await
 }
 
 /// Sends `ANSWERS` requests at the same time.
@@ -262,6 +262,7 @@ async fn outlive_as(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
 }
 
 const SHORT: Duration = Duration::from_millis(300);
+const BRIEF: Duration = Duration::from_millis(80);
 
 #[tokio::test]
 async fn answers_outlive_a_restart_of_the_upstream() {
@@ -283,10 +284,13 @@ async fn answers_outlive_an_outage_within_patience() {
         .with_max_backoff(Duration::from_secs(1))
         .with_keep_alive_interval(Duration::from_millis(200));
     let down = Duration::from_secs(2);
-    tokio::join!(
-        outlive(Killed::InTheMiddle, down, limits.clone()),
-        outlive(Killed::InTheRest, down, limits.clone()),
-    );
+    let both = async {
+        tokio::join!(
+            outlive(Killed::InTheMiddle, down, limits.clone()),
+            outlive(Killed::InTheRest, down, limits.clone()),
+        )
+    };
+    Clock::paused().until(both).await;
 }
 
 /// An upstream that refuses connections after a call was lost is not working on it any more.
@@ -308,7 +312,8 @@ async fn first_calls_use_all_of_their_time() {
         upstream.live(socket, Arc::new(whole));
     };
     let request = post(ASK);
-    let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
+    let both = async { tokio::join!(exchange(proxy.addr(), &request), back) };
+    let (answer, ()) = Clock::paused().until(both).await;
     assert_eq!(Ask::Stream.text(&answer), DOCUMENT, "{answer}");
 }
 
@@ -329,7 +334,7 @@ async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
         let proxy = base.proxy(Limits::default()).await;
         let request = post(ask);
         let answer = clock.until(exchange(proxy.addr(), &request)).await;
-        assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
+        assert_eq!(base.asked(), 1, "{answer}");
         check_retry(&answer, "502", None, "a lost call");
     }
 }
@@ -338,6 +343,7 @@ async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
 /// faster.
 #[tokio::test]
 async fn a_body_that_was_silent_for_long_is_not_requested_again() {
+    let clock = Clock::paused();
     let lost = |after: u64| {
         vec![
             send(Ask::Whole.answer(DOCUMENT, None)),
@@ -350,12 +356,10 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
     for (after, calls, status) in [(0, 2, "200"), (700, 1, "502")] {
         let base = Raw::new(vec![lost(after), whole()]).await;
         let proxy = base.proxy(limits()).await;
-        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
-        assert_eq!(base.requests.lock().unwrap().len(), calls, "{answer}");
+        let ask = post(ASK_WHOLE);
+        let answer = clock.until(exchange(proxy.addr(), &ask)).await;
+        answer.begins(format!("HTTP/1.1 {status} "));
+        assert_eq!(base.asked(), calls, "{answer}");
         assert!(
             status == "200" || answer.contains("x-restitch-calls: 1\r\n"),
             "{answer}"
@@ -366,16 +370,14 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
             Raw::new(vec![whole()]).await,
         );
         let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }]\n";
-        let proxy = with_routes(base.unbound(limits()), &[&other], routes);
-        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = with_routes(base.unbound(limits()), &[&other], routes)
+            .start()
+            .await;
         Ask::Whole.check(
-            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+            &clock.until(exchange(proxy.addr(), &ask)).await,
             "a fallback",
         );
-        assert_eq!(
-            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
-            [1, 1]
-        );
+        assert_eq!([&base, &other].map(Raw::asked), [1, 1]);
     }
 }
 
@@ -383,7 +385,7 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
 /// the client's SDK.
 #[tokio::test]
 async fn sdks_are_told_whether_to_send_a_request_again() {
-    let brief = || Limits::default().with_patience(Duration::from_millis(400));
+    let brief = || Limits::default().with_patience(Duration::from_millis(100));
     let busy =
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{";
@@ -405,8 +407,8 @@ async fn sdks_are_told_whether_to_send_a_request_again() {
         (
             "silence",
             brief()
-                .with_first_byte_timeout(SHORT)
-                .with_idle_timeout(SHORT),
+                .with_first_byte_timeout(BRIEF)
+                .with_idle_timeout(BRIEF),
             vec![Piece::Hold],
             "504",
             Some("false"),
@@ -470,10 +472,8 @@ async fn sdks_are_told_whether_to_send_a_request_again() {
 
 fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {
     let head = answer.split_once("\r\n\r\n").unwrap().0;
-    assert!(
-        head.starts_with(&format!("HTTP/1.1 {status} ")),
-        "{name}: {answer}"
-    );
+    head.of(format!("{name}: {answer}"))
+        .begins(format!("HTTP/1.1 {status} "));
     let found = head
         .lines()
         .find_map(|line| line.strip_prefix("x-should-retry: "));
@@ -497,10 +497,8 @@ async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
         let answers = clock.until(ask_together(proxy.addr(), &request)).await;
         for answer in answers {
             ask.check(&answer, "429");
-            assert!(
-                answer.contains("\"continuations\":1,") && answer.contains("\"failures\":0"),
-                "{ask:?}: {answer}"
-            );
+            answer.of(ask).has("\"continuations\":1,");
+            answer.of(ask).has("\"failures\":0");
         }
     }
 }

@@ -18,7 +18,7 @@ use restitch_testing::rows::Rows;
 async fn with_least(base: &Raw, least: &str) -> Server {
     let routes = format!("[[route]]\nmin_output_tokens = {least}\n");
     let proxy = with_routes(base.unbound(Limits::default()), &[], &routes);
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    proxy.start().await
 }
 
 /// A client's limit is raised in each API, and a higher one stays, like a request without a limit.
@@ -69,11 +69,7 @@ async fn a_route_raises_a_low_limit_of_a_first_request() {
             let body = limit.replace("LIMIT", own);
             let answer = exchange(proxy.addr(), &request(path, "x-a: b", &body)).await;
             let expected = limit.replace("LIMIT", sent);
-            assert!(
-                base.request(0).ends_with(&expected),
-                "{path} {own}: {}",
-                base.request(0)
-            );
+            base.request(0).of(format!("{path} {own}")).ends(&expected);
             assert_eq!(
                 answer.contains(&format!("x-restitch-adapted: {member}\r\n")),
                 own != sent,
@@ -84,7 +80,7 @@ async fn a_route_raises_a_low_limit_of_a_first_request() {
     let base = Raw::new(vec![super::routes::plain("x")]).await;
     let proxy = with_least(&base, "3000").await;
     exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(base.request(0).ends_with(ASK_WHOLE), "{}", base.request(0));
+    base.request(0).ends(ASK_WHOLE);
 }
 
 /// The client's own limit is a valid one.
@@ -95,18 +91,14 @@ async fn a_raised_limit_that_is_refused_is_withdrawn() {
         "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     ));
-    let base = Raw::new(vec![
-        vec![refused],
-        stream(&(chunk("[1, 2]") + &finish("stop"))),
-    ])
-    .await;
+    let base = Raw::new(vec![vec![refused], full("[1, 2]")]).await;
     let proxy = with_least(&base, "3000").await;
     let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":100,");
     let answer = exchange(proxy.addr(), &post(&ask)).await;
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(!answer.contains("x-restitch-adapted"), "{answer}");
-    assert!(base.request(0).contains("\"max_tokens\":3000"));
-    assert!(base.request(1).ends_with(&ask), "{}", base.request(1));
+    answer.begins("HTTP/1.1 200 ");
+    answer.lacks("x-restitch-adapted");
+    base.request(0).has("\"max_tokens\":3000");
+    base.request(1).ends(&ask);
 }
 
 /// Of 100 tokens the anchor would take a part.
@@ -114,22 +106,18 @@ async fn a_raised_limit_that_is_refused_is_withdrawn() {
 async fn a_call_for_the_rest_has_room_for_the_text_that_it_repeats() {
     let text = "[\"one\", \"two\", \"three\", \"four\", \"five";
     let base = Raw::new(vec![
-        stream(&(chunk(text) + &finish("length"))),
-        stream(&(chunk(&format!("{text} and more\", \"six\"]")) + &finish("stop"))),
+        limited(text),
+        full(&format!("{text} and more\", \"six\"]")),
     ])
     .await;
     let proxy = base.proxy(Limits::default()).await;
     let ask = ASK.replace("\"m\",", "\"m\",\"max_tokens\":100,");
     let answer = exchange(proxy.addr(), &post(&ask)).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    assert!(base.request(0).contains("\"max_tokens\":100,"));
+    answer.has("\"status\":\"complete\"");
+    base.request(0).has("\"max_tokens\":100,");
     // The anchor is the whole text: 37 bytes, at most 19 tokens.
     assert_eq!(text.len(), 37);
-    assert!(
-        base.request(1).contains("\"max_tokens\":119,"),
-        "{}",
-        base.request(1)
-    );
+    base.request(1).has("\"max_tokens\":119,");
 }
 
 /// A document of 20,000 tokens.
@@ -197,7 +185,7 @@ async fn calls_for(documents: usize, routes: &str) -> usize {
         }
     });
     let proxy = with_routes(TestProxy::new(format!("http://{addr}")), &[], routes);
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = proxy.start().await;
     let ask = json!({"model": "m", "stream": true, "max_tokens": 4096, "messages": [{"role": "user", "content": "x"}]});
     for number in 0..documents {
         current.store(number, Ordering::SeqCst);

@@ -4,20 +4,15 @@
 mod browser;
 pub(super) mod driver;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use restitch::Limits;
 use restitch_proxy::Server;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::Notify;
 
 use super::raw::*;
 use crate::proxy::made::{Access, TestProxy};
-
-pub(super) const LOOPBACK: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Returns a proxy that keeps the texts of its last answers.
 async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
@@ -30,9 +25,8 @@ async fn in_front_of(
     with: impl FnOnce(TestProxy) -> TestProxy,
 ) -> Server {
     with(raw.unbound(limits).admin(Some(LOOPBACK)))
-        .bind(LOOPBACK)
+        .start()
         .await
-        .unwrap()
 }
 
 /// Returns the answer of the listener to a request with these lines.
@@ -77,18 +71,14 @@ fn asked_as(id: &str, body: &str) -> String {
 
 /// The answer `[1, 2` is cut, and the continuation repeats the whole text.
 async fn cut_and_joined() -> Raw {
-    Raw::new(vec![
-        stream(&(chunk("[1, 2") + &finish("length"))),
-        stream(&(chunk("[1, 20, \"é\"]") + &finish("stop"))),
-    ])
-    .await
+    Raw::new(vec![limited("[1, 2"), full("[1, 20, \"é\"]")]).await
 }
 
 #[tokio::test]
 async fn facts_are_shown_and_no_text_by_default() {
     let raw = Raw::new(vec![
-        stream(&(chunk("{\"secret key\": \"secret") + &finish("length"))),
-        stream(&(chunk("{\"secret key\": \"secret value\"}") + &finish("stop"))),
+        limited("{\"secret key\": \"secret"),
+        full("{\"secret key\": \"secret value\"}"),
     ])
     .await;
     let proxy = proxy(&raw, 0, Limits::default()).await;
@@ -128,13 +118,11 @@ async fn facts_are_shown_and_no_text_by_default() {
         "done",
     ];
     assert_eq!(steps, expected, "{report}");
-    assert!(!report.to_string().contains("secret"), "{report}");
+    report.to_string().of(report).lacks("secret");
     for view in ["text", "closed", "added"] {
         let answer = get(&proxy, &format!("/answers/mine?view={view}")).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 404") && answer.contains("--page-answers N"),
-            "{view}: {answer}"
-        );
+        answer.of(view).begins("HTTP/1.1 404");
+        answer.of(view).has("--page-answers N");
     }
 }
 
@@ -144,8 +132,8 @@ async fn facts_are_shown_and_no_text_by_default() {
 async fn words_of_an_upstream_are_no_facts() {
     let calls = || {
         vec![
-            stream(&(chunk("{\"a\": [1, 2") + &finish("length"))),
-            stream(&(chunk("§ no JSON §") + &finish("length"))),
+            limited("{\"a\": [1, 2"),
+            limited("§ no JSON §"),
             stream(&(chunk("```json\n{\"a\": [1, 2, 3") + &finish("a secret refusal"))),
         ]
     };
@@ -189,10 +177,7 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
     exchange(proxy.addr(), &asked_as("mine", ASK)).await;
     wait_for(&proxy, |answer| answer["phase"] == "ended").await;
     let text = get(&proxy, "/answers/mine?view=text").await;
-    assert!(
-        text.contains("content-type: text/plain; charset=utf-8\r\n"),
-        "{text}"
-    );
+    text.has("content-type: text/plain; charset=utf-8\r\n");
     assert_eq!(body_of(&text).0, "[1, 20, \"é\"]");
     assert_eq!(
         json_of(&proxy, "/answers/mine?view=closed").await,
@@ -205,10 +190,9 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
         .iter()
         .find(|step| step["step"] == "joined")
         .unwrap();
-    assert_eq!(
-        (&joined["path"], &joined["offset"], &joined["call"]),
-        (&json!("/1"), &json!(5), &json!(1))
-    );
+    assert_eq!(joined["path"], "/1");
+    assert_eq!(joined["offset"], 5);
+    assert_eq!(joined["call"], 1);
     let candidates = joined["candidates"].as_array().unwrap();
     assert_eq!(candidates[0]["status"], "won", "{joined}");
     assert!(
@@ -250,16 +234,9 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
         ("view=live", 400),
     ] {
         let answer = get(&proxy, &format!("/answers/mine?{query}")).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}")),
-            "{query}: {answer}"
-        );
+        answer.of(query).begins(format!("HTTP/1.1 {status}"));
     }
-    assert!(
-        get(&proxy, "/answers/other")
-            .await
-            .starts_with("HTTP/1.1 404")
-    );
+    get(&proxy, "/answers/other").await.begins("HTTP/1.1 404");
     let closed = get(&proxy, "/answers/mine?view=closed").await;
     assert_eq!(
         body_of(&get(&proxy, "/answers/mine").await),
@@ -273,17 +250,13 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
 async fn a_reader_polls_for_added_text() {
     let rest = Arc::new(Notify::new());
     let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("{\"a\": \"é"))),
+        opening("{\"a\": \"é"),
         Piece::Await(Arc::clone(&rest)),
         send(chunk("x\"}") + &finish("stop")),
     ]])
     .await;
     let proxy = proxy(&raw, 1, Limits::default()).await;
-    let mut client = connect(proxy.addr()).await;
-    client
-        .write_all(asked_as("mine", ASK).as_bytes())
-        .await
-        .unwrap();
+    let mut client = begin(proxy.addr(), &asked_as("mine", ASK)).await;
     read_until(&mut client, "é").await;
     let poll = async |from: usize| {
         let path = format!("/answers/mine?view=added&restarts=0&from={from}");
@@ -299,47 +272,50 @@ async fn a_reader_polls_for_added_text() {
     assert_eq!(poll(9).await, ended);
 }
 
+/// A page whose name was made to point here reads nothing: no answer, no name of a model or of an
+/// upstream.
 #[tokio::test]
 async fn the_page_is_shown_to_its_own_readers() {
     let raw = cut_and_joined().await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| {
-        let admin_hosts = vec!["ops.example".to_owned()];
         proxy.page_answers(1).access(Access {
-            admin_hosts,
+            hosts: vec!["llm.example".to_owned()],
+            admin_hosts: vec!["ops.example".to_owned()],
             ..Default::default()
         })
     })
     .await;
-    exchange(proxy.addr(), &asked_as("mine", ASK)).await;
+    let ask = asked_as("mine", ASK).replace("host: h", "host: llm.example");
+    exchange(proxy.addr(), &ask).await.has("[DONE]");
     let port = proxy.admin_addr().unwrap().port();
     let own = format!("host: 127.0.0.1:{port}\r\n");
     for headers in [
         own.clone(),
         "host: localhost\r\n".to_owned(),
-        "host: ops.example\r\n".to_owned(),
+        "host: ops.example:9\r\n".to_owned(),
         format!("{own}sec-fetch-site: none\r\n"),
         format!("{own}sec-fetch-site: same-origin\r\norigin: http://127.0.0.1:{port}\r\n"),
     ] {
         for path in ["/", "/page.js", "/answers", "/answers/mine?view=text"] {
             let answer = sent(&proxy, &format!("GET {path}"), &headers).await;
-            assert!(
-                answer.starts_with("HTTP/1.1 200"),
-                "{path} {headers}: {answer}"
-            );
-            for header in [
+            answer.of((path, &headers)).begins("HTTP/1.1 200").has_all([
                 "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                  base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
                 "x-content-type-options: nosniff\r\n",
                 "cross-origin-resource-policy: same-origin\r\n",
                 "cache-control: no-store\r\n",
-            ] {
-                assert!(answer.contains(header), "{header}: {answer}");
-            }
+            ]);
+        }
+        for path in ["/metrics", "/readyz?verbose"] {
+            let answer = sent(&proxy, &format!("GET {path}"), &headers).await;
+            answer.of((path, &headers)).begins("HTTP/1.1 200");
         }
     }
     for headers in [
         String::new(),
         "host: rebound.example\r\n".to_owned(),
+        // A name of the proxy is not one of this listener.
+        "host: llm.example\r\n".to_owned(),
         format!("host: rebound.example:{port}\r\norigin: http://rebound.example:{port}\r\n"),
         format!("{own}host: 127.0.0.1\r\n"),
         format!("{own}sec-fetch-site: cross-site\r\n"),
@@ -347,20 +323,38 @@ async fn the_page_is_shown_to_its_own_readers() {
         format!("{own}origin: http://127.0.0.1:1\r\n"),
         format!("{own}origin: null\r\n"),
     ] {
+        // Without a host it is no request.
+        let is_request = headers.matches("host:").count() == 1;
+        let statuses: &[&str] = if is_request {
+            &["403"]
+        } else {
+            &["400", "403"]
+        };
         for line in [
             "GET /",
             "GET /answers",
             "GET /answers/mine?view=text",
             "POST /answers/mine/stop",
+            "GET /metrics",
+            "GET /readyz?verbose",
+            "GET /readyz?a&verbose=1",
         ] {
             let answer = sent(&proxy, line, &format!("{headers}x-restitch-page: 1\r\n")).await;
-            // Without a host it is no request.
             let status = answer.get(9..12).unwrap_or_default();
-            assert!(
-                matches!(status, "403" | "400"),
-                "{line} {headers}: {answer}"
-            );
-            assert!(!answer.contains("[1, 20"), "{answer}");
+            assert!(statuses.contains(&status), "{line} {headers}: {answer}");
+            answer
+                .lacks("[1, 20")
+                .lacks("restitch_running")
+                .lacks(raw.addr.to_string());
+        }
+        // A probe names the pod as it likes, and learns nothing.
+        for (path, end) in [("/healthz", "\r\nok\n"), ("/readyz", "\r\nready\n")] {
+            if is_request {
+                sent(&proxy, &format!("GET {path}"), &headers)
+                    .await
+                    .of(&headers)
+                    .ends(end);
+            }
         }
     }
     for (line, status) in [
@@ -370,10 +364,7 @@ async fn the_page_is_shown_to_its_own_readers() {
         ("DELETE /", 405),
     ] {
         let answer = sent(&proxy, line, &own).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status}")),
-            "{line}: {answer}"
-        );
+        answer.of(line).begins(format!("HTTP/1.1 {status}"));
     }
 }
 
@@ -389,62 +380,45 @@ pub(super) async fn stop(proxy: &Server, id: &str) -> String {
 /// A stopped answer ends as one that is given up, and its call ends.
 #[tokio::test]
 async fn an_answer_is_stopped() {
-    let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("[1, 2"))),
-        Piece::Hold,
-    ]])
-    .await;
+    let raw = Raw::new(vec![held("[1, 2")]).await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| {
         proxy.give_up(restitch::session::GiveUp::Close)
     })
     .await;
-    let mut client = connect(proxy.addr()).await;
-    client
-        .write_all(asked_as("urn:mine", ASK).as_bytes())
-        .await
-        .unwrap();
+    let mut client = begin(proxy.addr(), &asked_as("urn:mine", ASK)).await;
     read_until(&mut client, "[1, 2").await;
     // As a browser writes it.
     let stopped = stop(&proxy, "urn%3Amine").await;
-    assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
+    stopped.begins("HTTP/1.1 202");
     let rest = read_to_end(&mut client).await;
-    for part in [
+    rest.has_all([
         "\"status\":\"closed\"",
         "\"stop\":\"stopped\"",
         "data: [DONE]",
-    ] {
-        assert!(rest.contains(part), "{part}: {rest}");
-    }
-    assert!(!rest.contains("\"cause\""), "nothing has cut it: {rest}");
+    ]);
+    rest.of("nothing has cut it").lacks("\"cause\"");
     raw.wait(|state| state.left == 1).await;
-    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    assert_eq!(raw.asked(), 1);
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!(
-        (&shown["outcome"], &shown["stop"]),
-        (&json!("closed"), &json!("stopped"))
-    );
-    assert_eq!(
-        (&shown["id"], &shown["causes"]),
-        (&json!("urn:mine"), &json!([])),
-        "the upstream has cut nothing"
-    );
+    assert_eq!(shown["outcome"], "closed");
+    assert_eq!(shown["stop"], "stopped");
+    assert_eq!(shown["id"], "urn:mine", "the upstream has cut nothing");
+    assert_eq!(shown["causes"], json!([]), "the upstream has cut nothing");
     let metrics = get(&proxy, "/metrics").await;
     let has_cuts = metrics
         .lines()
         .any(|line| line.starts_with("restitch_cuts_total{") && !line.ends_with(" 0"));
-    assert!(
-        !has_cuts && metrics.contains("error_type=\"stopped\""),
-        "{metrics}"
-    );
+    assert!(!has_cuts, "{metrics}");
+    metrics.has("error_type=\"stopped\"");
     let again = stop(&proxy, "urn:mine").await;
-    assert!(again.starts_with("HTTP/1.1 409"), "{again}");
-    assert!(stop(&proxy, "other").await.starts_with("HTTP/1.1 404"));
+    again.begins("HTTP/1.1 409");
+    stop(&proxy, "other").await.begins("HTTP/1.1 404");
 }
 
 /// Wherever an answer waits, it is stopped at once.
 #[tokio::test]
 async fn an_answer_is_stopped_wherever_it_waits() {
-    let cut = stream(&(chunk("[1, 2") + &finish("length")));
+    let cut = limited("[1, 2");
     let whole =
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
     let passed = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
@@ -492,21 +466,19 @@ async fn an_answer_is_stopped_wherever_it_waits() {
             wait_for(&proxy, |answer| !answer["first_byte_ms"].is_null()).await;
         }
         let stopped = stop(&proxy, "mine").await;
-        assert!(stopped.starts_with("HTTP/1.1 202"), "{name}: {stopped}");
+        stopped.of(name).begins("HTTP/1.1 202");
         let answer = client.await.unwrap();
-        assert!(answer.contains(ends_with), "{name}: {answer}");
-        assert!(
-            !answer.contains("\"cause\":\"drop\"") && !answer.starts_with("HTTP/1.1 502"),
-            "{name}: {answer}"
-        );
+        answer.of(name).has(ends_with);
+        assert!(!answer.starts_with("HTTP/1.1 502"), "{name}: {answer}");
+        answer.of(name).lacks("\"cause\":\"drop\"");
         raw.wait(|state| state.left == 1).await;
-        assert_eq!(raw.requests.lock().unwrap().len(), count, "{name}");
+        assert_eq!(raw.asked(), count, "{name}");
     }
 }
 
 #[tokio::test]
 async fn texts_are_bounded() {
-    let answer = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let answer = |text: &str| full(text);
     let long = format!("[\"{}\"]", "x".repeat(60));
     let mut answers = [&long[..], "[1]", "[2]", "[3]"].map(answer).to_vec();
     // More comes after the text is no longer kept.
@@ -573,7 +545,7 @@ async fn texts_are_bounded() {
 /// Two answers may have one id.
 #[tokio::test]
 async fn each_answer_has_a_name_of_its_own() {
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop"))); 3]).await;
+    let raw = Raw::new(vec![full("[1]"); 3]).await;
     let proxy = proxy(&raw, 3, Limits::default()).await;
     for id in ["same", "same", ".."] {
         exchange(proxy.addr(), &asked_as(id, ASK)).await;
@@ -588,10 +560,8 @@ async fn each_answer_has_a_name_of_its_own() {
         .iter()
         .map(|answer| answer["id"].as_str().unwrap())
         .collect();
-    assert!(
-        ids.len() == 3 && ids.contains("same") && !ids.contains(".."),
-        "{ids:?}"
-    );
+    assert!(ids.len() == 3, "{ids:?}");
+    assert!(ids.contains("same") && !ids.contains(".."), "{ids:?}");
     for id in ids {
         assert_eq!(
             json_of(&proxy, &format!("/answers/{id}?view=report")).await["outcome"],

@@ -48,8 +48,9 @@ async fn a_route_says_whether_prose_is_continued() {
         upstream.unbound(Limits::default()).give_up(GiveUp::Close),
         &[],
         routes,
-    );
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    )
+    .start()
+    .await;
     let continued = exchange(proxy.addr(), &post(ASK)).await;
     assert_eq!(text_of(&body_of(&continued).0), TEXT);
     let passed = exchange(proxy.addr(), &post(&ASK.replace("\"m\"", "\"n\""))).await;

@@ -6,10 +6,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub(super) use super::logged::{Log, listening};
 use crate::proxy::made::TestProxy;
+pub(super) use crate::proxy::made::{LOOPBACK, Start};
 use restitch::Limits;
 use restitch_http::Upstream;
 pub(super) use restitch_testing::chat::{end as finish, said as chunk};
+pub(super) use restitch_testing::says::Says;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -96,10 +99,7 @@ impl Raw {
     }
 
     pub(super) async fn proxy(&self, limits: Limits) -> restitch_proxy::Server {
-        self.unbound(limits)
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap()
+        self.unbound(limits).start().await
     }
 
     /// Returns a proxy that does not listen yet.
@@ -120,9 +120,14 @@ impl Raw {
     pub(super) async fn stalls(&self) {
         self.wait(|state| state.written > 0).await;
         let mut state = self.state.clone();
-        while let Ok(moved) = timeout(Duration::from_secs(1), state.changed()).await {
+        while let Ok(moved) = timeout(Duration::from_millis(300), state.changed()).await {
             moved.unwrap();
         }
+    }
+
+    /// Returns the number of requests so far.
+    pub(super) fn asked(&self) -> usize {
+        self.requests.lock().unwrap().len()
     }
 
     pub(super) fn request(&self, n: usize) -> String {
@@ -217,11 +222,22 @@ pub(super) async fn connect_narrow(addr: SocketAddr) -> TcpStream {
     socket.connect(addr).await.unwrap()
 }
 
-/// Sends a request and reads until the proxy closes the connection.
-pub(super) async fn exchange(addr: SocketAddr, request: &str) -> String {
+/// Returns a client that has sent a request.
+pub(super) async fn begin(addr: SocketAddr, request: &str) -> TcpStream {
     let mut stream = connect(addr).await;
     stream.write_all(request.as_bytes()).await.unwrap();
-    read_to_end(&mut stream).await
+    stream
+}
+
+/// Sends a request and reads until the proxy closes the connection.
+pub(super) async fn exchange(addr: SocketAddr, request: &str) -> String {
+    read_to_end(&mut begin(addr, request).await).await
+}
+
+/// Gets a path.
+pub(super) async fn get_at(addr: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    exchange(addr, &request).await
 }
 
 pub(super) async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
@@ -265,6 +281,26 @@ pub(super) const STREAM: &str =
 /// Returns one whole response of a streaming upstream.
 pub(super) fn stream(body: &str) -> Vec<Piece> {
     vec![send(format!("{STREAM}{body}"))]
+}
+
+/// Returns a stream that stops after a text.
+pub(super) fn full(text: &str) -> Vec<Piece> {
+    stream(&(chunk(text) + &finish("stop")))
+}
+
+/// Returns a stream that the limit cuts after a text.
+pub(super) fn limited(text: &str) -> Vec<Piece> {
+    stream(&(chunk(text) + &finish("length")))
+}
+
+/// Returns the head of a stream and a first text.
+pub(super) fn opening(text: &str) -> Piece {
+    send(format!("{STREAM}{}", chunk(text)))
+}
+
+/// Returns a stream that is silent after a text.
+pub(super) fn held(text: &str) -> Vec<Piece> {
+    vec![opening(text), Piece::Hold]
 }
 
 /// Returns the body of a response without its chunks, and whether it ended as announced.

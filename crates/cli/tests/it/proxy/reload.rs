@@ -7,12 +7,8 @@ use restitch_proxy::config::Config;
 use restitch_proxy::{Loaded, Loader, Server};
 use tokio::sync::Notify;
 
-use super::logged::{Log, listen};
 use super::raw::*;
 use super::routes::{named, with_routes};
-
-const LOOPBACK: std::net::SocketAddr =
-    std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// A configuration that a test changes. The test replaces `{0}` by the other upstream.
 #[derive(Clone, Default)]
@@ -64,9 +60,8 @@ async fn started(base: &Arc<Raw>, other: &Arc<Raw>, file: &File) -> Server {
         .unwrap_or_else(|error| panic!("{error}"))
         .proxy
         .loader(loader)
-        .bind(LOOPBACK)
+        .start()
         .await
-        .unwrap()
 }
 
 async fn admin(proxy: &Server, method: &str, path: &str, line: &str) -> String {
@@ -103,13 +98,10 @@ async fn a_reload_is_measured() {
     ] {
         file.write(text);
         let answer = admin(&proxy, "POST", "/reload", "x-request-id: mine\r\n").await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} "))
-                && answer.contains("x-request-id: mine\r\n"),
-            "{answer}"
-        );
+        answer.begins(format!("HTTP/1.1 {status} "));
+        answer.has("x-request-id: mine\r\n");
         let seen = admin(&proxy, "GET", "/metrics", "").await;
-        assert!(seen.contains(line), "{line}: {seen}");
+        seen.has(line);
     }
 }
 
@@ -153,11 +145,9 @@ async fn the_next_request_is_answered_by_the_new_routes() {
     assert_eq!(upstream_of(&proxy).await, "base");
     file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
     assert_eq!(upstream_of(&proxy).await, "base", "nobody has said so");
-    assert!(
-        admin(&proxy, "POST", "/reload", "")
-            .await
-            .ends_with("\r\n\r\nreloaded\n")
-    );
+    admin(&proxy, "POST", "/reload", "")
+        .await
+        .ends("\r\n\r\nreloaded\n");
     // Connections are divided among both threads.
     for _ in 0..4 {
         assert_eq!(upstream_of(&proxy).await, "other");
@@ -180,14 +170,13 @@ async fn the_next_request_is_answered_by_the_new_routes() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert!(seen.contains(&counted("default", &base, 3)), "{seen}");
-    assert!(seen.contains(&counted("route-1", &other, 4)), "{seen}");
+    seen.has(counted("default", &base, 3));
+    seen.has(counted("route-1", &other, 4));
 }
 
 #[tokio::test]
 async fn a_wrong_file_changes_nothing() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let (base, other) = two_upstreams().await;
     let file = File::default();
     file.write("[[route]]\nmodel = \"m\"\nupstream = \"{0}\"\n");
@@ -204,16 +193,10 @@ async fn a_wrong_file_changes_nothing() {
     ] {
         file.write(text);
         let answer = admin(&proxy, "POST", "/reload", "content-type: text/plain\r\n").await;
-        assert!(
-            answer.starts_with("HTTP/1.1 422 ") && answer.contains(mistake),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 422 ").has(mistake);
         assert_eq!(upstream_of(&proxy).await, "other");
-        let told = log.0.lock().unwrap().clone();
-        assert!(
-            told.contains("the configuration stays as it was") && told.contains(mistake),
-            "{told}"
-        );
+        let told = log.text();
+        told.has("the configuration stays as it was").has(mistake);
     }
 }
 
@@ -226,10 +209,7 @@ async fn what_needs_a_restart_is_told() {
     for _ in 0..2 {
         let answer = admin(&proxy, "POST", "/reload", "").await;
         let told = "reloaded; these differ and hold only after a restart: listen, threads, max_kept_answers\n";
-        assert!(
-            answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(told),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 200 ").ends(told);
     }
 }
 
@@ -258,10 +238,9 @@ async fn pages_and_other_methods_reload_nothing() {
         ("PUT", "", "405"),
     ] {
         let answer = admin(&proxy, method, "/reload", line).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{method} {line}: {answer}"
-        );
+        answer
+            .of(format!("{method} {line}"))
+            .begins(format!("HTTP/1.1 {status} "));
     }
     assert_eq!(upstream_of(&proxy).await, "base");
     // The main listener does not serve the page.
@@ -275,19 +254,18 @@ async fn pages_and_other_methods_reload_nothing() {
     let proxy = base
         .unbound(Limits::default())
         .admin(Some(LOOPBACK))
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+        .start()
+        .await;
     let answer = admin(&proxy, "POST", "/reload", "").await;
-    assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
+    answer.begins("HTTP/1.1 409 ");
 }
 
 #[tokio::test]
 async fn an_answer_keeps_what_it_began_with() {
     let go = Arc::new(Notify::new());
-    let head = send(format!("{STREAM}{}", chunk("[1, 2")));
+    let head = opening("[1, 2");
     let cut = vec![head, Piece::Await(Arc::clone(&go)), send(finish("length"))];
-    let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let rest = full("[1, 2, 3]");
     let base = Arc::new(Raw::new(vec![cut, rest]).await);
     let other = Arc::new(named("other").await);
     let file = File::default();
@@ -302,6 +280,6 @@ async fn an_answer_keeps_what_it_began_with() {
     assert_eq!(upstream_of(&proxy).await, "other");
     go.notify_one();
     let answer = read_to_end(&mut client).await;
-    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    assert_eq!(base.requests.lock().unwrap().len(), 2);
+    answer.has("\"status\":\"complete\"");
+    assert_eq!(base.asked(), 2);
 }

@@ -7,11 +7,13 @@ mod ends;
 mod files;
 mod processes;
 mod room;
+#[cfg(feature = "redis")]
 mod shared;
 mod slow;
 mod stored;
 mod told;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +26,6 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::Setup;
-use super::logged::{Log, listen};
 use super::raw::*;
 
 /// Limits with which answers may be kept, and no comments get between events.
@@ -76,6 +77,14 @@ fn status(response: &str) -> &str {
         .unwrap_or(response)
 }
 
+/// Sends a request whose answer has this status. Returns the answer.
+async fn expect(addr: SocketAddr, request: &str, code: u16) -> String {
+    let response = exchange(addr, request).await;
+    let expected = format!("HTTP/1.1 {code} ");
+    assert!(response.starts_with(&expected), "{request}{response}");
+    response
+}
+
 /// Writes events with the numbers of a kept answer, the first one with the number `first`.
 fn numbered(events: &[String], first: usize) -> String {
     let numbered = events.iter().enumerate().map(|(n, event)| {
@@ -118,8 +127,7 @@ async fn waiting(answers: usize, limits: Limits) -> (Raw, Server, Arc<Notify>) {
 
 /// Asks, reads until the second event, and leaves. Returns the id of the answer.
 async fn ask_and_leave(proxy: &Server, request: &str) -> String {
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(request.as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), request).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     header(&seen, "x-restitch-stream").to_owned()
 }
@@ -168,34 +176,24 @@ async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
                 .all(|event| event.trim().starts_with("data: ")),
         "{body}"
     );
-    assert!(
-        !body.contains("id:") && body.matches("data: ").count() == 2,
-        "{body}"
-    );
+    assert!(body.matches("data: ").count() == 2, "{body}");
+    body.lacks("id:");
     let again = format!(
         "GET /streams/{} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
         header(&response, "x-restitch-stream")
     );
     let again = body_of(&exchange(proxy.addr(), &again).await).0;
-    assert!(
-        again.contains("id: 1-1\n\n") && again.contains("id: 1-2\n\n"),
-        "{again}"
-    );
+    again.has("id: 1-1\n\n").has("id: 1-2\n\n");
 }
 
 /// Asks for a kept answer and reads its first two events, with a second client, too, which
 /// reconnects after the first event. Returns the answer's id, and the clients with the text that
 /// they have read.
 async fn two_readers(proxy: &Server) -> (String, [(TcpStream, String); 2]) {
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, &after("1-1")).as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, &after("1-1"))).await;
     let again = read_until(&mut reader, "id: 1-2\n\n").await;
     (id, [(client, seen), (reader, again)])
 }
@@ -210,8 +208,7 @@ async fn a_client_comes_back_before_the_first_event() {
     ]])
     .await;
     let proxy = raw.proxy(keeping()).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let id = header(
         &read_until(&mut client, "\r\n\r\n").await,
         "x-restitch-stream",
@@ -221,16 +218,10 @@ async fn a_client_comes_back_before_the_first_event() {
     let mut readers = Vec::new();
     // Both clients know the stream, and neither has received an event.
     for headers in [String::new(), after("")] {
-        let mut reader = connect(proxy.addr()).await;
-        reader
-            .write_all(about("GET", &id, &headers).as_bytes())
-            .await
-            .unwrap();
+        let mut reader = begin(proxy.addr(), &about("GET", &id, &headers)).await;
         let seen = read_until(&mut reader, "\r\n\r\n").await;
-        assert!(
-            status(&seen).starts_with("200") && !seen.contains("data: "),
-            "{seen}"
-        );
+        status(&seen).begins("200");
+        seen.lacks("data: ");
         readers.push(reader);
     }
     go.notify_one();
@@ -243,22 +234,18 @@ async fn a_client_comes_back_before_the_first_event() {
 
 #[tokio::test]
 async fn the_log_has_the_bytes_of_a_kept_answer() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let (_raw, proxy, go) = waiting(1, keeping()).await;
     ask_and_leave(&proxy, &ask_kept()).await;
     go.notify_one();
     for _ in 0..1000 {
-        if log.0.lock().unwrap().contains("a kept answer has ended") {
+        if log.text().contains("a kept answer has ended") {
             break;
         }
         sleep(Duration::from_millis(10)).await;
     }
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains(&format!(" bytes={} ", five().concat().len())),
-        "{told}"
-    );
+    let told = log.text();
+    told.has(format!(" bytes={} ", five().concat().len()));
 }
 
 #[tokio::test]
@@ -290,11 +277,8 @@ async fn a_kept_answer_goes_on_without_its_client() {
     for reader in &mut readers {
         // The first bytes of its body are read already.
         let rest = read_to_end(reader).await;
-        assert!(
-            rest.contains("id: 1-5") && rest.ends_with("0\r\n\r\n"),
-            "{rest}"
-        );
-        assert!(!rest.contains("id: 1-2"), "{rest}");
+        rest.has("id: 1-5").ends("0\r\n\r\n");
+        rest.lacks("id: 1-2");
     }
     // After the end: each client gets the events that it lacks.
     let events = five();
@@ -304,8 +288,7 @@ async fn a_kept_answer_goes_on_without_its_client() {
         } else {
             after(&format!("1-{has}"))
         };
-        let response = exchange(proxy.addr(), &about("GET", &id, &headers)).await;
-        assert_eq!(status(&response), "200 OK");
+        let response = expect(proxy.addr(), &about("GET", &id, &headers), 200).await;
         assert_eq!(header(&response, "content-type"), "text/event-stream");
         assert_eq!(header(&response, "cache-control"), "no-store");
         assert_eq!(
@@ -314,8 +297,8 @@ async fn a_kept_answer_goes_on_without_its_client() {
             "after {has}"
         );
     }
-    assert_eq!(raw.state.borrow().requests, 1);
-    assert!(!raw.request(0).contains("x-restitch"), "{}", raw.request(0));
+    assert_eq!(raw.asked(), 1);
+    raw.request(0).lacks("x-restitch");
     proxy.shutdown().await;
 }
 
@@ -344,11 +327,9 @@ async fn an_answer_that_is_cut_is_completed_without_its_client() {
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
     let (body, is_whole) = body_of(&response);
-    assert!(
-        is_whole && body.contains(r#""content":", 3]""#) && body.contains("data: [DONE]\nid: 1-"),
-        "{body}"
-    );
-    assert_eq!(raw.state.borrow().requests, 2);
+    assert!(is_whole, "{body}");
+    body.has(r#""content":", 3]""#).has("data: [DONE]\nid: 1-");
+    assert_eq!(raw.asked(), 2);
     proxy.shutdown().await;
 }
 
@@ -367,9 +348,8 @@ async fn an_answer_that_broke_off_stays_broken() {
         assert_eq!(body_of(&response), (numbered(&[chunk("lo")], 2), false));
     }
     // A client that has both events must not take the answer for a whole one.
-    let response = exchange(proxy.addr(), &about("GET", &id, &after("1-2"))).await;
-    assert_eq!(status(&response), "410 Gone");
-    assert!(response.contains("\"broken_stream\""), "{response}");
+    let response = expect(proxy.addr(), &about("GET", &id, &after("1-2")), 410).await;
+    response.has("\"broken_stream\"");
     let response = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
     assert_eq!(header(&response, "x-restitch-state"), "broken");
     proxy.shutdown().await;
@@ -398,12 +378,16 @@ async fn nothing_is_kept_unless_the_operator_allows_it_and_the_request_asks() {
             kept.is_some(),
             "{response}"
         );
-        assert!(!response.contains("x-restitch-stream"), "{response}");
+        response.lacks("x-restitch-stream");
         proxy.shutdown().await;
     }
     let (_raw, proxy, _) = waiting(1, keeping()).await;
-    let response = exchange(proxy.addr(), &with(&post(ASK), "x-restitch-keep: soon")).await;
-    assert_eq!(status(&response), "400 Bad Request");
+    expect(
+        proxy.addr(),
+        &with(&post(ASK), "x-restitch-keep: soon"),
+        400,
+    )
+    .await;
     // The proxy grants at most the operator's limit.
     let (_raw, proxy, go) = waiting(1, keeping()).await;
     go.notify_one();
@@ -414,8 +398,11 @@ async fn nothing_is_kept_unless_the_operator_allows_it_and_the_request_asks() {
 #[tokio::test]
 async fn the_operator_can_keep_all_answers() {
     let (raw, _, go) = waiting(1, keeping()).await;
-    let proxy = raw.unbound(keeping()).keep_answers(Duration::from_secs(20));
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .keep_answers(Duration::from_secs(20))
+        .start()
+        .await;
     go.notify_one();
     let response = exchange(proxy.addr(), &post(ASK)).await;
     assert_eq!(header(&response, "x-restitch-keep"), "20");
@@ -446,14 +433,11 @@ async fn another_caller_finds_nothing() {
             "404 Not Found"
         };
         assert_eq!(status(&response), expected, "{other}");
-        assert!(!response.contains(&id), "{response}");
+        response.lacks(&id);
     }
     assert_eq!(raw.state.borrow().left, 0, "the answer goes on");
-    let response = exchange(proxy.addr(), &about("PUT", &id, "")).await;
-    assert_eq!(
-        (status(&response), header(&response, "allow")),
-        ("405 Method Not Allowed", "GET, HEAD, DELETE")
-    );
+    let response = expect(proxy.addr(), &about("PUT", &id, ""), 405).await;
+    assert_eq!(header(&response, "allow"), "GET, HEAD, DELETE");
     for (last, expected) in [
         ("1-9", "400 Bad Request"),
         ("x", "400 Bad Request"),
@@ -464,36 +448,33 @@ async fn another_caller_finds_nothing() {
     }
     go.notify_one();
     proxy.shutdown().await;
-    assert_eq!(
-        raw.state.borrow().requests,
-        1,
-        "nothing of this reaches the upstream"
-    );
+    assert_eq!(raw.asked(), 1, "nothing of this reaches the upstream");
 }
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_stopped_and_expires() {
     // The upstream sends no more, and notices that its client has left.
-    let request = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
+    let request = ask_kept();
+    let mut limits = keeping();
+    limits.keep.max_keep_time = Duration::from_millis(150);
     let held = Raw::new(vec![vec![
         send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
         Piece::Hold,
     ]])
     .await;
-    let other = held.proxy(keeping()).await;
+    let other = held.proxy(limits).await;
     let id = ask_and_leave(&other, &request).await;
     held.wait(|state| state.left == 1).await;
-    let response = exchange(other.addr(), &about("GET", &id, "")).await;
-    assert_eq!(status(&response), "410 Gone", "{response}");
-    let response = exchange(other.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-    assert_eq!(
-        status(&response),
-        "404 Not Found",
-        "another caller learns nothing of it"
-    );
+    expect(other.addr(), &about("GET", &id, ""), 410).await;
+    expect(
+        other.addr(),
+        &about("GET", &id, "").replace("sk-1", "sk-2"),
+        404,
+    )
+    .await;
     let repeat = with(&request, "last-event-id: 1-1");
-    assert_eq!(status(&exchange(other.addr(), &repeat).await), "410 Gone");
-    assert_eq!(held.state.borrow().requests, 1);
+    expect(other.addr(), &repeat, 410).await;
+    assert_eq!(held.asked(), 1);
 }
 
 #[tokio::test]
@@ -501,16 +482,15 @@ async fn a_reader_keeps_an_answer() {
     let go = Arc::new(Notify::new());
     let raw = Raw::new(vec![pausing(&go), unfinished(), unfinished()]).await;
     let mut limits = keeping();
-    limits.keep.max_keep_time = Duration::from_millis(500);
+    limits.keep.max_keep_time = Duration::from_millis(150);
     let proxy = raw.proxy(limits).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     read_until(&mut client, "id: 1-2\n\n").await;
     expires(&proxy).await;
     expires(&proxy).await;
     go.notify_one();
     let rest = read_to_end(&mut client).await;
-    assert!(rest.contains("id: 1-5"), "{rest}");
+    rest.has("id: 1-5");
     proxy.shutdown().await;
 }
 
@@ -518,8 +498,10 @@ async fn a_reader_keeps_an_answer() {
 /// does not keep the answer.
 #[tokio::test]
 async fn a_reader_of_the_last_event_is_told_to_stop() {
-    let (_raw, proxy, go) = waiting(1, keeping()).await;
-    let request = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
+    let request = ask_kept();
+    let mut limits = keeping();
+    limits.keep.max_keep_time = Duration::from_millis(150);
+    let (_raw, proxy, go) = waiting(1, limits).await;
     let id = ask_and_leave(&proxy, &request).await;
     go.notify_one();
     let rest = exchange(proxy.addr(), &about("GET", &id, "")).await;
@@ -537,7 +519,7 @@ async fn a_reader_of_the_last_event_is_told_to_stop() {
         about("GET", &format!("{id}?offset={offset}"), ""),
     ];
     for (number, read) in reads.iter().cycle().enumerate() {
-        // A second of keeping has passed long before.
+        // The time of keeping has passed long before.
         assert!(number < 1000, "reading renews the time");
         let response = exchange(proxy.addr(), read).await;
         match (number % 2, status(&response)) {
@@ -557,27 +539,17 @@ async fn delete_stops_an_answer() {
         Piece::Hold,
     ];
     let raw = Raw::new(vec![held]).await;
-    let proxy = raw
-        .unbound(keeping())
-        .threads(2)
-        .bind(([127, 0, 0, 1], 0).into())
-        .await
-        .unwrap();
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let proxy = raw.unbound(keeping()).threads(2).start().await;
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
-    let response = exchange(proxy.addr(), &about("DELETE", &id, "")).await;
-    assert_eq!(status(&response), "204 No Content");
+    expect(proxy.addr(), &about("DELETE", &id, ""), 204).await;
     raw.wait(|state| state.left == 1).await;
     // A reader loses the connection: the answer is not whole.
     let rest = read_to_end(&mut client).await;
     assert!(!rest.ends_with("0\r\n\r\n"), "{rest}");
     for method in ["GET", "HEAD", "DELETE"] {
-        assert_eq!(
-            status(&exchange(proxy.addr(), &about(method, &id, "")).await),
-            "404 Not Found"
-        );
+        expect(proxy.addr(), &about(method, &id, ""), 404).await;
     }
     proxy.shutdown().await;
 }
@@ -586,8 +558,7 @@ async fn delete_stops_an_answer() {
 async fn head_describes_an_answer() {
     let (_raw, proxy, go) = waiting(1, keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
-    let response = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
-    assert_eq!(status(&response), "200 OK");
+    let response = expect(proxy.addr(), &about("HEAD", &id, ""), 200).await;
     let described = [
         "content-type",
         "x-restitch-stream",
@@ -624,11 +595,10 @@ async fn a_request_that_is_sent_again_gets_the_rest() {
     };
     let response = exchange(proxy.addr(), &again("last-event-id: 1-3")).await;
     assert_eq!(body_of(&response), (numbered(&events[3..], 4), true));
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(raw.asked(), 1);
     // A second answer to the same request: the client has to say which one it means.
     let second = ask_and_leave(&proxy, &ask_kept()).await;
-    let response = exchange(proxy.addr(), &again("last-event-id: 1-3")).await;
-    assert_eq!(status(&response), "409 Conflict");
+    expect(proxy.addr(), &again("last-event-id: 1-3"), 409).await;
     go.notify_one();
     for id in [&id, &second] {
         let named = again(&format!("last-event-id: 1-3\r\nx-restitch-stream: {id}"));
@@ -654,11 +624,7 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
         &again,
         "x-restitch-stream: 8c0f2a5b6d1e4f70a1b2c3d4e5f60718",
     );
-    assert_eq!(
-        status(&exchange(proxy.addr(), &named).await),
-        "404 Not Found",
-        "the client names an answer"
-    );
+    expect(proxy.addr(), &named, 404).await;
     let mut asked = 1;
     for other in [
         again.replace("\"m\"", "\"n\""),
@@ -671,17 +637,14 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
         let response = exchange(proxy.addr(), &other).await;
         assert_eq!(body_of(&response), (five().concat(), true), "{response}");
         asked += 1;
-        assert_eq!(raw.state.borrow().requests, asked);
+        assert_eq!(raw.asked(), asked);
         let sent = raw.request(asked - 1);
-        assert!(
-            !sent.contains("last-event-id") && sent.contains("\r\n\r\n{\"model\""),
-            "{sent}"
-        );
+        sent.lacks("last-event-id").has("\r\n\r\n{\"model\"");
     }
     // The answer of this caller is still found.
     let response = exchange(proxy.addr(), &again).await;
     assert_eq!(body_of(&response), (numbered(&five()[3..], 4), true));
-    assert_eq!(raw.state.borrow().requests, asked);
+    assert_eq!(raw.asked(), asked);
     proxy.shutdown().await;
 }
 
@@ -719,9 +682,8 @@ async fn kept_answers_are_bounded() {
     go.notify_one();
     let response = exchange(proxy.addr(), &about("GET", &id, &after("1-4"))).await;
     assert_eq!(body_of(&response), (numbered(&five()[4..], 5), true));
-    let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
-    assert_eq!(status(&response), "410 Gone");
-    assert!(response.contains("max_kept_answer_bytes"), "{response}");
+    let response = expect(proxy.addr(), &about("GET", &id, ""), 410).await;
+    response.has("max_kept_answer_bytes");
     proxy.shutdown().await;
 }
 
@@ -734,12 +696,7 @@ async fn answers_without_readers_end_with_the_proxy() {
             Piece::Hold,
         ];
         let raw = Raw::new(vec![held]).await;
-        let proxy = raw
-            .unbound(keeping())
-            .threads(threads)
-            .bind(([127, 0, 0, 1], 0).into())
-            .await
-            .unwrap();
+        let proxy = raw.unbound(keeping()).threads(threads).start().await;
         ask_and_leave(&proxy, &ask_kept()).await;
         assert!(proxy.shutdown().await);
         raw.wait(|state| state.left == 1).await;
@@ -754,20 +711,14 @@ async fn answers_without_readers_do_not_wait_for_those_that_have_some() {
     ];
     let go = Arc::new(Notify::new());
     let raw = Raw::new(vec![held, pausing(&go)]).await;
-    let proxy = raw
-        .unbound(keeping())
-        .threads(2)
-        .bind(([127, 0, 0, 1], 0).into())
-        .await
-        .unwrap();
+    let proxy = raw.unbound(keeping()).threads(2).start().await;
     ask_and_leave(&proxy, &ask_kept()).await;
-    let mut reader = connect(proxy.addr()).await;
-    reader.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut reader = begin(proxy.addr(), &ask_kept()).await;
     read_until(&mut reader, "id: 1-2\n\n").await;
     let stopping = tokio::spawn(proxy.shutdown());
     raw.wait(|state| state.left == 1).await;
     go.notify_one();
-    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    read_to_end(&mut reader).await.has("id: 1-5\n\n");
     assert!(stopping.await.unwrap());
 }
 
@@ -776,11 +727,7 @@ async fn silence_is_told_to_whoever_reads() {
     let limits = keeping().with_keep_alive_interval(Duration::from_millis(50));
     let (_raw, proxy, go) = waiting(1, limits).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, &after("1-2")).as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, &after("1-2"))).await;
     read_until(&mut reader, ": keep-alive\n\n").await;
     go.notify_one();
     read_to_end(&mut reader).await;
@@ -799,7 +746,8 @@ async fn a_response_is_retrieved_by_its_own_id() {
     let ask = with(&ask, "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
     let response = exchange(setup.proxy.addr(), &ask).await;
     let (whole, is_whole) = body_of(&response);
-    assert!(is_whole && whole.contains("response.completed"), "{whole}");
+    assert!(is_whole, "{whole}");
+    whole.has("response.completed");
     let id = whole
         .split("\"id\":\"resp")
         .nth(1)
@@ -814,10 +762,9 @@ async fn a_response_is_retrieved_by_its_own_id() {
     let id = format!("resp{id}");
     let events: Vec<_> = whole.split_inclusive("\n\n").collect();
     for (number, event) in events.iter().enumerate() {
-        assert!(
-            event.contains(&format!("\"sequence_number\":{number}")),
-            "{number}: {event}"
-        );
+        event
+            .of(number)
+            .has(format!("\"sequence_number\":{number}"));
         let query = format!("stream=true&starting_after={number}");
         let rest = exchange(setup.proxy.addr(), &get(&id, &query, "sk-1")).await;
         assert_eq!(
@@ -837,7 +784,7 @@ async fn a_response_is_retrieved_by_its_own_id() {
     )
     .await;
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
-    assert!(!rest.contains("response.completed"), "{rest}");
+    rest.lacks("response.completed");
     // Requests about other answers pass: another caller, another id, a body that is not streamed.
     let raw = Raw::new(vec![stream("data: theirs\n\n"); 3]).await;
     let proxy = raw.proxy(keeping()).await;
@@ -847,7 +794,7 @@ async fn a_response_is_retrieved_by_its_own_id() {
         get(&id, "", "sk-1"),
     ] {
         let response = exchange(proxy.addr(), &other).await;
-        assert!(response.contains("theirs"), "{response}");
+        response.has("theirs");
     }
     setup.proxy.shutdown().await;
 }
@@ -885,26 +832,21 @@ async fn a_response_id_that_several_answers_have_finds_none_of_them() {
         body_of(&first)
     );
     let second = exchange(proxy.addr(), &ask).await;
-    let response = exchange(proxy.addr(), &get).await;
-    assert_eq!(status(&response), "409 Conflict");
-    assert!(response.contains("several_streams"), "{response}");
+    let response = expect(proxy.addr(), &get, 409).await;
+    response.has("several_streams");
     let delete = about("DELETE", header(&first, "x-restitch-stream"), "");
-    assert_eq!(
-        status(&exchange(proxy.addr(), &delete).await),
-        "204 No Content"
-    );
+    expect(proxy.addr(), &delete, 204).await;
     assert_eq!(
         body_of(&exchange(proxy.addr(), &get).await),
         body_of(&second)
     );
-    assert_eq!(raw.state.borrow().requests, 2);
+    assert_eq!(raw.asked(), 2);
     proxy.shutdown().await;
 }
 
 #[tokio::test]
 async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let go = Arc::new(Notify::new());
     let events = five();
     let pieces = vec![
@@ -915,14 +857,11 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     let raw = Raw::new(vec![pieces]).await;
     let proxy = raw
         .unbound(keeping())
-        .admin(Some(([127, 0, 0, 1], 0).into()));
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        .admin(Some(([127, 0, 0, 1], 0).into()))
+        .start()
+        .await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, "").as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, "")).await;
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
     read_to_end(&mut reader).await;
@@ -936,17 +875,13 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     ] {
         exchange(proxy.addr(), &about("GET", &id, "").replace(path, with)).await;
     }
-    let metrics = exchange(
-        proxy.admin_addr().unwrap(),
-        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
-    )
-    .await;
+    let metrics = get_at(proxy.admin_addr().unwrap(), "/metrics").await;
     for outcome in ["running", "ended", "unknown"] {
         let line = format!("restitch_resumes_total{{outcome=\"{outcome}\"}} 1");
-        assert!(metrics.contains(&line), "{line}: {metrics}");
+        metrics.of(&line).has(&line);
     }
     proxy.shutdown().await;
-    let log = log.0.lock().unwrap().clone();
+    let log = log.text();
     for path in [
         "\"/streams/*\"",
         "\"//streams/*\"",
@@ -954,7 +889,7 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
         "\"/*\"",
         "\"/x%2fstreams/*\"",
     ] {
-        assert!(log.contains(&format!("path={path}")), "{path}: {log}");
+        log.of(path).has(format!("path={path}"));
     }
-    assert!(!log.contains(&id) && !log.contains("sk-1"), "{log}");
+    log.lacks(&id).lacks("sk-1");
 }

@@ -382,11 +382,8 @@ impl Case {
         assert_eq!(calls.len(), if has("call+") { 2 } else { 1 }, "{context}");
         assert_eq!(calls.last().unwrap(), DOCUMENT, "{context}");
         if let Some(values) = seen["value"].as_array() {
-            assert_eq!(
-                (values.len(), values.last().map(plain)),
-                (calls.len(), Some(document)),
-                "{context}"
-            );
+            assert_eq!(values.len(), calls.len(), "{context}");
+            assert_eq!(values.last().map(plain), Some(document), "{context}");
         }
         if let Some(blocks) = seen.get("blocks") {
             let leads = [
@@ -400,11 +397,8 @@ impl Case {
                 .map(|(_, block)| *block)
                 .collect();
             expected.push("tool_use");
-            assert_eq!(
-                (blocks, &seen["signed"]),
-                (&json!(expected), &json!(true)),
-                "{context}"
-            );
+            assert_eq!(blocks, &json!(expected), "{context}");
+            assert_eq!(seen["signed"], true, "{context}");
         }
     }
 }

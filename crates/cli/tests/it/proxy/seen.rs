@@ -1,9 +1,7 @@
 //! The operator's log: one line per request with its outcome, and an id on every line.
 
 use restitch::Limits;
-use tokio::io::AsyncWriteExt;
 
-use super::logged::{Log, listen};
 use super::raw::*;
 
 /// A request with an id and a trace of its own.
@@ -18,19 +16,18 @@ fn named(id: &str) -> String {
 /// Waits until the log has a text, and returns the whole log.
 pub(super) async fn logged(log: &Log, text: &str) -> String {
     for _ in 0..1000 {
-        let seen = log.0.lock().unwrap().clone();
+        let seen = log.text();
         if seen.contains(text) {
             return seen;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    panic!("no {text} in {}", log.0.lock().unwrap());
+    panic!("no {text} in {}", log.text());
 }
 
 #[tokio::test]
 async fn each_request_has_a_line() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let usage = |tokens: u32| {
         format!(
             "data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\n"
@@ -47,9 +44,9 @@ async fn each_request_has_a_line() {
     let raw = Raw::new(vec![stream(&cut), stream(&rest)]).await;
     let proxy = raw.proxy(Limits::default()).await;
     let seen = exchange(proxy.addr(), &named("req-1")).await;
-    assert!(seen.contains("\"status\":\"complete\""), "{seen}");
+    seen.has("\"status\":\"complete\"");
     let told = logged(&log, "message=answered").await;
-    for fact in [
+    told.has_all([
         "id=req-1 ",
         "trace=4bf92f3577b34da6a3ce929d0e0e4736 ",
         "method=POST ",
@@ -68,15 +65,11 @@ async fn each_request_has_a_line() {
         "longest_silence_ms=",
         "duration_ms=",
         "end=\"whole\" ",
-    ] {
-        assert!(told.contains(fact), "{fact}: {told}");
-    }
+    ]);
     // Both calls carry what names the request and its trace.
     for call in [raw.request(0), raw.request(1)] {
-        assert!(
-            call.contains("x-request-id: req-1\r\n") && call.contains("traceparent: 00-4bf92f"),
-            "{call}"
-        );
+        call.has("x-request-id: req-1\r\n");
+        call.has("traceparent: 00-4bf92f");
     }
 }
 
@@ -84,8 +77,7 @@ async fn each_request_has_a_line() {
 /// provider's own ids.
 #[tokio::test]
 async fn a_line_has_the_client_behind_a_proxy_and_the_ids_of_upstreams() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let named = |text: &str, reason: &str, id: &str| {
         let head = STREAM.replace("\r\n\r\n", &format!("\r\n{id}\r\n\r\n"));
         vec![send(format!("{head}{}{}", chunk(text), finish(reason)))]
@@ -98,25 +90,21 @@ async fn a_line_has_the_client_behind_a_proxy_and_the_ids_of_upstreams() {
     .await;
     let proxy = raw.unbound(Limits::default());
     let trusted = "127.0.0.0/8".parse().unwrap();
-    let proxy = proxy.with(|config| config.proxy.trusted_proxies = vec![trusted]);
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = proxy
+        .with(|config| config.proxy.trusted_proxies = vec![trusted])
+        .start()
+        .await;
     let forwarded = "host: h\r\nx-forwarded-for: 1.1.1.1, 203.0.113.9, 127.0.0.2";
     let answer = exchange(proxy.addr(), &post(ASK).replace("host: h", forwarded)).await;
-    assert!(
-        answer.contains("x-restitch-upstream-request-id: theirs-1\r\n"),
-        "{answer}"
-    );
+    answer.has("x-restitch-upstream-request-id: theirs-1\r\n");
     let told = logged(&log, "message=answered").await;
-    assert!(told.contains("client=203.0.113.9 "), "{told}");
-    assert!(
-        told.contains("upstream_requests=\"theirs-1,theirs-2\" "),
-        "{told}"
-    );
+    told.has("client=203.0.113.9 ");
+    told.has("upstream_requests=\"theirs-1,theirs-2\" ");
     for message in ["message=cut ", "message=joined "] {
         let (_, line) = told.split_once(message).unwrap();
         let place = format!("route=\"default\" upstream=\"{}\" model=\"m\" ", raw.addr);
         let line = line.split("message=").next().unwrap();
-        assert!(line.contains(&place), "{line}");
+        line.has(&place);
     }
     exchange(proxy.addr(), &post(ASK)).await;
     logged(&log, "client=127.0.0.1 ").await;
@@ -124,8 +112,7 @@ async fn a_line_has_the_client_behind_a_proxy_and_the_ids_of_upstreams() {
 
 #[tokio::test]
 async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let error =
         "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let raw = Raw::new(vec![vec![send(error.to_owned())]]).await;
@@ -152,28 +139,19 @@ async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
         &format!("{}\r\n", websocket.replacen("GET", "HEAD", 1)),
     )
     .await;
-    assert!(refused.starts_with("HTTP/1.1 501"), "{refused}");
+    refused.begins("HTTP/1.1 501");
     let told = logged(&log, "method=HEAD").await;
-    assert!(
-        told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""),
-        "{told}"
-    );
+    assert!(told.matches("end=\"whole\"").count() == 3, "{told}");
+    told.lacks("end=\"left\"");
     // The upstream's own errors have the id, too.
-    let passed = exchange(
-        proxy.addr(),
-        "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
-    assert!(
-        passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_some(),
-        "{passed}"
-    );
+    let passed = get_at(proxy.addr(), "/x").await;
+    assert!(id_in(&passed).is_some(), "{passed}");
+    passed.begins("HTTP/1.1 404");
 }
 
 #[tokio::test]
 async fn a_line_says_how_the_answer_ended() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let head =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let prose = chunk("Hello");
@@ -185,53 +163,29 @@ async fn a_line_says_how_the_answer_ended() {
     let raw = Raw::new(vec![models, broken, held]).await;
     let proxy = raw.proxy(Limits::default()).await;
 
-    exchange(
-        proxy.addr(),
-        "GET /v1/models?key=hidden HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
+    get_at(proxy.addr(), "/v1/models?key=hidden").await;
     let told = logged(&log, "message=answered").await;
     let route = format!("route=\"default\" upstream=\"{}\"", raw.addr);
-    assert!(
-        told.contains(&format!(
-            "path=\"/v1/models\" {route} status=404 upstream_status=404 bytes=2 "
-        )),
-        "{told}"
-    );
-    assert!(
-        told.contains("end=\"whole\"") && !told.contains("hidden"),
-        "{told}"
-    );
+    told.has(format!(
+        "path=\"/v1/models\" {route} status=404 upstream_status=404 bytes=2 "
+    ));
+    told.has("end=\"whole\"").lacks("hidden");
 
     exchange(proxy.addr(), &named("bro ken")).await;
     let told = logged(&log, "end=\"broken\"").await;
-    assert!(
-        !told.contains("bro ken"),
-        "an id that is not plain is replaced: {told}"
-    );
+    told.of("an id that is not plain is replaced")
+        .lacks("bro ken");
 
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(named("c").as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &named("c")).await;
     read_until(&mut client, "Hello").await;
     drop(client);
     logged(&log, "end=\"left\"").await;
 
     // Nothing is said of a probe, and a refusal has a line, too.
-    exchange(
-        proxy.addr(),
-        "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
-    exchange(
-        proxy.addr(),
-        "GET /..%2fx HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
-    )
-    .await;
+    get_at(proxy.addr(), "/healthz").await;
+    get_at(proxy.addr(), "/..%2fx").await;
     let told = logged(&log, " status=400 ").await;
-    assert!(
-        told.contains("path=\"/..%2fx\"") && !told.contains("healthz"),
-        "{told}"
-    );
+    told.has("path=\"/..%2fx\"").lacks("healthz");
 }
 
 mod command {
@@ -325,9 +279,9 @@ mod command {
     #[tokio::test(flavor = "multi_thread")]
     async fn every_line_of_a_cut_answer_has_its_id() {
         use super::*;
-        let cut = stream(&(chunk("[1, 2") + &finish("length")));
-        let junk = stream(&(chunk("I can not.") + &finish("stop")));
-        let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+        let cut = limited("[1, 2");
+        let junk = full("I can not.");
+        let rest = full("[1, 2, 3]");
         let passes = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
         let raw = Raw::new(vec![cut, junk, rest, vec![send(passes), Piece::Hold]]).await;
         let folder = crate::cli::folder(
@@ -403,8 +357,8 @@ mod command {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_continued_answer_has_one_line_that_its_client_cannot_forge() {
         use super::*;
-        let cut = stream(&(chunk("[1, 2") + &finish("length")));
-        let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+        let cut = limited("[1, 2");
+        let rest = full("[1, 2, 3]");
         let raw = Raw::new(vec![cut.clone(), rest.clone(), cut, rest]).await;
         let (mut words, address, _running) = started(&[], &format!("http://{}", raw.addr));
         let model = "m\" end=left\nlevel=error msg=forged \u{1b}[2J\\";
@@ -413,7 +367,7 @@ mod command {
         let request = post(&body).replace("host: h", &format!("host: h\r\nx-request-id: {id}"));
         for _ in 0..2 {
             let answer = exchange(address.parse().unwrap(), &request).await;
-            assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+            answer.has("\"status\":\"complete\"");
             let line = words.next().unwrap();
             let (head, fields) = line.split_once(": restitch::access: answered ").unwrap();
             let pairs = pairs(fields);
@@ -491,14 +445,10 @@ mod command {
             "{json:#?}"
         );
         let last = &json[1];
-        assert_eq!(
-            (&last["message"], &last["level"]),
-            (&"answered".into(), &"INFO".into())
-        );
-        assert_eq!(
-            (&last["status"], &last["target"]),
-            (&502.into(), &"restitch::access".into())
-        );
+        assert_eq!(last["message"], "answered");
+        assert_eq!(last["level"], "INFO");
+        assert_eq!(last["status"], 502);
+        assert_eq!(last["target"], "restitch::access");
 
         // By module: the warning that the upstream can't be reached is left out.
         let access = lines(&["--log", "off,restitch::access=info"]);
@@ -602,11 +552,8 @@ fn the_page_names_the_fields_of_all_lines() {
                         .trim()
                         .trim_start_matches(['%', '?']);
                     count += 1;
-                    assert!(
-                        page.contains(&format!("`{field}`")),
-                        "{}: {part}",
-                        entry.display()
-                    );
+                    page.of(format!("{}: {part}", entry.display()))
+                        .has(format!("`{field}`"));
                 }
             }
         }

@@ -11,6 +11,7 @@ use restitch_sim::{self, ProviderProfile, Sim};
 use restitch_testing::rows::Rows;
 use serde_json::{Value, json};
 
+use super::clock::Clock;
 use super::raw::*;
 use super::{Answer, DOCUMENT, Setup, ask, request};
 use crate::proxy::made::TestProxy;
@@ -23,7 +24,7 @@ pub(super) async fn proxy(
 ) -> restitch_proxy::Server {
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
     let proxy = TestProxy::new(upstream).row(row);
-    with(proxy).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    with(proxy).start().await
 }
 
 pub(super) fn refusal(status: &str, body: &str) -> Vec<Piece> {
@@ -74,11 +75,11 @@ fn told(answer: &str) -> (String, Value) {
 }
 
 pub(super) fn cut(text: &str) -> Vec<Piece> {
-    stream(&(chunk(text) + &finish("length")))
+    limited(text)
 }
 
 pub(super) fn rest(text: &str) -> Vec<Piece> {
-    stream(&(chunk(text) + &finish("stop")))
+    full(text)
 }
 
 /// With a prefill the path is another one, reasoning is turned off, and a returned prefill is
@@ -107,8 +108,7 @@ async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
     let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
     let mut row = Row::of("*").prefill(PrefillForm::Flag);
     row.prefill_path = Some("/beta".to_owned());
-    let proxy = TestProxy::new(upstream).row(row);
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = TestProxy::new(upstream).row(row).start().await;
     told(&exchange(proxy.addr(), &post(ASK)).await);
     let (target, body) = seen(&raw, 1);
     assert_eq!(target, "/tenant/v1/chat/completions");
@@ -150,7 +150,7 @@ async fn a_refused_prefix_is_learned() {
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(report["failures"], 0);
     assert_eq!(last_message(&seen(&raw, 4).1)["role"], "user");
-    assert_eq!(raw.requests.lock().unwrap().len(), 5);
+    assert_eq!(raw.asked(), 5);
 }
 
 #[tokio::test]
@@ -193,12 +193,9 @@ async fn other_refusals_are_failures() {
         let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
         assert_eq!(text, "[1, 2");
-        assert_eq!(
-            (&report["status"], &report["failures"]),
-            (&json!("incomplete"), &json!(3)),
-            "{prefix:?}"
-        );
-        assert_eq!(raw.requests.lock().unwrap().len(), 4);
+        assert_eq!(report["status"], "incomplete", "{prefix:?}");
+        assert_eq!(report["failures"], 3, "{prefix:?}");
+        assert_eq!(raw.asked(), 4);
     }
 }
 
@@ -217,16 +214,12 @@ async fn a_refused_switch_is_left_out() {
         .reasoning_off("reasoning", r#"{"enabled":false}"#);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    assert_eq!(
-        (text.as_str(), &report["failures"]),
-        ("[1, 2, 3]", &json!(0))
-    );
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(report["failures"], 0);
     assert_eq!(seen(&raw, 1).1["reasoning"], json!({"enabled": false}));
     let again = seen(&raw, 2).1;
-    assert_eq!(
-        (again.get("reasoning"), &last_message(&again)["role"]),
-        (None, &json!("assistant"))
-    );
+    assert_eq!(again.get("reasoning"), None);
+    assert_eq!(last_message(&again)["role"], "assistant");
 }
 
 #[tokio::test]
@@ -241,10 +234,8 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let row = Row::of("*").reasoning_off("enable_thinking", "false");
     let server = proxy(&raw, row.clone(), |proxy| proxy).await;
     let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!(
-        (text.as_str(), &report["status"]),
-        ("[1]", &json!("complete"))
-    );
+    assert_eq!(text, "[1]");
+    assert_eq!(report["status"], "complete");
     assert_eq!(seen(&raw, 1).1["enable_thinking"], false);
     assert_eq!(seen(&raw, 1).1["messages"], seen(&raw, 0).1["messages"]);
 
@@ -265,11 +256,8 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let raw = Raw::new(vec![thoughts()]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     let (body, _) = body_of(&exchange(server.addr(), &post(limited)).await);
-    assert!(
-        body.contains("reasoning_content") && body.ends_with(&finish("length")),
-        "{body}"
-    );
-    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    body.has("reasoning_content").ends(finish("length"));
+    assert_eq!(raw.asked(), 1);
 }
 
 const SONAR: &str = r#"{"model": "perplexity/sonar",  "stream":true,"response_format":{"type":"json_object"},"messages":[{"role":"user","content":"x"}]}"#;
@@ -300,7 +288,7 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
     let right = SONAR.replace(r#""response_format":{"type":"json_object"},"#, "");
     let proxy = proxy(&raw, Row::of("none"), |proxy| proxy.adapt(true)).await;
     told(&exchange(proxy.addr(), &post(&right)).await);
-    assert!(raw.request(0).ends_with(&right));
+    raw.request(0).ends(&right);
 }
 
 const NO_MEMBER: &str = r#"{"detail":"Unsupported parameter: response_format"}"#;
@@ -317,11 +305,9 @@ async fn a_bad_schema_of_one_client_changes_no_other_request() {
     assert_eq!(body_of(&refused), (bad.to_owned(), true));
     let answer = exchange(server.addr(), &post(&ask)).await;
     assert_eq!(told(&answer).0, "[1]");
-    assert!(raw.request(1).ends_with(&ask), "{}", raw.request(1));
-    assert!(
-        !refused.contains("x-restitch-adapted") && !answer.contains("x-restitch-adapted"),
-        "{answer}"
-    );
+    raw.request(1).ends(&ask);
+    refused.of(&answer).lacks("x-restitch-adapted");
+    answer.lacks("x-restitch-adapted");
 }
 
 /// A hint counts for a limited time, and none is recorded if that is zero.
@@ -336,7 +322,7 @@ async fn a_lesson_expires() {
         body_of(&exchange(server.addr(), &post(&ask)).await).0,
         NO_MEMBER
     );
-    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    assert_eq!(raw.asked(), 1);
 }
 
 #[tokio::test]
@@ -352,10 +338,7 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     for text in ["[1]", "[2]"] {
         let answer = exchange(server.addr(), &post(&ask)).await;
         assert_eq!(told(&answer).0, text);
-        assert!(
-            answer.contains("\r\nx-restitch-adapted: response_format\r\n"),
-            "{answer}"
-        );
+        answer.has("\r\nx-restitch-adapted: response_format\r\n");
     }
     let has_format: Vec<bool> = (0..3)
         .map(|n| raw.request(n).contains("response_format"))
@@ -372,10 +355,7 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
         let answer = exchange(server.addr(), &post(&ask)).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 400 Bad Request\r\n");
         assert_eq!(body_of(&answer), (body.to_owned(), true));
     }
     // So it does if its request had no such member.
@@ -385,12 +365,13 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         body_of(&exchange(server.addr(), &post(ASK)).await).0,
         NO_MEMBER
     );
-    assert_eq!(raw.requests.lock().unwrap().len(), 1);
+    assert_eq!(raw.asked(), 1);
 }
 
 /// A call is let through once a second, which is later than this answer waits.
 #[tokio::test]
 async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
+    let clock = Clock::paused();
     let busy = || refusal("503 Service Unavailable", "{}");
     for (pause, text, calls) in [(50, "[1, 2, 3]", 5), (10_000, "[1, 2", 4)] {
         let limits = Limits::default()
@@ -407,8 +388,11 @@ async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
         ])
         .await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
-        assert_eq!(told(&exchange(server.addr(), &post(ASK)).await).0, text);
-        assert_eq!(raw.requests.lock().unwrap().len(), calls);
+        assert_eq!(
+            told(&clock.until(exchange(server.addr(), &post(ASK))).await).0,
+            text
+        );
+        assert_eq!(raw.asked(), calls);
     }
 }
 
@@ -426,17 +410,15 @@ async fn continuations_are_asked_for_again_with_the_first_answer() {
     let raw = Raw::new(answers).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
     for _ in 0..4 {
-        assert!(
-            exchange(server.addr(), &post(ASK))
-                .await
-                .starts_with("HTTP/1.1 503 ")
-        );
+        exchange(server.addr(), &post(ASK))
+            .await
+            .begins("HTTP/1.1 503 ");
     }
     assert_eq!(
         told(&exchange(server.addr(), &post(ASK)).await).0,
         "[1, 2, 3]"
     );
-    assert_eq!(raw.requests.lock().unwrap().len(), 6);
+    assert_eq!(raw.asked(), 6);
 }
 
 #[tokio::test]
@@ -507,8 +489,8 @@ async fn a_request_can_be_left_alone() {
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
         let answer = exchange(proxy.addr(), &with_header(header)).await;
         assert_eq!(body_of(&answer).0, chunk("[1, 2") + &finish("length"));
-        assert!(!raw.request(0).to_ascii_lowercase().contains("x-restitch"));
-        assert_eq!(raw.requests.lock().unwrap().len(), 1);
+        raw.request(0).to_ascii_lowercase().lacks("x-restitch");
+        assert_eq!(raw.asked(), 1);
     }
 }
 
@@ -533,44 +515,29 @@ async fn a_request_says_how_often_it_is_continued() {
         let raw = Raw::new(vec![cut("[1, 2")]).await;
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
         let answer = exchange(proxy.addr(), &with_header(&format!("x-restitch: {value}"))).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 400") && answer.contains("must be `on` or `off`"),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 400").has("must be `on` or `off`");
     }
     for header in [
         "x-restitch-continuations: many",
         "x-restitch-continuations: -1",
     ] {
         let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-        assert!(
-            answer.contains("`x-restitch-continuations`: must be a whole number"),
-            "{answer}"
-        );
+        answer.begins("HTTP/1.1 400 ");
+        answer.has("`x-restitch-continuations`: must be a whole number");
     }
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-max-risk: 2")).await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(
-        answer.contains("`x-restitch-max-risk`: must be a number from 0 to 1"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 400 ");
+    answer.has("`x-restitch-max-risk`: must be a number from 0 to 1");
     let answer = exchange(
         setup.proxy.addr(),
         &with_header("x-restitch-give-up: never"),
     )
     .await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(
-        answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 400 ");
+    answer.has("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`");
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-repair: all")).await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(
-        answer.contains("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`"),
-        "{answer}"
-    );
+    answer.begins("HTTP/1.1 400 ");
+    answer.has("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`");
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
@@ -611,10 +578,8 @@ async fn an_answer_is_repaired_where_that_is_asked_for() {
     .await;
     let (body, _) = body_of(&exchange(server.addr(), &post(ASK_WHOLE)).await);
     let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(
-        (&body["choices"][0]["message"]["content"], &body["restitch"]),
-        (&json!(mended), &report)
-    );
+    assert_eq!(body["choices"][0]["message"]["content"], json!(mended));
+    assert_eq!(body["restitch"], report);
 
     // The rest is asked for in valid JSON, and repaired before it is joined.
     let raw = Raw::new(vec![
@@ -627,16 +592,12 @@ async fn an_answer_is_repaired_where_that_is_asked_for() {
     })
     .await;
     let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!(
-        (text.as_str(), &report["continuations"]),
-        ("{\"a\": [1, 2], \"bee\": null}", &json!(1))
-    );
-    assert!(
-        last_message(&seen(&raw, 1).1)["content"]
-            .as_str()
-            .unwrap()
-            .contains("{\"a\": [1, 2], \"b")
-    );
+    assert_eq!(text, "{\"a\": [1, 2], \"bee\": null}");
+    assert_eq!(report["continuations"], 1);
+    last_message(&seen(&raw, 1).1)["content"]
+        .as_str()
+        .unwrap()
+        .has("{\"a\": [1, 2], \"b");
 }
 
 /// The headers of a whole answer tell the client how the answer came about, since a closed document
@@ -660,10 +621,8 @@ async fn a_whole_answer_tells_how_it_came_about() {
             ("calls", &calls.to_string()),
             ("failures", &failures.to_string()),
         ] {
-            assert!(
-                head.contains(&format!("\r\nx-restitch-{name}: {value}")),
-                "{script}: {head}"
-            );
+            head.of(script)
+                .has(format!("\r\nx-restitch-{name}: {value}"));
         }
     }
     // An answer that the proxy does not read has no such headers.
@@ -673,7 +632,7 @@ async fn a_whole_answer_tells_how_it_came_about() {
         &post(&super::request(false, "x").to_string()),
     )
     .await;
-    assert!(!answer.contains("x-restitch"), "{answer}");
+    answer.lacks("x-restitch");
 }
 
 /// A model server that imitates a provider, and a proxy in front with the provider's row.
@@ -685,10 +644,9 @@ struct Scene {
 impl Scene {
     async fn new(profile: ProviderProfile, row: Row, script: &str) -> Self {
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
-        let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let sim = sim.start().await;
         let upstream = sim.url();
-        let proxy = TestProxy::new(upstream).row(row).adapt(true);
-        let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = TestProxy::new(upstream).row(row).adapt(true).start().await;
         Self { sim, proxy }
     }
 
@@ -861,7 +819,7 @@ async fn a_kept_stream_is_attached_to_again() {
     let (body, ended) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!((body, ended), (whole, true));
     // The server must stop streams before it is asked to keep one.
-    assert!(seen_target(&raw, 0).starts_with("DELETE /v1/stream?conv_id=restitch-"));
+    seen_target(&raw, 0).begins("DELETE /v1/stream?conv_id=restitch-");
     let head = raw.request(1).to_ascii_lowercase();
     let name = head
         .lines()
@@ -901,25 +859,21 @@ async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
     row.keeps_streams = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    assert_eq!(
-        (text.as_str(), &report["status"]),
-        ("[1, 2, 3]", &json!("complete"))
-    );
+    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(report["status"], "complete");
     let methods: Vec<_> = (2..5)
         .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
         .collect();
     assert_eq!(methods, ["GET", "DELETE", "POST"]);
-    assert!(
-        !raw.request(4)
-            .to_ascii_lowercase()
-            .contains("x-conversation-id")
-    );
+    raw.request(4)
+        .to_ascii_lowercase()
+        .lacks("x-conversation-id");
 }
 
 /// A stream that the server can't stop would run on without a reader, so the proxy asks for none.
 #[tokio::test]
 async fn a_server_that_stops_no_streams_is_not_asked_to_keep_one() {
-    let whole = || stream(&(chunk("[1]") + &finish("stop")));
+    let whole = || full("[1]");
     // The next requests don't wait for the same answer.
     for status in [
         "404 Not Found",
@@ -939,7 +893,7 @@ async fn a_server_that_stops_no_streams_is_not_asked_to_keep_one() {
         assert_eq!(methods, ["DELETE", "POST", "POST", "POST"], "{status}");
         for n in 1..4 {
             let request = raw.request(n).to_ascii_lowercase();
-            assert!(!request.contains("x-conversation-id"), "{request}");
+            request.lacks("x-conversation-id");
         }
     }
 }
@@ -1055,7 +1009,7 @@ async fn a_stream_that_its_client_has_named_stays() {
         body_of(&exchange(proxy.addr(), &post(ASK)).await),
         (whole, true)
     );
-    assert!(raw.request(2).starts_with("POST "));
+    raw.request(2).begins("POST ");
 }
 
 /// The method and the target of a request.

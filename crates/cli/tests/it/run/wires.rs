@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::mpsc::channel;
 
 use restitch_sim::{self, Call, Sim};
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{response, scripted, scripted_and_seen};
-use crate::cli::{Ran, folder, run};
+use crate::cli::{Ran, folder, run, shell_in};
+use restitch_testing::says::Says;
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Größe \"7\" 😀"}, {"id": 3, "name": "Cilli\n\u0041"}, {"id": 4, "name": "Dora"}]}"#;
 
@@ -138,15 +139,14 @@ impl Server {
 }
 
 /// Runs the command with these variables, and without those of the caller that have keys.
-fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Output {
+fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command
         .current_dir(folder)
-        .arg("run")
-        .args(["--model", "m"])
-        .args(arguments)
-        .env_remove("RESTITCH_CORPUS");
+        .args(["run", "--model", "m"])
+        .args(arguments);
     for name in [
+        "RESTITCH_CORPUS",
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
@@ -155,11 +155,7 @@ fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Output
     ] {
         command.env_remove(name);
     }
-    command.envs(keys.iter().copied()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    Ran::of(command.envs(keys.iter().copied()))
 }
 
 #[test]
@@ -233,16 +229,10 @@ fn an_answer_in_json_has_the_tokens_that_each_api_counts() {
         let server = Server::new("answer@60!length | anchor");
         let ran = server.ask(&folder, dialect, &["--json", "-o", "out.json"]);
         let answer = &ran.answers()[0];
-        assert_eq!(
-            (&answer["document"], &answer["status"]),
-            (&json!(DOCUMENT), &json!("complete")),
-            "{dialect}"
-        );
-        assert_eq!(
-            (&answer["finish"], &answer["continuations"]),
-            (&json!("stop"), &json!(1)),
-            "{dialect}"
-        );
+        assert_eq!(answer["document"], json!(DOCUMENT), "{dialect}");
+        assert_eq!(answer["status"], "complete", "{dialect}");
+        assert_eq!(answer["finish"], "stop", "{dialect}");
+        assert_eq!(answer["continuations"], 1, "{dialect}");
         assert_eq!(answer["tokens"][0].as_u64(), tokens, "{dialect}: {answer}");
         assert_eq!(
             fs::read_to_string(folder.join("out.json")).unwrap(),
@@ -273,11 +263,7 @@ fn an_answer_without_a_document_is_told_in_every_api() {
             }
             let ran = Server::new(script).ask(&folder, dialect, &[]);
             let words = format!("restitch: {words}\n");
-            assert_eq!(
-                (ran.code, ran.out.as_str(), ran.err.as_str()),
-                (4, "", words.as_str()),
-                "{dialect}"
-            );
+            ran.is(4, "", words.as_str());
         }
     }
 }
@@ -289,11 +275,7 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
         let server = Server::new("401");
         let ran = server.ask(&folder, dialect, &[]);
         let words = "restitch: the server answered 401 Unauthorized: The script says 401.\n";
-        assert_eq!(
-            (ran.code, ran.out.as_str(), ran.err.as_str()),
-            (1, "", words),
-            "{dialect}"
-        );
+        ran.is(1, "", words);
         assert_eq!(server.end().len(), 1, "{dialect}");
     }
     let openai = r#"{"error":{"message":"Incorrect API key provided: sk-1.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#;
@@ -359,11 +341,8 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
         ];
         let ran = with_keys(&folder, &arguments, &[("KEY_OF_TEST", "sk-1")]);
         let words = format!("restitch: the server answered 400 Bad Request: {said}");
-        assert_eq!(
-            (ran.status.code(), text(&ran.stderr).trim_end()),
-            (Some(1), words.trim_end()),
-            "{dialect}: {body}"
-        );
+        ran.exits(1);
+        assert_eq!(ran.err.trim_end(), words.trim_end(), "{dialect}");
     }
 }
 
@@ -406,11 +385,8 @@ fn an_answer_that_is_no_stream_is_told() {
         );
         let words = format!("restitch: the server answered 200 OK without a stream: {said}\n")
             .replace("]\n\n\n", "]\n");
-        assert_eq!(
-            (ran.status.code(), text(&ran.stderr)),
-            (Some(1), words.as_str()),
-            "{dialect}: {body}"
-        );
+        ran.exits(1);
+        assert_eq!(ran.err, words.as_str(), "{dialect}: {body}");
     }
 }
 
@@ -435,19 +411,12 @@ fn the_key_is_nowhere_in_any_api() {
             &[&common[..], &["--trace", "trace", "--json"]].concat(),
             &[("KEY_OF_TEST", "sk-1")],
         );
-        assert!(
-            text(&ran.stderr).contains("not a key: [key]"),
-            "{dialect}: {}",
-            text(&ran.stderr)
-        );
-        let mut written = text(&ran.stderr).to_owned() + text(&ran.stdout);
+        ran.err.of(dialect).has("not a key: [key]");
+        let mut written = ran.err + &ran.out;
         for file in fs::read_dir(folder.join("trace")).unwrap() {
             written += &fs::read_to_string(file.unwrap().path()).unwrap();
         }
-        assert!(
-            written.contains("\"x\"") && !written.contains("sk-1"),
-            "{dialect}: {written}"
-        );
+        written.of(dialect).has("\"x\"").lacks("sk-1");
     }
 }
 
@@ -456,7 +425,7 @@ fn the_trace_has_lines_of_json_as_they_came() {
     let folder = folder("run-wire-trace", &[]);
     let server = Server::new("answer@60!length | anchor");
     let ran = server.ask(&folder, "ollama", &["--trace", "trace"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.exits(0);
     let read = |name: &str| fs::read_to_string(folder.join("trace").join(name)).unwrap();
     assert_eq!(read("000-request.json"), ALL[5].plain);
     let lines: Vec<Value> = read("000-response.txt")
@@ -467,10 +436,8 @@ fn the_trace_has_lines_of_json_as_they_came() {
         .iter()
         .map(|line| line["message"]["content"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        (said.as_str(), &lines.last().unwrap()["done_reason"]),
-        (&DOCUMENT[..60], &json!("length"))
-    );
+    assert_eq!(said.as_str(), &DOCUMENT[..60]);
+    assert_eq!(lines.last().unwrap()["done_reason"], "length");
     let contexts: Value = serde_json::from_str(&read("001-contexts.json")).unwrap();
     assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
     assert_eq!(read("001-request.json"), server.end()[1].body);
@@ -490,19 +457,13 @@ fn mistakes_are_told_before_anything_is_asked() {
             &[("KEY_OF_TEST", "sk-\u{7f}1")],
         );
         let words = "restitch: the key has characters that no header may have\n";
-        assert_eq!(
-            (ran.status.code(), text(&ran.stderr)),
-            (Some(2), words),
-            "{dialect}"
-        );
+        ran.exits(2);
+        assert_eq!(ran.err, words, "{dialect}");
         for prompt in [[""], [" \n\t"], ["-"]] {
             let ran = with_keys(&folder, &[&common[..], &prompt].concat(), &[]);
             let words = "restitch: the prompt is empty\n";
-            assert_eq!(
-                (ran.status.code(), text(&ran.stderr)),
-                (Some(2), words),
-                "{dialect}"
-            );
+            ran.exits(2);
+            assert_eq!(ran.err, words, "{dialect}");
         }
         assert_eq!(server.end().len(), 0, "{dialect}");
     }
@@ -510,6 +471,10 @@ fn mistakes_are_told_before_anything_is_asked() {
         (
             &["--provider", "nobody"][..],
             "--provider nobody: not known; known are openai, ",
+        ),
+        (
+            &["--base-url", "ftp://x"],
+            "--base-url: an upstream starts with",
         ),
         (
             &["--provider", "openai", "--dialect", "gemini"],
@@ -549,43 +514,30 @@ fn mistakes_are_told_before_anything_is_asked() {
         ),
     ] {
         let ran = with_keys(&folder, &[arguments, &["x"]].concat(), &[]);
-        assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
-        assert!(
-            text(&ran.stderr).contains(words),
-            "{arguments:?}: {}",
-            text(&ran.stderr)
-        );
+        ran.exits(2);
+        ran.err.of(arguments).has(words);
     }
 }
 
-/// A server that runs on the user's own machine may not run.
+/// A server that runs on the user's own machine may not run: the first refused connection is
+/// reported before the call is repeated.
 #[test]
 fn the_address_of_a_server_that_cannot_be_reached_is_told() {
-    // Each waits for the server to start, so all wait at the same time.
-    std::thread::scope(|scope| {
-        for Expected { dialect, .. } in ALL {
-            scope.spawn(move || {
-                let arguments = [
-                    "--base-url",
-                    "http://127.0.0.1:9",
-                    "--dialect",
-                    dialect,
-                    "x",
-                ];
-                let ran = with_keys(Path::new("."), &arguments, &[]);
-                let told = text(&ran.stderr);
-                let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
-                // The first refused connection is reported before the call is repeated.
-                let first = told.lines().next().unwrap();
-                assert!(
-                    ran.status.code() == Some(1)
-                        && first.contains("the first call is made again why=\"tcp connect error")
-                        && told.lines().last().unwrap().starts_with(words),
-                    "{told}"
-                );
-            });
-        }
-    });
+    let folder = folder(
+        "run-wire-reached",
+        &[("c.toml", b"[limits]\npatience = 0.1\n")],
+    );
+    let ran = shell_in(
+        &folder,
+        "run --base-url http://127.0.0.1:9 --model m --config c.toml x",
+    );
+    ran.exits(1);
+    let (first, last) = (
+        ran.err.lines().next().unwrap(),
+        ran.err.lines().last().unwrap(),
+    );
+    first.has("the first call is made again why=\"tcp connect error");
+    last.begins("restitch: http://127.0.0.1:9: the upstream can't be reached: ");
 }
 
 /// The API and the key of a provider, at another address.
@@ -685,10 +637,9 @@ fn a_provider_speaks_its_own_api() {
             .collect();
         with_keys(&folder, &arguments, &keys);
         let request = requests.recv().unwrap();
-        assert!(
-            request.starts_with(&format!("POST {path} HTTP/1.1\r\n")),
-            "{provider}: {request}"
-        );
+        request
+            .of(provider)
+            .begins(format!("POST {path} HTTP/1.1\r\n"));
         let found: Vec<&str> = request
             .lines()
             .filter(|line| line.contains("_API_KEY"))
@@ -726,7 +677,7 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
         run(&folder, &args, b"");
         let line = format!("POST /v1/{segments}:streamGenerateContent?alt=sse HTTP/1.1\r\n");
         let request = requests.recv().unwrap();
-        assert!(request.starts_with(&line), "{model}: {request}");
+        request.of(model).begins(&line);
     }
     // A server that decodes would take this name for another path.
     let (seen, requests) = channel();
@@ -745,10 +696,7 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
         "x",
     ];
     let ran = run(&folder, &args, b"");
-    assert!(
-        ran.code == 1 && ran.err.contains("the path has a `.` or `..` segment"),
-        "{}",
-        ran.err
-    );
+    ran.exits(1);
+    ran.err.has("the path has a `.` or `..` segment");
     assert!(requests.try_recv().is_err());
 }

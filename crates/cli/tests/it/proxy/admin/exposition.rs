@@ -129,12 +129,10 @@ impl Exposition {
                 );
             }
             let (last, all) = *buckets.last().unwrap();
+            assert_eq!(last, f64::INFINITY, "{name}");
             assert_eq!(
-                (last, all),
-                (
-                    f64::INFINITY,
-                    self.samples[&(format!("{name}_count"), labels)]
-                ),
+                all,
+                self.samples[&(format!("{name}_count"), labels)],
                 "{name}"
             );
         }
@@ -151,6 +149,17 @@ impl Exposition {
             .filter(|((own, labels), _)| own == name && has(labels))
             .map(|(_, value)| value)
             .sum()
+    }
+
+    /// Compares the sum of samples with a line such as `name{label="value"} 1`.
+    #[track_caller]
+    pub(in crate::proxy) fn check(&self, line: &str) {
+        let (name, labels, value) = sample(line);
+        let with: Vec<_> = labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(self.sum(&name, &with), value, "{line}: {self:?}");
     }
 
     /// Returns the number of calls that ended with an error, or, if it is empty, without one.

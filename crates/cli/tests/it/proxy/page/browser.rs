@@ -22,12 +22,9 @@ async fn a_person_follows_an_answer_and_stops_it() {
     };
     let rest = Arc::new(Notify::new());
     let raw = Raw::new(vec![
-        stream(&(chunk("{\"title\": \"Hel") + &finish("length"))),
+        limited("{\"title\": \"Hel"),
         vec![
-            send(format!(
-                "{STREAM}{}",
-                chunk("{\"title\": \"Hello\", \"rows\": [[1, ")
-            )),
+            opening("{\"title\": \"Hello\", \"rows\": [[1, "),
             Piece::Await(Arc::clone(&rest)),
             send(chunk("2")),
             Piece::Hold,
@@ -41,11 +38,7 @@ async fn a_person_follows_an_answer_and_stops_it() {
     browser
         .wait("document.getElementById('empty').innerText === 'No answers yet.'")
         .await;
-    let mut client = connect(proxy.addr()).await;
-    client
-        .write_all(asked_as("mine", ASK).as_bytes())
-        .await
-        .unwrap();
+    let mut client = begin(proxy.addr(), &asked_as("mine", ASK)).await;
     read_until(&mut client, "[[1").await;
     browser
         .wait("document.querySelector('#rows tr.running')")
@@ -64,17 +57,15 @@ async fn a_person_follows_an_answer_and_stops_it() {
         .await;
     let said = said.as_array().unwrap();
     assert_eq!(said[0], "cut: length, byte 14 at /title");
-    assert!(
-        said[1]
-            .as_str()
-            .unwrap()
-            .starts_with("joined by anchor at byte 14 at /title, 100 % sure"),
-        "{said:?}"
-    );
+    said[1]
+        .as_str()
+        .unwrap()
+        .of(said)
+        .begins("joined by anchor at byte 14 at /title, 100 % sure");
     let winner = browser
         .run("return document.querySelector('.scores tr.won').textContent")
         .await;
-    assert!(winner.as_str().unwrap().contains("anchor"), "{winner}");
+    winner.as_str().unwrap().has("anchor");
     rest.notify_one();
     browser
         .wait("document.querySelector('pre').textContent.endsWith('[[1, 2')")
@@ -156,20 +147,15 @@ async fn a_hostile_answer_stays_text() {
     let model = browser
         .run("return document.querySelector('#rows td.model').textContent")
         .await;
-    assert!(
-        model
-            .as_str()
-            .unwrap()
-            .contains("<script>window.owned = 1</script>"),
-        "{model}"
-    );
-    assert!(
-        model
-            .as_str()
-            .unwrap()
-            .contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"),
-        "{model}"
-    );
+    model
+        .as_str()
+        .unwrap()
+        .has("<script>window.owned = 1</script>");
+    model
+        .as_str()
+        .unwrap()
+        .of(&model)
+        .has("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;");
     // The address of the text is no page either.
     browser
         .open(&format!(
@@ -195,7 +181,7 @@ async fn a_hostile_end_stays_text() {
         return;
     };
     let raw = Raw::new(vec![
-        stream(&(chunk("[1, 2") + &finish("length"))),
+        limited("[1, 2"),
         stream(&(chunk("[1, 2, 3") + &finish(HOSTILE))),
     ])
     .await;
@@ -210,12 +196,9 @@ async fn a_hostile_end_stays_text() {
     let said = browser
         .run("return document.getElementById('calls').textContent")
         .await;
-    assert!(
-        said.as_str()
-            .unwrap()
-            .contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"),
-        "{said}"
-    );
+    said.as_str()
+        .unwrap()
+        .has("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;");
     browser.end().await;
 }
 
@@ -259,7 +242,7 @@ async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
     let Some(browser) = Browser::start().await else {
         return;
     };
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop"))); 3]).await;
+    let raw = Raw::new(vec![full("[1]"); 3]).await;
     let proxy = proxy(&raw, 0, Limits::default()).await;
     let ask = async |id: &str| exchange(proxy.addr(), &asked_as(id, ASK)).await;
     let ids = "return [...document.querySelectorAll('#rows .id')].map((cell) => cell.textContent)";
@@ -314,12 +297,12 @@ async fn rows_stay_under_the_pointer_and_are_found_by_their_id() {
 #[tokio::test]
 #[ignore = "nightly: starts a browser"]
 async fn axe_finds_nothing_wrong() {
-    let Some(browser) = Browser::start().await else {
-        return;
-    };
     let axe = match super::super::sdks::javascript() {
         Ok(folder) => folder.join("node_modules/axe-core/axe.min.js"),
         Err(reason) => return super::super::sdks::skip("JavaScript", &reason),
+    };
+    let Some(browser) = Browser::start().await else {
+        return;
     };
     let axe = std::fs::read_to_string(axe).unwrap();
     let raw = super::cut_and_joined().await;

@@ -1,6 +1,7 @@
 //! Kept answers as a client of the Durable Streams protocol reads them.
 
 use super::*;
+use restitch_testing::says::Says;
 
 /// Returns a request for bytes of a kept answer.
 fn bytes(id: &str, query: &str) -> String {
@@ -20,45 +21,35 @@ async fn a_client_reads_from_offsets() {
     let first = ask("offset=-1").await;
     assert_eq!(body_of(&first), (numbered(&five()[..2], 1), true));
     assert_eq!(header(&first, "stream-up-to-date"), "true");
-    assert!(
-        !first.contains("stream-closed") && !head.contains("stream-closed"),
-        "{head}"
-    );
+    first.of(&head).lacks("stream-closed");
+    head.lacks("stream-closed");
     let tail = offset(&first).to_owned();
-    assert_eq!(
-        (offset(&head), offset(&ask("offset=now").await)),
-        (tail.as_str(), tail.as_str())
-    );
+    assert_eq!(offset(&head), tail.as_str());
+    assert_eq!(offset(&ask("offset=now").await), tail.as_str());
     // The poll waits for the next event.
-    let mut poll = connect(proxy.addr()).await;
-    poll.write_all(bytes(&id, &format!("offset={tail}&live=long-poll")).as_bytes())
-        .await
-        .unwrap();
-    let mut live = connect(proxy.addr()).await;
-    live.write_all(bytes(&id, &format!("offset={tail}&live=sse")).as_bytes())
-        .await
-        .unwrap();
+    let mut poll = begin(
+        proxy.addr(),
+        &bytes(&id, &format!("offset={tail}&live=long-poll")),
+    )
+    .await;
+    let mut live = begin(
+        proxy.addr(),
+        &bytes(&id, &format!("offset={tail}&live=sse")),
+    )
+    .await;
     let begun = read_until(&mut live, "\n\n").await;
-    assert!(
-        begun.contains("\"upToDate\":true") && begun.contains(&tail),
-        "{begun}"
-    );
+    begun.has("\"upToDate\":true").has(&tail);
     go.notify_one();
     let polled = read_to_end(&mut poll).await;
-    assert_eq!(
-        (status(&polled), offset(&polled) > tail.as_str()),
-        ("200 OK", true),
-        "{polled}"
-    );
-    assert!(
-        body_of(&polled).0.starts_with(&numbered(&five()[2..3], 3)),
-        "{polled}"
-    );
+    assert_eq!(status(&polled), "200 OK", "{polled}");
+    assert!(offset(&polled) > tail.as_str(), "{polled}");
+    body_of(&polled)
+        .0
+        .of(polled)
+        .begins(numbered(&five()[2..3], 3));
     let events = read_to_end(&mut live).await;
-    assert!(
-        events.contains("event: data\ndata:data: {") && events.contains("\"streamClosed\":true"),
-        "{events}"
-    );
+    events.has("event: data\ndata:data: {");
+    events.has("\"streamClosed\":true");
     // The whole text and its end; the reply for a client that has all events is empty.
     let whole = ask("offset=-1").await;
     assert_eq!(body_of(&whole), (numbered(&five(), 1), true));
@@ -69,20 +60,15 @@ async fn a_client_reads_from_offsets() {
         header(&whole, "etag")
     );
     let again = bytes(&id, "offset=-1").replace("authorization:", &known);
-    assert_eq!(
-        status(&exchange(proxy.addr(), &again).await),
-        "304 Not Modified"
-    );
+    expect(proxy.addr(), &again, 304).await;
     assert_eq!(
         body_of(&ask(&format!("offset={end}")).await),
         (String::new(), true)
     );
     let polled = ask(&format!("offset={end}&live=long-poll")).await;
-    assert_eq!(
-        (status(&polled), header(&polled, "stream-closed")),
-        ("204 No Content", "true")
-    );
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(status(&polled), "204 No Content");
+    assert_eq!(header(&polled, "stream-closed"), "true");
+    assert_eq!(raw.asked(), 1);
     proxy.shutdown().await;
 }
 
@@ -101,18 +87,11 @@ async fn what_is_no_offset_is_refused() {
         "offset=-1&live=ws",
         "offset=99999999999999999999_0",
     ] {
-        let response = exchange(proxy.addr(), &bytes(&id, query)).await;
-        assert_eq!(status(&response), "400 Bad Request", "{query}: {response}");
+        expect(proxy.addr(), &bytes(&id, query), 400).await;
     }
     let other = bytes(&id, "offset=-1").replace("sk-1", "sk-2");
-    let response = exchange(proxy.addr(), &other).await;
-    assert_eq!(
-        (
-            status(&response),
-            header(&response, "x-content-type-options")
-        ),
-        ("404 Not Found", "nosniff")
-    );
+    let response = expect(proxy.addr(), &other, 404).await;
+    assert_eq!(header(&response, "x-content-type-options"), "nosniff");
     proxy.shutdown().await;
 }
 
@@ -133,14 +112,9 @@ async fn an_answer_that_broke_off_says_so() {
             break response;
         }
     };
-    assert!(whole.contains("\"restitchState\":\"broken\""), "{whole}");
+    whole.has("\"restitchState\":\"broken\"");
     let read = exchange(proxy.addr(), &bytes(&id, "offset=-1")).await;
-    assert_eq!(
-        (
-            header(&read, "stream-closed"),
-            header(&read, "x-restitch-state")
-        ),
-        ("true", "broken")
-    );
+    assert_eq!(header(&read, "stream-closed"), "true");
+    assert_eq!(header(&read, "x-restitch-state"), "broken");
     proxy.shutdown().await;
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::json;
 
-use super::super::page::{LOOPBACK, stop, wait_for};
+use super::super::page::{stop, wait_for};
 use super::super::raw::*;
 use super::*;
 
@@ -20,8 +20,7 @@ async fn drains(addr: SocketAddr) {
 /// Asks, reads until the second event, and leaves. Returns the id of the answer after the proxy has
 /// closed its side, too.
 async fn ask_and_be_left(proxy: &Server, request: &str) -> String {
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(request.as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), request).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     client.shutdown().await.unwrap();
     read_to_end(&mut client).await;
@@ -40,10 +39,10 @@ async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
     let raw = Raw::new(vec![pieces]).await;
     let proxy = raw
         .unbound(keeping())
-        .observe(Arc::new(|_| panic!("an observer that is wrong")));
-    let proxy = proxy.bind(LOOPBACK).await.unwrap();
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+        .observe(Arc::new(|_| panic!("an observer that is wrong")))
+        .start()
+        .await;
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     go.notify_one();
     let rest = read_to_end(&mut client).await;
@@ -59,21 +58,11 @@ async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
 #[tokio::test]
 async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     let (raw, _, go) = waiting(1, keeping()).await;
-    let proxy = raw
-        .unbound(keeping())
-        .threads(2)
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let proxy = raw.unbound(keeping()).threads(2).start().await;
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, "").as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, "")).await;
     let mut read = read_until(&mut reader, "id: 1-2\n\n").await;
     drop(client);
     let addr = proxy.addr();
@@ -83,22 +72,18 @@ async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     read += &read_to_end(&mut reader).await;
     assert_eq!(body_of(&read), (numbered(&five(), 1), true));
     assert!(stopped.await.unwrap());
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(raw.asked(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
     let go = Arc::new(Notify::new());
     let slow = vec![
-        send(format!("{STREAM}{}", chunk("[1"))),
+        opening("[1"),
         Piece::Await(Arc::clone(&go)),
         send(chunk("]") + &finish("stop")),
     ];
-    let raw = Raw::new(vec![
-        slow,
-        vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Hold],
-    ])
-    .await;
+    let raw = Raw::new(vec![slow, held("[1")]).await;
     let proxy = raw.proxy(keeping()).await;
     let (mut plain, mut reader) = (connect(proxy.addr()).await, connect(proxy.addr()).await);
     plain.write_all(post(ASK).as_bytes()).await.unwrap();
@@ -133,15 +118,11 @@ async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
     let mut limits = keeping();
     limits.server.drain_timeout = Duration::from_millis(50);
     let proxy = raw.proxy(limits).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     read_until(&mut client, "id: 1-2\n\n").await;
     assert!(!tokio::time::timeout(HANGS, proxy.shutdown()).await.unwrap());
     let rest = read_to_end(&mut client).await;
-    assert!(
-        rest.contains("\"limit\":{\"name\":\"drain_timeout\""),
-        "{rest}"
-    );
+    rest.has("\"limit\":{\"name\":\"drain_timeout\"");
 }
 
 #[tokio::test]
@@ -151,29 +132,18 @@ async fn the_operator_stops_an_answer_whose_client_has_left() {
         Piece::Hold,
     ];
     let raw = Raw::new(vec![held]).await;
-    let proxy = raw
-        .unbound(keeping())
-        .admin(Some(LOOPBACK))
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).start().await;
     let ask = with(&ask_kept(), "x-request-id: mine");
     ask_and_be_left(&proxy, &ask).await;
     let shown = wait_for(&proxy, |answer| answer["id"] == "mine").await;
-    assert_eq!(
-        (&shown["phase"], &shown["end"]),
-        (&json!("running"), &json!(null)),
-        "{shown}"
-    );
+    assert_eq!(shown["phase"], "running", "{shown}");
+    assert_eq!(shown["end"], json!(null), "{shown}");
     let stopped = stop(&proxy, "mine").await;
-    assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
+    stopped.begins("HTTP/1.1 202");
     raw.wait(|state| state.left == 1).await;
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!(
-        (&shown["stop"], &shown["status"]),
-        (&json!("stopped"), &json!(200)),
-        "{shown}"
-    );
+    assert_eq!(shown["stop"], "stopped", "{shown}");
+    assert_eq!(shown["status"], 200, "{shown}");
     proxy.shutdown().await;
 }
 
@@ -185,39 +155,23 @@ async fn what_an_answer_does_without_its_client_is_measured() {
         Piece::Await(Arc::clone(&go)),
         Piece::Reset,
     ];
-    let raw = Raw::new(vec![cut, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
-    let proxy = raw
-        .unbound(keeping())
-        .admin(Some(LOOPBACK))
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let raw = Raw::new(vec![cut, full("[1, 2, 3]")]).await;
+    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).start().await;
     let id = ask_and_be_left(&proxy, &ask_kept()).await;
-    let metrics = async || {
-        exchange(
-            proxy.admin_addr().unwrap(),
-            "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
-        )
-        .await
-    };
+    let metrics = async || get_at(proxy.admin_addr().unwrap(), "/metrics").await;
     let running = metrics().await;
-    assert!(running.contains("restitch_running 1\n"), "{running}");
+    running.has("restitch_running 1\n");
     go.notify_one();
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!(
-        (&shown["end"], &shown["calls"]),
-        (&json!("whole"), &json!(2)),
-        "{shown}"
-    );
+    assert_eq!(shown["end"], "whole", "{shown}");
+    assert_eq!(shown["calls"], 2, "{shown}");
     let measured = metrics().await;
-    for line in [
+    measured.has_all([
         "restitch_running 0\n",
         "model=\"m\",cause=\"drop\"} 1\n",
         "restitch_seams_total{",
         "restitch_answers_total{route=\"default\",wire=\"openai-chat\",slot=\"",
-    ] {
-        assert!(measured.contains(line), "{line}: {measured}");
-    }
+    ]);
     proxy.shutdown().await;
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::page::LOOPBACK;
 use super::processes::{Process, kill_again_and_again};
 use super::*;
 use restitch_testing::event_data;
+use restitch_testing::says::Says;
 
 /// A folder of its own. Dropping it removes it.
 pub(super) struct Folder(PathBuf);
@@ -61,12 +61,7 @@ async fn an_answer_outlives_its_process() {
         send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
         Piece::Hold,
     ];
-    let raw = Raw::new(vec![
-        stream(&five().concat()),
-        held,
-        stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
-    ])
-    .await;
+    let raw = Raw::new(vec![stream(&five().concat()), held, full("[1, 2, 3]")]).await;
     let upstream = format!("http://{}", raw.addr);
     let first = Process::start(&upstream, &folder.address()).await;
     let whole = exchange(addr(&first), &ask_kept()).await;
@@ -74,8 +69,7 @@ async fn an_answer_outlives_its_process() {
         header(&whole, "x-restitch-stream"),
         ask_kept().replace("sk-1", "sk-2"),
     );
-    let mut client = connect(addr(&first)).await;
-    client.write_all(other.as_bytes()).await.unwrap();
+    let mut client = begin(addr(&first), &other).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let running = header(&seen, "x-restitch-stream");
     first.kill().await;
@@ -96,23 +90,15 @@ async fn an_answer_outlives_its_process() {
         body_of(&exchange(addr(&second), &again).await),
         (numbered(&five()[3..], 4), true)
     );
-    assert_eq!(
-        status(&exchange(addr(&second), &about("GET", running, "")).await),
-        "404 Not Found"
-    );
+    expect(addr(&second), &about("GET", running, ""), 404).await;
     let get = about("GET", running, &after("1-2")).replace("sk-1", "sk-2");
     let (rest, is_whole) = body_of(&exchange(addr(&second), &get).await);
-    assert!(
-        is_whole && rest.contains("id: 2-1\n") && rest.contains("[DONE]"),
-        "{rest}"
-    );
-    assert_eq!(raw.state.borrow().requests, 3);
+    assert!(is_whole, "{rest}");
+    rest.has("id: 2-1\n").has("[DONE]");
+    assert_eq!(raw.asked(), 3);
     for (id, key) in [(ended, "sk-1"), (running, "sk-2")] {
         let delete = about("DELETE", id, "").replace("sk-1", key);
-        assert_eq!(
-            status(&exchange(addr(&second), &delete).await),
-            "204 No Content"
-        );
+        expect(addr(&second), &delete, 204).await;
     }
     assert_eq!(folder.texts(), [""; 0], "what is deleted has no file");
 }
@@ -120,7 +106,7 @@ async fn an_answer_outlives_its_process() {
 #[tokio::test]
 async fn a_damaged_part_of_an_answer_is_asked_for_again() {
     let folder = Folder::new();
-    let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let rest = full("[1, 2, 3]");
     let raw = Raw::new(vec![
         stream(&five().concat()),
         stream(&five().concat()),
@@ -138,21 +124,16 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
     // One file has a changed digit in an event. The other file is damaged at its beginning.
     let log = |id: &str| folder.0.join(format!("{id}.log"));
     let text = std::fs::read_to_string(log(&streams[0])).unwrap();
-    assert!(text.contains("\"2\""), "{text}");
+    text.has("\"2\"");
     std::fs::write(log(&streams[0]), text.replacen("\"2\"", "\"7\"", 1)).unwrap();
     let text = std::fs::read_to_string(log(&streams[1])).unwrap();
     std::fs::write(log(&streams[1]), text.replacen("answer ", "answer 0", 1)).unwrap();
 
     let second = Process::start(&upstream, &folder.address()).await;
     let (body, is_whole) = body_of(&exchange(addr(&second), &about("GET", &streams[0], "")).await);
-    assert!(
-        is_whole && body.starts_with(&numbered(&five()[..1], 1)),
-        "{body}"
-    );
-    assert!(
-        !body.contains("\"7\"") && !body.contains("id: 1-2\n") && body.contains("[DONE]"),
-        "{body}"
-    );
+    assert!(is_whole, "{body}");
+    body.begins(numbered(&five()[..1], 1));
+    body.lacks("\"7\"").lacks("id: 1-2\n").has("[DONE]");
     let data = event_data(body.as_bytes());
     let text: String = data
         .iter()
@@ -160,11 +141,8 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
         .collect();
     assert_eq!(text, "[1, 2, 3]");
     let get = about("GET", &streams[1], "").replace("sk-1", "sk-2");
-    assert_eq!(
-        status(&exchange(addr(&second), &get).await),
-        "404 Not Found"
-    );
-    assert_eq!(raw.state.borrow().requests, 3);
+    expect(addr(&second), &get, 404).await;
+    assert_eq!(raw.asked(), 3);
 }
 
 #[tokio::test]
@@ -177,12 +155,7 @@ async fn clients_get_whole_documents_although_the_proxy_is_killed() {
 async fn a_folder_has_one_process_and_private_files() {
     let folder = Folder::new();
     let raw = Raw::new(vec![stream(&five().concat())]).await;
-    let proxy = raw
-        .unbound(keeping())
-        .store(folder.address())
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = raw.unbound(keeping()).store(folder.address()).start().await;
     let error = raw
         .unbound(keeping())
         .store(folder.address())

@@ -167,7 +167,7 @@ pub(super) async fn kill_again_and_again(store: &str, proxies: usize) {
     let sim = Sim::new(DOCUMENT, "answer | anchor".parse().unwrap())
         .chunk(4)
         .delay(Duration::from_millis(15));
-    let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let sim = sim.start().await;
     let mut processes = Vec::new();
     for _ in 0..proxies {
         processes.push(Process::start(&sim.url(), store).await);

@@ -1,7 +1,5 @@
 //! What becomes of answers when the store is full.
 
-use super::super::logged::{Log, listen};
-use super::super::page::LOOPBACK;
 use super::super::raw::*;
 use super::*;
 
@@ -29,12 +27,7 @@ async fn long(limits: Limits, store: &str) -> (Raw, Server, Arc<Notify>, Vec<Str
         send(events[20..].concat()),
     ];
     let raw = Raw::new(vec![pieces]).await;
-    let proxy = raw
-        .unbound(limits)
-        .store(store)
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = raw.unbound(limits).store(store).start().await;
     (raw, proxy, go, events)
 }
 
@@ -44,16 +37,14 @@ async fn who_reads_an_answer_gets_it_to_its_end_although_the_store_is_full() {
 }
 
 pub(super) async fn reads_on(store: &str) {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let (raw, proxy, go, events) = long(narrow(), store).await;
     let (id, [(mut client, mut seen), (mut reader, mut again)]) = two_readers(&proxy).await;
     go.notify_one();
     seen += &read_until(&mut client, "id: 1-20\n\n").await;
     // The answer runs on, and is not kept: a client that has left does not find it.
     for method in ["GET", "HEAD"] {
-        let response = exchange(proxy.addr(), &about(method, &id, "")).await;
-        assert_eq!(status(&response), "410 Gone", "{method}: {response}");
+        let response = expect(proxy.addr(), &about(method, &id, ""), 410).await;
         assert!(
             method == "HEAD" || response.contains("max_kept_bytes"),
             "{response}"
@@ -64,13 +55,10 @@ pub(super) async fn reads_on(store: &str) {
     again += &read_to_end(&mut reader).await;
     assert_eq!(body_of(&seen), (numbered(&events, 1), true));
     assert_eq!(body_of(&again), (numbered(&events[1..], 2), true));
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(raw.asked(), 1);
     proxy.shutdown().await;
-    let log = log.0.lock().unwrap().clone();
-    assert!(
-        log.contains("an answer is no longer kept") && log.contains("max_kept_bytes"),
-        "{log}"
-    );
+    let log = log.text();
+    log.has("an answer is no longer kept").has("max_kept_bytes");
 }
 
 /// Events may arrive faster than the client reads, and be large: the client has an event before the
@@ -118,17 +106,13 @@ async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     ]])
     .await;
     let proxy = raw.proxy(narrow()).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-20\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
     assert_eq!(raw.state.borrow().left, 0);
     drop(client);
     raw.wait(|state| state.left == 1).await;
-    assert_eq!(
-        status(&exchange(proxy.addr(), &about("GET", &id, "")).await),
-        "410 Gone"
-    );
+    expect(proxy.addr(), &about("GET", &id, ""), 410).await;
     assert!(proxy.shutdown().await);
 }
 
@@ -143,8 +127,7 @@ async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
     let proxy = raw.proxy(limits).await;
     let (mut clients, mut ids) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        let mut client = connect(proxy.addr()).await;
-        client.write_all(ask_kept().as_bytes()).await.unwrap();
+        let mut client = begin(proxy.addr(), &ask_kept()).await;
         let seen = read_until(&mut client, "id: 1-20\n\n").await;
         ids.push(header(&seen, "x-restitch-stream").to_owned());
         clients.push(client);
@@ -153,24 +136,15 @@ async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
         sleep(Duration::from_millis(20)).await;
     }
     let delete = about("DELETE", &ids[0], "");
-    assert_eq!(
-        status(&exchange(proxy.addr(), &delete.replace("sk-1", "sk-2")).await),
-        "404 Not Found"
-    );
+    expect(proxy.addr(), &delete.replace("sk-1", "sk-2"), 404).await;
     assert_eq!(raw.state.borrow().left, 0);
-    assert_eq!(
-        status(&exchange(proxy.addr(), &delete).await),
-        "204 No Content"
-    );
+    expect(proxy.addr(), &delete, 204).await;
     raw.wait(|state| state.left == 1).await;
     assert!(
         !read_to_end(&mut clients[0]).await.ends_with("0\r\n\r\n"),
         "a deleted answer is not whole"
     );
-    assert_eq!(
-        status(&exchange(proxy.addr(), &delete).await),
-        "404 Not Found"
-    );
+    expect(proxy.addr(), &delete, 404).await;
     drop(clients);
     proxy.shutdown().await;
 }
@@ -189,26 +163,17 @@ pub(super) async fn make_room(store: &str) {
         3200
     };
     let (raw, _, go) = waiting(2, keeping()).await;
-    let proxy = raw
-        .unbound(limits)
-        .store(store)
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = raw.unbound(limits).store(store).start().await;
     go.notify_one();
     let first = exchange(proxy.addr(), &ask_kept()).await;
     assert_eq!(body_of(&first), (numbered(&five(), 1), true));
     let of = |response: &str| header(response, "x-restitch-stream").to_owned();
-    assert_eq!(
-        status(&exchange(proxy.addr(), &about("GET", &of(&first), "")).await),
-        "200 OK"
-    );
+    expect(proxy.addr(), &about("GET", &of(&first), ""), 200).await;
     go.notify_one();
     let second = exchange(proxy.addr(), &ask_kept()).await;
     assert_eq!(body_of(&second), (numbered(&five(), 1), true));
-    let response = exchange(proxy.addr(), &about("GET", &of(&first), "")).await;
-    assert_eq!(status(&response), "410 Gone", "{response}");
-    assert!(response.contains("max_kept_bytes"), "{response}");
+    let response = expect(proxy.addr(), &about("GET", &of(&first), ""), 410).await;
+    response.has("max_kept_bytes");
     let response = exchange(proxy.addr(), &about("GET", &of(&second), "")).await;
     assert_eq!(body_of(&response), (numbered(&five(), 1), true));
     proxy.shutdown().await;

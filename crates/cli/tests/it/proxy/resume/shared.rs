@@ -17,11 +17,10 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::super::logged::{Log, listen};
 use super::super::raw::*;
 use super::{
-    about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, pausing, processes,
-    status, two_readers,
+    about, after, ask_and_leave, ask_kept, expect, five, header, keeping, numbered, pausing,
+    processes, two_readers,
 };
 use restitch_testing::skipped;
 
@@ -113,7 +112,7 @@ impl Drop for Redis {
 
 async fn proxy(raw: &Raw, redis: &Redis, limits: Limits) -> Server {
     let proxy = raw.unbound(limits).store(redis.url());
-    proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    proxy.start().await
 }
 
 /// An upstream whose answer waits after its second event.
@@ -134,21 +133,12 @@ async fn every_proxy_has_every_answer() {
     );
     let id = ask_and_leave(&a, &ask_kept()).await;
     let response = exchange(b.addr(), &about("HEAD", &id, "")).await;
-    assert_eq!(
-        (
-            header(&response, "x-restitch-state"),
-            header(&response, "last-event-id")
-        ),
-        ("running", "1-2")
-    );
-    let mut reader = connect(b.addr()).await;
-    reader
-        .write_all(about("GET", &id, &after("1-1")).as_bytes())
-        .await
-        .unwrap();
+    assert_eq!(header(&response, "x-restitch-state"), "running");
+    assert_eq!(header(&response, "last-event-id"), "1-2");
+    let mut reader = begin(b.addr(), &about("GET", &id, &after("1-1"))).await;
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
-    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    read_to_end(&mut reader).await.has("id: 1-5\n\n");
     let events = five();
     for proxy in [&a, &b] {
         for has in 0..=5 {
@@ -164,10 +154,13 @@ async fn every_proxy_has_every_answer() {
                 "after {has}"
             );
         }
-        let response = exchange(proxy.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-        assert_eq!(status(&response), "404 Not Found");
-        let response = exchange(proxy.addr(), &about("GET", &id, &after("1-6"))).await;
-        assert_eq!(status(&response), "400 Bad Request");
+        expect(
+            proxy.addr(),
+            &about("GET", &id, "").replace("sk-1", "sk-2"),
+            404,
+        )
+        .await;
+        expect(proxy.addr(), &about("GET", &id, &after("1-6")), 400).await;
         let again = super::with(
             &post(ASK),
             "authorization: Bearer sk-1\r\nlast-event-id: 1-3",
@@ -177,23 +170,18 @@ async fn every_proxy_has_every_answer() {
             (numbered(&events[3..], 4), true)
         );
     }
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(raw.asked(), 1);
     // No credential is in the store.
     for (kind, key) in [("HGETALL", "meta"), ("XRANGE", "log")] {
         let range = if kind == "XRANGE" { " - +" } else { "" };
         let stored = redis
             .say(&format!("{kind} restitch:{{{id}}}:{key}{range}"))
             .await;
-        assert!(stored.len() > 50 && !stored.contains("sk-1"), "{stored}");
+        assert!(stored.len() > 50, "{stored}");
+        stored.lacks("sk-1");
     }
-    assert_eq!(
-        status(&exchange(b.addr(), &about("DELETE", &id, "")).await),
-        "204 No Content"
-    );
-    assert_eq!(
-        status(&exchange(a.addr(), &about("GET", &id, "")).await),
-        "404 Not Found"
-    );
+    expect(b.addr(), &about("DELETE", &id, ""), 204).await;
+    expect(a.addr(), &about("GET", &id, ""), 404).await;
 }
 
 #[tokio::test]
@@ -210,14 +198,10 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
         proxy(&raw, &redis, keeping()).await,
         proxy(&raw, &redis, keeping()).await,
     );
-    let log = Log::default();
-    let _listening = listen(log.clone());
-    let said = |text: &str| log.0.lock().unwrap().contains(text);
+    let (log, _listening) = listening();
+    let said = |text: &str| log.text().contains(text);
     let id = ask_and_leave(&a, &ask_kept()).await;
-    assert_eq!(
-        status(&exchange(b.addr(), &about("DELETE", &id, "")).await),
-        "204 No Content"
-    );
+    expect(b.addr(), &about("DELETE", &id, ""), 204).await;
     raw.wait(|state| state.left == 1).await;
     assert!(said("the store has it no longer") && !said("nobody has read it"));
     let id = ask_and_leave(
@@ -228,10 +212,7 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
     raw.wait(|state| state.left == 2).await;
     assert!(said("nobody has read it"));
     for proxy in [&a, &b] {
-        assert_eq!(
-            status(&exchange(proxy.addr(), &about("GET", &id, "")).await),
-            "410 Gone"
-        );
+        expect(proxy.addr(), &about("GET", &id, ""), 410).await;
     }
 }
 
@@ -241,8 +222,7 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let (raw, go) = waiting().await;
     let a = proxy(&raw, &redis, keeping()).await;
     let id = ask_and_leave(&a, &ask_kept()).await;
@@ -252,20 +232,11 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
             .await,
         "$3\r\n2-0\r\n"
     );
-    let mut reader = connect(a.addr()).await;
-    reader
-        .write_all(about("GET", &id, "").as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(a.addr(), &about("GET", &id, "")).await;
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
     let refused = async {
-        while !log
-            .0
-            .lock()
-            .unwrap()
-            .contains("a kept answer cannot be written")
-        {
+        while !log.text().contains("a kept answer cannot be written") {
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -283,17 +254,18 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_told_at_the_start() {
-    let log = Log::default();
-    let _guard = listen(log.clone());
-    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let (log, _guard) = listening();
+    let raw = Raw::new(vec![full("[1]")]).await;
     let proxy = raw
         .unbound(keeping())
-        .store("redis+unix:///nowhere/redis.sock");
-    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-    assert!(log.0.lock().unwrap().contains("the store can't be reached"));
+        .store("redis+unix:///nowhere/redis.sock")
+        .start()
+        .await;
+    log.text().has("the store can't be reached");
     // Answers pass without being kept.
     let answer = exchange(proxy.addr(), &ask_kept()).await;
-    assert!(answer.contains("[1]") && body_of(&answer).1, "{answer}");
+    assert!(body_of(&answer).1, "{answer}");
+    answer.has("[1]");
 }
 
 #[tokio::test]

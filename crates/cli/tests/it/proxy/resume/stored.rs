@@ -6,8 +6,10 @@ use serde_json::Value;
 use super::super::credentials::{anywhere, put};
 use super::files::{Folder, addr};
 use super::processes::Process;
+#[cfg(feature = "redis")]
 use super::shared::Redis;
 use super::*;
+use restitch_testing::says::Says;
 
 /// Stands wherever a client may have a secret.
 const HEADERS: [&str; 14] = [
@@ -34,7 +36,7 @@ const QUERY: &str =
 fn secretive() -> String {
     let mut body: Value = serde_json::from_str(ASK).unwrap();
     for (place, value) in anywhere() {
-        put(&mut body, place, value);
+        put(&mut body, &place, value);
     }
     let headers = format!(
         "x-restitch-keep: 30\r\nauthorization: Bearer sk-1\r\nanthropic-beta: b\r\n{}",
@@ -50,30 +52,23 @@ fn cut() -> Vec<Vec<Piece>> {
         send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
         Piece::Hold,
     ];
-    vec![held, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]
+    vec![held, full("[1, 2, 3]")]
 }
 
 /// Keeps a request in a store, and returns the id of its answer.
 async fn keep(store: String) -> (Raw, Server, String) {
     let raw = Raw::new(cut()).await;
-    let proxy = raw
-        .unbound(keeping())
-        .store(store)
-        .bind(([127, 0, 0, 1], 0).into())
-        .await
-        .unwrap();
+    let proxy = raw.unbound(keeping()).store(store).start().await;
     let id = ask_and_leave(&proxy, &secretive()).await;
     (raw, proxy, id)
 }
 
 fn check(stored: &str) {
-    for kept in [
+    stored.has_all([
         "/v1/chat/completions?api-version=1",
         "messages",
         "anthropic-beta",
-    ] {
-        assert!(stored.contains(kept), "{kept}: {stored}");
-    }
+    ]);
     let at = stored.find("canary-").or(stored.find("sk-1"));
     assert_eq!(at.map(|at| &stored[at..]), None, "{stored}");
 }
@@ -87,6 +82,7 @@ async fn a_file_holds_no_secret_of_a_request() {
     check(&texts[0]);
 }
 
+#[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_server_holds_no_secret_of_a_request() {
     let Some(redis) = Redis::start().await else {
@@ -111,8 +107,7 @@ impl Killed {
         let (folder, raw) = (Folder::new(), Raw::new(cut()).await);
         let upstream = format!("http://{}", raw.addr);
         let first = Process::start(&upstream, &folder.address()).await;
-        let mut client = connect(addr(&first)).await;
-        client.write_all(ask.as_bytes()).await.unwrap();
+        let mut client = begin(addr(&first), ask).await;
         let seen = read_until(&mut client, "id: 1-2\n\n").await;
         first.kill().await;
         let second = Process::start(&upstream, &folder.address()).await;
@@ -142,21 +137,22 @@ async fn what_a_store_does_not_keep_comes_with_the_client() {
         "?key=canary-q1&access_token=canary-q2 HTTP/1.1",
     );
     let (rest, is_whole) = body_of(&exchange(addr(&second), &get).await);
-    assert!(is_whole && rest.contains("[DONE]"), "{rest}");
+    assert!(is_whole, "{rest}");
+    rest.has("[DONE]");
     let sent = raw.request(1);
     let target =
         "POST /v1/chat/completions?api-version=1&key=canary-q1&access_token=canary-q2 HTTP/1.1\r\n";
-    assert!(sent.starts_with(target), "{sent}");
+    sent.begins(target);
     for line in [
         "authorization: Bearer sk-1",
         "helicone-auth: Bearer canary-h5",
         "x-api-key: canary-h1",
         "anthropic-beta: b",
     ] {
-        assert!(sent.contains(&format!("{line}\r\n")), "{line}: {sent}");
+        sent.of(line).has(format!("{line}\r\n"));
     }
     for name in ["last-event-id", "range", "gzip", "canary-1"] {
-        assert!(!sent.contains(name), "{name}: {sent}");
+        sent.of(name).lacks(name);
     }
 }
 
@@ -191,13 +187,11 @@ async fn a_request_with_a_key_in_a_tool_goes_on_when_it_is_sent_again() {
         };
         let (rest, is_whole) = body_of(&exchange(addr(&second), &again).await);
         assert_eq!(is_whole, is_repeated, "{rest}");
-        assert_eq!(raw.state.borrow().requests, if is_repeated { 2 } else { 1 });
+        assert_eq!(raw.asked(), if is_repeated { 2 } else { 1 });
         if is_repeated {
-            assert!(
-                rest.contains("[DONE]") && raw.request(1).contains("canary-1"),
-                "{rest}"
-            );
-            assert!(raw.request(1).contains("canary-2"), "{}", raw.request(1));
+            rest.has("[DONE]");
+            raw.request(1).of(rest).has("canary-1");
+            raw.request(1).has("canary-2");
         }
     }
 }
@@ -217,10 +211,7 @@ async fn a_body_that_is_not_the_one_of_the_answer_is_not_asked() {
         header(&seen, "x-restitch-stream")
     );
     let (rest, is_whole) = body_of(&exchange(addr(&second), &with(&other, &named)).await);
-    assert!(is_whole && rest.contains("[DONE]"), "{rest}");
-    assert!(
-        raw.request(1).contains("\"x\"") && !raw.request(1).contains("\"y\""),
-        "{}",
-        raw.request(1)
-    );
+    assert!(is_whole, "{rest}");
+    rest.has("[DONE]");
+    raw.request(1).has("\"x\"").lacks("\"y\"");
 }

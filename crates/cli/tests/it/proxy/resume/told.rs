@@ -3,7 +3,6 @@
 use restitch_proxy::Loaded;
 use tokio::time::timeout;
 
-use super::super::page::LOOPBACK;
 use super::super::raw::*;
 use super::super::routes::with_routes;
 use super::*;
@@ -27,9 +26,8 @@ async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
             let raw = Raw::new(vec![stream(&five().concat())]).await;
             let other = Raw::new(Vec::new()).await;
             let proxy = with_routes(raw.unbound(limits), &[&other], &routes)
-                .bind(LOOPBACK)
-                .await
-                .unwrap();
+                .start()
+                .await;
             let response = exchange(
                 proxy.addr(),
                 &with(
@@ -65,19 +63,10 @@ async fn limits_of_kept_answers_are_read_again() {
             used: Box::new(|| ()),
         })
     });
-    let proxy = raw
-        .unbound(keeping())
-        .loader(loader)
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let proxy = raw.unbound(keeping()).loader(loader).start().await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     assert_eq!(proxy.reloader().reload().await, Ok(Vec::new()));
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, &after("1-2")).as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, &after("1-2"))).await;
     let told = timeout(
         Duration::from_secs(5),
         read_until(&mut reader, ": keep-alive\n\n"),
@@ -85,6 +74,6 @@ async fn limits_of_kept_answers_are_read_again() {
     told.await.expect("the old interval holds");
     go.notify_one();
     // An answer that has begun keeps its limits.
-    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    read_to_end(&mut reader).await.has("id: 1-5\n\n");
     proxy.shutdown().await;
 }

@@ -14,6 +14,7 @@ use tokio::process::Command;
 use super::super::raw::{Piece, Raw, stream};
 use super::{answers, javascript, python, sdks, skip};
 use restitch_testing::answers::answer;
+use restitch_testing::says::Says;
 use restitch_testing::{corpus_rows, is_doubtful_end, skipped};
 
 /// A function of a script, the API that it asks, the finish of a whole call, and how many of the
@@ -119,7 +120,7 @@ impl Case {
         let context = format!("{name} {}: {seen}\nwhole: {whole}", self.row["file"]);
         let full = self.row["full"].as_str().unwrap();
         let text = |seen: &Value| seen["text"].as_str().unwrap_or_default().to_owned();
-        assert!(text(whole).starts_with(&text(seen)), "{context}");
+        text(whole).of(&context).begins(text(seen));
         if is_doubtful_end(full, self.row["delivered"].as_str().unwrap().len()) {
             // A rest with only closers for a cut value is given up: the client has the delivered
             // text, ended by the limit.

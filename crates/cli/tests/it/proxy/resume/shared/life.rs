@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use tokio::net::UnixListener;
 use tokio::sync::Notify;
 
-use super::super::super::page::LOOPBACK;
 use super::*;
 
 #[tokio::test]
@@ -24,11 +23,7 @@ async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
         .unwrap();
     // It was named long ago.
     assert_eq!(redis.say(&format!("PEXPIRE {name} 1000")).await, ":1\r\n");
-    let mut reader = connect(proxy.addr()).await;
-    reader
-        .write_all(about("GET", &id, "").as_bytes())
-        .await
-        .unwrap();
+    let mut reader = begin(proxy.addr(), &about("GET", &id, "")).await;
     read_until(&mut reader, "id: 1-2\n\n").await;
     // Reading has given the name the life of the answer: twice its 30 seconds, and a minute.
     let left = redis.say(&format!("PTTL {name}")).await;
@@ -47,7 +42,7 @@ async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
     // An answer that is gone is known for a while, by its names, too.
     redis.say(&format!("PEXPIRE {name} 1000")).await;
     redis.say(&format!("DEL restitch:{{{id}}}:log")).await;
-    assert_eq!(status(&exchange(proxy.addr(), &again).await), "410 Gone");
+    expect(proxy.addr(), &again, 410).await;
 }
 
 /// A request may be repeated for ever.
@@ -130,12 +125,7 @@ async fn an_answer_that_ends_before_it_is_taken_over_stays_whole() {
     let a = proxy(&raw, &redis, keeping()).await;
     // What only the script of a take-over has.
     let slow = Slow::new(&redis, "HINCRBY");
-    let b = raw
-        .unbound(keeping())
-        .store(slow.url())
-        .bind(LOOPBACK)
-        .await
-        .unwrap();
+    let b = raw.unbound(keeping()).store(slow.url()).start().await;
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (addr, get) = (b.addr(), about("GET", &id, &after("1-2")));
     let response = tokio::spawn(async move { exchange(addr, &get).await });
@@ -162,12 +152,7 @@ async fn an_answer_that_ends_before_it_is_taken_over_stays_whole() {
         (numbered(&five()[2..], 3), true)
     );
     let response = exchange(a.addr(), &about("HEAD", &id, "")).await;
-    assert_eq!(
-        (
-            header(&response, "x-restitch-state"),
-            header(&response, "last-event-id")
-        ),
-        ("whole", "1-5")
-    );
-    assert_eq!(raw.state.borrow().requests, 1);
+    assert_eq!(header(&response, "x-restitch-state"), "whole");
+    assert_eq!(header(&response, "last-event-id"), "1-5");
+    assert_eq!(raw.asked(), 1);
 }

@@ -11,8 +11,7 @@ async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
     let Some(mut redis) = Redis::start().await else {
         return;
     };
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let (raw, go) = waiting().await;
     let proxy = proxy(&raw, &redis, keeping()).await;
     let (_, [(mut client, mut seen), (mut reader, mut again)]) = two_readers(&proxy).await;
@@ -22,12 +21,9 @@ async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
     again += &read_to_end(&mut reader).await;
     assert_eq!(body_of(&seen), (numbered(&five(), 1), true));
     assert_eq!(body_of(&again), (numbered(&five()[1..], 2), true));
-    assert_eq!(raw.state.borrow().requests, 1);
-    let log = log.0.lock().unwrap().clone();
-    assert!(
-        log.contains("the store failed: only those who are reading the answer get its rest"),
-        "{log}"
-    );
+    assert_eq!(raw.asked(), 1);
+    let log = log.text();
+    log.has("the store failed: only those who are reading the answer get its rest");
 }
 
 /// Those who are connected get their answers whatever becomes of the server.
@@ -61,7 +57,7 @@ async fn an_answer_that_outgrows_a_server_that_is_gone_is_counted_once() {
     let go = Arc::new(Notify::new());
     let long = chunk(&"x".repeat(5000)) + &chunk("\"]") + &finish("stop");
     let raw = Raw::new(vec![vec![
-        send(format!("{STREAM}{}", chunk("[\""))),
+        opening("[\""),
         Piece::Await(Arc::clone(&go)),
         send(long),
     ]])
@@ -70,14 +66,14 @@ async fn an_answer_that_outgrows_a_server_that_is_gone_is_counted_once() {
     limits.keep.max_kept_answer_bytes = 3000;
     let loopback = ([127, 0, 0, 1], 0).into();
     let proxy = raw.unbound(limits).store(redis.url());
-    let proxy = proxy.admin(Some(loopback)).bind(loopback).await.unwrap();
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let proxy = proxy.admin(Some(loopback)).start().await;
+    let mut client = begin(proxy.addr(), &ask_kept()).await;
     let mut seen = read_until(&mut client, "id: 1-1\n\n").await;
     redis.server.kill().await.unwrap();
     go.notify_one();
     seen += &read_to_end(&mut client).await;
-    assert!(body_of(&seen).1 && seen.contains("[DONE]"), "{seen}");
+    assert!(body_of(&seen).1, "{seen}");
+    seen.has("[DONE]");
     let metrics = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let metrics = exchange(proxy.admin_addr().unwrap(), metrics).await;
     let counted =
@@ -103,30 +99,20 @@ async fn an_event_that_the_log_does_not_have_is_refused() {
     );
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (rest, is_whole) = body_of(&taken::come_back(&redis, &b, &id, "1-2").await);
-    assert!(is_whole && rest.contains("id: 2-1\n"), "{rest}");
+    assert!(is_whole, "{rest}");
+    rest.has("id: 2-1\n");
     for position in ["1-3", "1-9", "2-90", "7-1"] {
-        let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
-        assert_eq!(
-            status(&response),
-            "400 Bad Request",
-            "{position}: {response}"
-        );
+        expect(b.addr(), &about("GET", &id, &after(position)), 400).await;
         let (epoch, seq) = position.split_once('-').unwrap();
         let durable = about("GET", &format!("{id}?offset={epoch:0>20}_{seq:0>20}"), "");
-        assert_eq!(
-            status(&exchange(b.addr(), &durable).await),
-            "400 Bad Request",
-            "{position}"
-        );
+        expect(b.addr(), &durable, 400).await;
     }
     for position in ["1-1", "1-2", "2-1"] {
-        let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
-        assert_eq!(status(&response), "200 OK", "{position}: {response}");
+        expect(b.addr(), &about("GET", &id, &after(position)), 200).await;
     }
     // An answer without its log is gone, even if a client has events from it.
     redis.say(&format!("DEL restitch:{{{id}}}:log")).await;
-    let response = exchange(b.addr(), &about("GET", &id, &after("1-2"))).await;
-    assert_eq!(status(&response), "410 Gone", "{response}");
+    expect(b.addr(), &about("GET", &id, &after("1-2")), 410).await;
 }
 
 /// The proxy starts, warns, and keeps answers as soon as the server is there.
@@ -136,17 +122,17 @@ async fn a_server_that_is_gone_does_not_keep_the_proxy_from_starting() {
         return;
     };
     redis.server.kill().await.unwrap();
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let raw = Raw::new(vec![stream(&five().concat()); 200]).await;
     let proxy = proxy(&raw, &redis, keeping()).await;
     let warning = "the store can't be reached: no answer is kept until it can";
-    assert!(log.0.lock().unwrap().contains(warning));
+    log.text().has(warning);
     let answer = exchange(proxy.addr(), &ask_kept()).await;
     assert!(
-        answer.starts_with("HTTP/1.1 200 ") && header(&answer, "x-restitch-keep").starts_with('0'),
+        header(&answer, "x-restitch-keep").starts_with('0'),
         "{answer}"
     );
+    answer.begins("HTTP/1.1 200 ");
     assert_eq!(body_of(&answer), (five().concat(), true));
     redis.restart().await;
     let kept = async {
@@ -164,17 +150,13 @@ async fn a_server_that_is_gone_does_not_keep_the_proxy_from_starting() {
 
 #[tokio::test]
 async fn a_store_in_which_nothing_may_be_kept_is_told() {
-    let log = Log::default();
-    let _listening = listen(log.clone());
+    let (log, _listening) = listening();
     let raw = Raw::new(vec![]).await;
     let _proxy = raw
         .unbound(Limits::default())
         .store("file:/never-opened".to_owned())
         .bind(([127, 0, 0, 1], 0).into())
         .await;
-    let told = log.0.lock().unwrap().clone();
-    assert!(
-        told.contains("no answer is kept in the store: set max_keep_time above 0"),
-        "{told}"
-    );
+    let told = log.text();
+    told.has("no answer is kept in the store: set max_keep_time above 0");
 }

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::fallbacks::messages;
-use super::super::super::logged::{Log, listen};
-use super::super::super::page::{LOOPBACK, wait_for};
+use super::super::super::page::wait_for;
 use super::super::super::raw::*;
 use super::super::super::routes::with_routes;
 use super::super::{room, slow};
@@ -37,11 +36,11 @@ pub(super) async fn cut() -> Raw {
         send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
         Piece::Hold,
     ];
-    Raw::new(vec![held, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await
+    Raw::new(vec![held, full("[1, 2, 3]")]).await
 }
 
 async fn bind(proxy: TestProxy, redis: &Redis) -> Server {
-    proxy.store(redis.url()).bind(LOOPBACK).await.unwrap()
+    proxy.store(redis.url()).start().await
 }
 
 #[tokio::test]
@@ -49,39 +48,31 @@ async fn an_answer_that_was_taken_over_is_shown_and_measured() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    let log = Log::default();
-    let _guard = listen(log.clone());
+    let (log, _guard) = listening();
     let raw = cut().await;
     let a = bind(raw.unbound(keeping()), &redis).await;
     let b = bind(raw.unbound(keeping()).admin(Some(LOOPBACK)), &redis).await;
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (rest, is_whole) = body_of(&come_back(&redis, &b, &id, "1-2").await);
-    assert!(is_whole && rest.contains("id: 2-1\n"), "{rest}");
+    assert!(is_whole, "{rest}");
+    rest.has("id: 2-1\n");
     // One name leads from the request to its takeover, and it is not the id.
-    let told = log.0.lock().unwrap().clone();
+    let told = log.text();
     let mut names: Vec<_> = told.split(" answer=").skip(1).collect();
     names.iter_mut().for_each(|name| *name = &name[..18]);
     assert!(names.len() >= 2, "{told}");
     assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
-    assert!(!told.contains(&id), "{told}");
+    told.lacks(&id);
     let shown = wait_for(&b, |answer| answer["phase"] == "ended").await;
-    assert_eq!(
-        (&shown["end"], &shown["status"], &shown["calls"]),
-        (&json!("whole"), &json!(200), &json!(1)),
-        "{shown}"
-    );
-    let measured = exchange(
-        b.admin_addr().unwrap(),
-        "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
-    )
-    .await;
-    for line in [
+    assert_eq!(shown["end"], "whole", "{shown}");
+    assert_eq!(shown["status"], 200, "{shown}");
+    assert_eq!(shown["calls"], 1, "{shown}");
+    let measured = get_at(b.admin_addr().unwrap(), "/metrics").await;
+    measured.has_all([
         "restitch_running 0\n",
         "restitch_answers_total{route=\"default\",wire=\"openai-chat\"",
         "restitch_resumes_total{outcome=\"restored\"} 1",
-    ] {
-        assert!(measured.contains(line), "{line}: {measured}");
-    }
+    ]);
 }
 
 /// The request is kept without its `Host`, so its route is found by its name.
@@ -99,7 +90,7 @@ async fn an_answer_that_was_taken_over_stays_on_its_route() {
         let id = ask_and_leave(&a, &ask_kept().replace("host: h", "host: two")).await;
         let (_, is_whole) = body_of(&come_back(&redis, &b, &id, "1-2").await);
         assert_eq!(is_whole, goes_on, "{later}");
-        let requests = [&base, &two].map(|raw| raw.state.borrow().requests);
+        let requests = [&base, &two].map(Raw::asked);
         assert_eq!(requests, [0, if goes_on { 2 } else { 1 }], "{later}");
         let response = exchange(b.addr(), &about("HEAD", &id, "")).await;
         assert_eq!(
@@ -130,8 +121,8 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
             "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
         )]
     };
-    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
-    let held = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
+    let rest = || full("[1, 2, 3]");
+    let held = || held("[1, 2");
     let own =
         "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key = \"env:K\" }]\n";
     let foreign = own.replace("\"env:K\"", "\"env:K\", wire = \"anthropic\"");
@@ -182,8 +173,7 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
             &redis,
         )
         .await;
-        let mut client = connect(a.addr()).await;
-        client.write_all(ask_kept().as_bytes()).await.unwrap();
+        let mut client = begin(a.addr(), &ask_kept()).await;
         let seen = read_until(&mut client, "[1, 2").await;
         let (body, is_whole) =
             body_of(&come_back(&redis, &b, header(&seen, "x-restitch-stream"), "").await);
@@ -191,16 +181,10 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
             assert!(!is_whole && text(&body) == "[1, 2", "{case}: {body}");
             continue;
         }
-        assert!(
-            is_whole && body.contains("[DONE]") && body.contains("id: 2-1\n"),
-            "{case}: {body}"
-        );
+        assert!(is_whole, "{case}: {body}");
+        body.of(case).has("[DONE]").has("id: 2-1\n");
         assert_eq!(text(&body), "[1, 2, 3]", "{case}: {body}");
-        assert_eq!(
-            [&base, &other].map(|raw| raw.state.borrow().requests),
-            calls,
-            "{case}"
-        );
+        assert_eq!([&base, &other].map(Raw::asked), calls, "{case}");
     }
 }
 
@@ -250,13 +234,12 @@ async fn an_answer_that_was_taken_over_is_asked_for_again_and_not_attached_to() 
     let ask = post(r#"{"model":"m","stream":true,"store":true,"input":"x"}"#)
         .replace("/v1/chat/completions", "/v1/responses");
     let ask = super::super::with(&ask, "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
-    let mut client = connect(a.addr()).await;
-    client.write_all(ask.as_bytes()).await.unwrap();
+    let mut client = begin(a.addr(), &ask).await;
     let seen = read_until(&mut client, "id: 1-4\n\n").await;
     let id = header(&seen, "x-restitch-stream");
     come_back(&redis, &b, id, "1-4").await;
     raw.wait(|state| state.requests >= 2).await;
-    assert!(raw.request(1).starts_with("POST "), "{}", raw.request(1));
+    raw.request(1).begins("POST ");
 }
 
 #[tokio::test]
@@ -307,10 +290,7 @@ async fn an_answer_that_could_not_be_named_takes_no_room() {
             .await,
         ":1\r\n"
     );
-    assert_eq!(
-        status(&exchange(proxy.addr(), &about("DELETE", &id, "")).await),
-        "204 No Content"
-    );
+    expect(proxy.addr(), &about("DELETE", &id, ""), 204).await;
     // The same request has the same name, which the server refuses to add to.
     let named = redis.say("KEYS restitch:name:*").await;
     let name = named
@@ -344,7 +324,6 @@ async fn a_server_that_is_gone_is_told_to_whoever_asks_for_a_response() {
     let get =
         "GET /v1/responses/resp_1?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
     let get = super::super::with(get, "authorization: Bearer sk-1");
-    let response = exchange(proxy.addr(), &get).await;
-    assert_eq!(status(&response), "503 Service Unavailable", "{response}");
-    assert_eq!(raw.state.borrow().requests, 0);
+    expect(proxy.addr(), &get, 503).await;
+    assert_eq!(raw.asked(), 0);
 }
