@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::allowed::Members;
 use super::checkpoints::{Checkpoints, Differs};
 use super::translate::PlainMessage;
@@ -17,23 +19,31 @@ use crate::sse::Encoder;
 pub(crate) use crate::sse::Framing;
 
 /// The API that a response is of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize,
+)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Dialect {
     /// OpenAI's Chat Completions, which many servers speak.
     #[default]
+    #[serde(rename = "openai-chat")]
     Chat,
     /// OpenAI's legacy Completions.
+    #[serde(rename = "openai-completions")]
     Completions,
     /// OpenAI's Responses.
+    #[serde(rename = "openai-responses")]
     Responses,
     /// Anthropic's Messages.
+    #[serde(rename = "anthropic")]
     Messages,
     /// Google's Gemini: `generateContent`.
     Gemini,
     /// Ollama's own API.
     Ollama,
     /// Cohere's Chat, version 2.
+    #[serde(rename = "cohere-v2")]
     Cohere,
 }
 

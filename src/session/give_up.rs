@@ -1,10 +1,13 @@
 //! How an answer ends whose rest can't be obtained.
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(doc)]
 use super::Outcome;
 
 /// How a document ends whose rest can't be obtained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum GiveUp {
     /// Closes the document and names the cut value: [`Outcome::Closed`]. A stream gets the shortest

@@ -153,13 +153,8 @@ pub struct UsageRecord {
 /// The newest change of a record. The numbers are indices of [`AnswerRecord::calls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A call was cut. A cut that is not new repeats an earlier one: the call brought no text.
-    Cut {
-        /// The call.
-        call: usize,
-        /// Whether [`AnswerRecord::cuts`] has the cut.
-        is_new: bool,
-    },
+    /// A call was cut. A call that brought no text repeats an earlier cut.
+    Cut(usize),
     /// The text of a call was joined.
     Joined(usize),
     /// A call failed, whether or not that counts.
@@ -178,7 +173,7 @@ impl Change {
     /// Returns the index of the call that it is about.
     pub fn call(self) -> Option<usize> {
         match self {
-            Self::Cut { call, .. }
+            Self::Cut(call)
             | Self::Joined(call)
             | Self::Failed(call)
             | Self::Step(call)
@@ -357,7 +352,7 @@ impl AnswerRecord {
                 let cause = end.cause();
                 self.cuts
                     .extend(is_new.then_some(CountedCut { call, cause }));
-                Change::Cut { call, is_new }
+                Change::Cut(call)
             }
             SessionEvent::Joined {
                 call: number,
@@ -576,26 +571,15 @@ mod tests {
     fn what_ends_a_later_slot_is_about_the_first_call() {
         let mut record = AnswerRecord::default();
         assert_eq!(record.begin_call(CallKind::First), 0);
-        let is_new = true;
-        assert_eq!(
-            record.note(&cut(0, 3)),
-            Some(Change::Cut { call: 0, is_new })
-        );
+        assert_eq!(record.note(&cut(0, 3)), Some(Change::Cut(0)));
         assert_eq!(record.note(&request(1)), Some(Change::Requested));
         assert_eq!(record.begin_call(CallKind::Rest(Rung::Words)), 1);
         record.note_head(Ok(200));
-        assert_eq!(
-            record.note(&cut(0, 0)),
-            Some(Change::Cut { call: 0, is_new })
-        );
+        assert_eq!(record.note(&cut(0, 0)), Some(Change::Cut(0)));
         assert_eq!(record.note(&waiting(0)), Some(Change::Failed(0)));
         assert!(record.calls[1].failure.is_none() && record.calls[1].cut.is_none());
         assert_eq!(record.calls[1].error, None);
-        let is_new = false;
-        assert_eq!(
-            record.note(&cut(1, 0)),
-            Some(Change::Cut { call: 1, is_new })
-        );
+        assert_eq!(record.note(&cut(1, 0)), Some(Change::Cut(1)));
         assert_eq!(record.cuts.len(), 2);
     }
 

@@ -204,7 +204,7 @@ fn listen(config: &ProxyConfig) -> Result<Listen, Failure> {
 /// Raises the limit of open files, and lowers the number of connections to fit it: each connection
 /// needs one file for its client and one for the upstream.
 fn fit_open_files(limits: &mut LimitsConfig) {
-    let wanted = u64::try_from(usize::from(limits.max_connections))
+    let wanted = u64::try_from(limits.max_connections)
         .unwrap_or(u64::MAX)
         .saturating_mul(2)
         .saturating_add(OTHER_FILES);
@@ -221,7 +221,7 @@ fn fit_open_files(limits: &mut LimitsConfig) {
             max_connections = fits,
             "fewer connections than configured fit the limit of open files"
         );
-        limits.max_connections = fits.into();
+        limits.max_connections = fits;
     }
 }
 

@@ -15,7 +15,7 @@ use restitch::session::{
     Explanation, FailedPart, Rewind, Status, StitchOptions, Stitched, stitch_with,
 };
 use restitch::splice::Expect;
-use restitch_proxy::config::value::Risk;
+use restitch_proxy::config::value::risk;
 
 /// Arguments of `restitch stitch`.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,8 +30,8 @@ pub struct StitchArgs {
     expect: Expect,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK")]
-    max_risk: Option<Risk>,
+    #[arg(long, value_name = "RISK", value_parser = risk)]
+    max_risk: Option<f64>,
     /// List for each part the places that were tried. docs/internals/seam.md explains their scores;
     /// --json has the whole decision.
     #[arg(long)]
@@ -237,9 +237,7 @@ fn explain(why: &Explanation, notes: Notes) {
 pub(super) fn run(args: &StitchArgs, console: &mut Console) -> Result<(), Failure> {
     console.write_to(args.to.output.as_deref());
     let mut limits = Limits::default();
-    limits.continuation.max_risk = args
-        .max_risk
-        .map_or(limits.continuation.max_risk, f64::from);
+    limits.continuation.max_risk = args.max_risk.unwrap_or(limits.continuation.max_risk);
     if args.jsonl {
         return jsonl::serve(console, |line, console| {
             let parts = line.parts(console)?.into_iter().map(EncodedText::from);

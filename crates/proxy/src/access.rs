@@ -125,16 +125,14 @@ impl Access {
         &self,
         mut named: impl Iterator<Item = &'a Authority>,
     ) -> Result<(), Refusal> {
-        let allows = |host: &Authority| {
-            let names = [host.as_str(), host.host()];
-            self.rules
-                .allow_hosts
-                .iter()
-                .any(|allowed| names.iter().any(|name| name.eq_ignore_ascii_case(allowed)))
-        };
+        let listed = &self.rules.allow_hosts;
         match named.next() {
-            _ if self.rules.allow_hosts.is_empty() => Ok(()),
-            Some(first) if allows(first) && named.all(allows) => Ok(()),
+            _ if listed.is_empty() => Ok(()),
+            Some(first)
+                if is_listed(first, listed) && named.all(|host| is_listed(host, listed)) =>
+            {
+                Ok(())
+            }
             _ => Err(HOST_REFUSED),
         }
     }
@@ -215,7 +213,7 @@ impl Access {
         // The answer to `TRACE` quotes the request with all headers that proxies have added, which
         // may hold secrets.
         match method.as_str().eq_ignore_ascii_case("TRACE") {
-            true => Err(METHOD_REFUSED.with_allow(METHODS.to_owned())),
+            true => Err(METHOD_REFUSED),
             false => Ok(()),
         }
     }
@@ -254,20 +252,32 @@ fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
     if codings.iter().count() > 1 || !codings.iter().all(is_plain) {
         return Err(CODING_REFUSED);
     }
-    let mut hosts = request.headers().get_all(HOST).iter();
+    match named_host(request.headers())? {
+        // HTTP/1.0 needs no `Host`.
+        None if request.version() == Version::HTTP_11 => Err(BAD_HOST),
+        host => Ok(host),
+    }
+}
+
+/// Returns the one host that the headers of a request name.
+pub(super) fn named_host(headers: &HeaderMap) -> Result<Option<Authority>, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Err(BAD_HOST),
-        // HTTP/1.0 needs no `Host`.
-        (None, _) if request.version() == Version::HTTP_11 => Err(BAD_HOST),
         (None, _) => Ok(None),
         (Some(host), None) => {
-            let host = host
-                .to_str()
-                .ok()
-                .and_then(|host| host.parse::<Authority>().ok());
+            let host = host.to_str().ok();
+            let host = host.and_then(|host| host.parse::<Authority>().ok());
             host.filter(is_host_and_port).map(Some).ok_or(BAD_HOST)
         }
     }
+}
+
+/// Returns whether a list has a host, with or without its port.
+pub(super) fn is_listed(host: &Authority, list: &[String]) -> bool {
+    let names = [host.as_str(), host.host()];
+    list.iter()
+        .any(|listed| names.iter().any(|name| name.eq_ignore_ascii_case(listed)))
 }
 
 /// Returns the secret in a header: the whole value, or the part after `Bearer`.
@@ -296,7 +306,8 @@ const NOT_FOUND: u16 = u16::MAX;
 /// group.
 const WRITE_OF_OTHERS: u32 = 0o002;
 const BEARER: &[u8] = b"bearer ";
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The header in which a browser reports the relation of the requesting site to this one.
+pub(super) const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const NO_PATH: Refusal = Refusal::new(
     StatusCode::BAD_REQUEST,
@@ -338,9 +349,8 @@ const METHOD_REFUSED: Refusal = Refusal::new(
     StatusCode::METHOD_NOT_ALLOWED,
     "method_refused",
     "this proxy passes no requests with this method on",
-);
-/// The methods of a refused request's answer.
-const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+)
+.allowing("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 const PATH_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "path_refused",

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,11 +20,13 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Proxy;
+use super::access::FETCH_SITE;
+use super::allowed::members;
 use super::exchange::request_id;
 use super::gate::Gate;
 use super::listen::ACCEPT_RETRY;
 use super::metrics::Moment;
-use super::page::{Guard, Page};
+use super::page::{Guard, Page, with_type};
 use super::record::REQUEST_ID;
 use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
@@ -199,10 +202,12 @@ impl AdminState {
                 Err(refusal) => refusal.response(None),
             },
             // This answer names the upstreams, so a page of another site must not read it.
-            READY if is_verbose(request.uri().query()) => match guard.admit(request) {
-                Ok(()) => self.readiness(Some(self.upstreams().await)),
-                Err(refusal) => refusal.response(None),
-            },
+            READY if members(request.uri().query()).any(|(name, _)| name == "verbose") => {
+                match guard.admit(request) {
+                    Ok(()) => self.readiness(Some(self.upstreams().await)),
+                    Err(refusal) => refusal.response(None),
+                }
+            }
             READY => self.readiness(None),
             _ => plain(StatusCode::OK, "ok\n"),
         }
@@ -214,9 +219,9 @@ impl AdminState {
         if *request.method() != Method::POST {
             return wrong_method("POST");
         }
-        if [ORIGIN.as_str(), FETCH_SITE]
+        if [ORIGIN, FETCH_SITE]
             .iter()
-            .any(|name| request.headers().contains_key(*name))
+            .any(|name| request.headers().contains_key(name))
         {
             tracing::warn!(reason = "origin", "refused a reload");
             return plain(StatusCode::FORBIDDEN, "no page in a browser may do this\n");
@@ -288,15 +293,6 @@ impl AdminState {
             }
         }
     }
-}
-
-/// Returns whether a query has `verbose`, with or without a value.
-fn is_verbose(query: Option<&str>) -> bool {
-    query.is_some_and(|query| {
-        query
-            .split('&')
-            .any(|member| member.split('=').next() == Some("verbose"))
-    })
 }
 
 fn metrics(proxy: &Proxy, state: &Moment, headers: &HeaderMap) -> Response<Body> {
@@ -393,17 +389,8 @@ async fn reach(proxy: &Proxy) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
-    with_type(status, "text/plain; charset=utf-8", text.into())
-}
-
-fn with_type(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::full(text));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    with_type(status, "text/plain; charset=utf-8", text)
 }
 
 fn wrong_method(allowed: &'static str) -> Response<Body> {
@@ -418,8 +405,6 @@ fn wrong_method(allowed: &'static str) -> Response<Body> {
 }
 
 const METRICS: &str = "/metrics";
-/// The header in which a browser reports the relation of the requesting site to this one.
-const FETCH_SITE: &str = "sec-fetch-site";
 const RELOAD: &str = "/reload";
 const READY: &str = "/readyz";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -54,42 +54,43 @@ pub(super) fn directives(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// Returns whether a member of a query, `name=value`, is a listed one.
-pub(super) fn is_listed(member: &str) -> bool {
-    QUERY.contains(&name_of(member))
-}
-
-fn name_of(member: &str) -> &str {
-    member.split_once('=').map_or(member, |(name, _)| name)
+/// Returns whether a member of a query has a listed name.
+pub(super) fn is_listed(name: &str) -> bool {
+    QUERY.contains(&name)
 }
 
 impl Head {
     /// Returns the listed members of the query, with a question mark before them.
     pub(super) fn listed_query(&self) -> String {
-        let listed: Vec<_> = members(self.query())
-            .filter(|member| is_listed(member))
-            .collect();
-        if listed.is_empty() {
-            String::new()
-        } else {
-            format!("?{}", listed.join("&"))
-        }
+        let listed = members(self.query()).filter(|(name, _)| is_listed(name));
+        query_of(listed.map(|(_, member)| member))
     }
 
     /// Returns the names of the unlisted members of the query.
     pub(super) fn unlisted_query(&self) -> impl Iterator<Item = &str> {
-        members(self.query())
-            .filter(|member| !is_listed(member))
-            .map(name_of)
+        let names = members(self.query()).map(|(name, _)| name);
+        names.filter(|name| !is_listed(name))
     }
 }
 
-/// Returns the members of a query.
-pub(super) fn members(query: Option<&str>) -> impl Iterator<Item = &str> {
-    query
-        .into_iter()
-        .flat_map(|query| query.split('&'))
-        .filter(|member| !member.is_empty())
+/// Returns the members of a query, each with its name before it.
+pub(super) fn members(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let members = query.into_iter().flat_map(|query| query.split('&'));
+    let members = members.filter(|member| !member.is_empty());
+    members.map(|member| (member.split('=').next().unwrap_or(member), member))
+}
+
+/// Returns the values of a query's members with a name.
+pub(super) fn values<'q>(query: Option<&'q str>, name: &str) -> impl Iterator<Item = &'q str> {
+    let members = members(query).filter(move |(own, _)| *own == name);
+    members.filter_map(|(_, member)| Some(member.split_once('=')?.1))
+}
+
+/// Returns a query with members, with a question mark before it if there are any.
+pub(super) fn query_of<'m>(members: impl Iterator<Item = &'m str>) -> String {
+    let members: Vec<_> = members.collect();
+    let mark = if members.is_empty() { "" } else { "?" };
+    [mark, &members.join("&")].concat()
 }
 
 /// Returns a header's value as text that a store can keep.

@@ -174,21 +174,8 @@ impl ReadError {
 
 impl Collected {
     /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts`: the limits of the
-    /// first read and of each further read.
+    /// first read and of each further read. Fails when `has_room` refuses the length of a frame.
     pub(super) async fn read<B>(
-        body: B,
-        cap: usize,
-        timeouts: Option<[TimeLimit; 2]>,
-    ) -> Result<Self, ReadError>
-    where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<BodyError>,
-    {
-        Self::read_counted(body, cap, timeouts, |_| true).await
-    }
-
-    /// Reads as [`read`](Self::read) does, and fails when `has_room` refuses the length of a frame.
-    pub(super) async fn read_counted<B>(
         mut body: B,
         cap: usize,
         timeouts: Option<[TimeLimit; 2]>,

@@ -89,15 +89,13 @@ impl Caller {
 
     /// Returns the model's name at the current upstream.
     pub(super) fn model(&self) -> &str {
-        self.request.model_at(self.upstreams.fallback())
+        self.request.model_at(self.upstreams.target())
     }
 
     /// Returns the API of the current upstream.
     pub(super) fn asked_by(&self) -> Dialect {
-        self.upstreams
-            .fallback()
-            .and_then(|fallback| fallback.wire)
-            .unwrap_or(self.request.dialect)
+        let wire = self.upstreams.target().wire;
+        wire.unwrap_or(self.request.dialect)
     }
 
     /// Returns the capability of the current model.
@@ -352,7 +350,7 @@ impl Caller {
             return String::new();
         };
         let idle = self.limits.transport.idle();
-        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
+        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle]), |_| true).await {
             Ok(Collected::Whole(body)) => {
                 self.show_refusal(&body);
                 String::from_utf8_lossy(&body).into_owned()
@@ -382,10 +380,6 @@ impl Caller {
     /// Returns the operator's key that the current upstream got. `None`: it got none, or the
     /// client's own, which it may quote to the client.
     fn operator_key(&self) -> Option<&str> {
-        let key = match self.upstreams.fallback() {
-            Some(fallback) => fallback.key.as_ref(),
-            None => self.route.key.as_ref(),
-        };
-        key.map(Secret::value)
+        self.upstreams.target().key.as_ref().map(Secret::value)
     }
 }

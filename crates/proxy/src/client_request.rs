@@ -13,7 +13,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use super::allowed::{SHARED_HEADERS, VERSION_HEADERS};
-use super::fallback::Fallback;
+use super::fallback::Target;
 use super::upstream::{self, Head};
 use restitch::internal::chat;
 use restitch::internal::chat::{Adaptation, Changes};
@@ -176,7 +176,7 @@ impl ClientRequest {
 
     /// Returns the request as an upstream gets it. `None`: the route's own upstream. Fails if a
     /// fallback can't get it.
-    pub(super) fn sent_to(&self, fallback: Option<&Fallback>) -> Option<UpstreamRequest<'_>> {
+    pub(super) fn sent_to(&self, fallback: Option<&Target>) -> Option<UpstreamRequest<'_>> {
         // The route's own upstream gets every byte of the client, its key among them unless the
         // operator has one.
         let Some(fallback) = fallback else {
@@ -193,10 +193,8 @@ impl ClientRequest {
     }
 
     /// Returns the model's name at an upstream.
-    pub(super) fn model_at<'r>(&'r self, fallback: Option<&'r Fallback>) -> &'r str {
-        fallback
-            .and_then(|fallback| fallback.model.as_deref())
-            .unwrap_or(&self.parsed.model)
+    pub(super) fn model_at<'r>(&'r self, target: &'r Target) -> &'r str {
+        target.model.as_deref().unwrap_or(&self.parsed.model)
     }
 
     /// Returns the members of the body that fallbacks may get.
@@ -208,10 +206,10 @@ impl ClientRequest {
     fn readdressed(
         &self,
         body: Cow<'_, str>,
-        fallback: &Fallback,
+        fallback: &Target,
     ) -> Option<UpstreamRequest<'static>> {
         let wire = self.dialect.wire();
-        let name = self.model_at(Some(fallback));
+        let name = self.model_at(fallback);
         let model = fallback
             .model
             .as_deref()
@@ -248,9 +246,9 @@ impl ClientRequest {
         &self,
         body: &str,
         wire: Dialect,
-        fallback: &Fallback,
+        fallback: &Target,
     ) -> Option<UpstreamRequest<'static>> {
-        let model = self.model_at(Some(fallback));
+        let model = self.model_at(fallback);
         let new = translated((self.dialect, body), (wire, model), self.parsed.max_tokens)?;
         let path = below_version(wire, fallback, &new.path);
         // The client's headers name a version of its own API, not of this one.
@@ -268,7 +266,7 @@ impl ClientRequest {
 
 /// Returns the path to append to a fallback's address. Adds the API's version unless the address
 /// has one, and does not repeat the address's last segment.
-fn below_version(wire: Dialect, fallback: &Fallback, path: &str) -> String {
+fn below_version(wire: Dialect, fallback: &Target, path: &str) -> String {
     full_path(
         fallback.client.upstream().prefix(),
         wire.wire().version(),

@@ -24,7 +24,7 @@ use super::answers::{ObservedStream, Stopped};
 use super::body::IdleTimeoutBody;
 use super::caller::Caller;
 use super::encoding::{self, DecodedBody};
-use super::error_redactor::{ErrorRedactor, RedactedBody};
+use super::error_redactor::{RedactedBody, without_key};
 use super::fallback::without_foreign_headers;
 use super::frames::{Frames, Source};
 use super::kept::StopOnDrop;
@@ -130,7 +130,7 @@ impl Conversation {
                     _ => {}
                 }
             }
-            (Some(Change::Cut { .. }), _, Some(cut)) if self.was_silent(&cut.end, cut.quiet) => {
+            (Some(Change::Cut(_)), _, Some(cut)) if self.was_silent(&cut.end, cut.quiet) => {
                 self.caller.upstreams.set_failed(true);
             }
             _ => {}
@@ -193,7 +193,7 @@ impl Conversation {
             };
             // Compression would hide the key from the redactor.
             return match encoding::decoded(response) {
-                Ok(response) => self.unread(response, Some(redactor)),
+                Ok(response) => self.stoppable(without_key(response, Some(redactor))),
                 Err(_) => encoding::UNREADABLE.answer(Some(self.caller.request.dialect)),
             };
         }
@@ -218,19 +218,6 @@ impl Conversation {
             );
             Box::new(self.stoppable(unknown.response))
         })
-    }
-
-    /// Passes an answer on without reading it.
-    fn unread(
-        &self,
-        mut response: Response<DecodedBody>,
-        redactor: Option<ErrorRedactor>,
-    ) -> Response<Body> {
-        if redactor.is_some() {
-            // `[key]` is shorter than the key that it replaces.
-            response.headers_mut().remove(CONTENT_LENGTH);
-        }
-        self.stoppable(response.map(|body| RedactedBody::new(body, redactor)))
     }
 
     /// Passes a response on unchanged, until the operator ends it.
@@ -269,7 +256,7 @@ impl Conversation {
             // The same signal then ends the body of the response.
             () = self.caller.exchange.ended() => {
                 let redactor = self.caller.error_redactor(None);
-                return self.unread(response, redactor);
+                return self.stoppable(without_key(response, redactor));
             }
         };
         match (opening, framing) {
@@ -303,7 +290,7 @@ impl Conversation {
                 } else {
                     None
                 };
-                self.unread(response, redactor)
+                self.stoppable(without_key(response, redactor))
             }
         }
     }

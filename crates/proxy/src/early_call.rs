@@ -35,7 +35,7 @@ impl EarlyCall {
         let head = route.upstream_head(head.clone(), Some(dialect));
         let body = Body::full(body.clone());
         let limit = route.head_limit;
-        let sent = async move { upstream::send(&route.client, &head, body, limit).await };
+        let sent = async move { upstream::send(&route.own.client, &head, body, limit).await };
         let mut call: Call = Box::pin(sent);
         let polled = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
         if let Poll::Ready(answer) = polled {

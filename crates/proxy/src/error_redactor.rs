@@ -214,15 +214,16 @@ fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
     waiting.split_to(length)
 }
 
-/// Returns a refusal without the key.
-pub(super) fn refusal_without_key<B>(
-    response: Response<B>,
-    redactor: ErrorRedactor,
+/// Removes the key from the errors in a response. `redactor`: `None` if it passes unchanged.
+pub(super) fn without_key<B>(
+    mut response: Response<B>,
+    redactor: Option<ErrorRedactor>,
 ) -> Response<RedactedBody<B>> {
-    let mut response = response.map(|body| RedactedBody::new(body, Some(redactor)));
-    // `[key]` is shorter than the key that it replaces.
-    response.headers_mut().remove(CONTENT_LENGTH);
-    response
+    if redactor.is_some() {
+        // `[key]` is shorter than the key that it replaces.
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    response.map(|body| RedactedBody::new(body, redactor))
 }
 
 /// A body whose errors don't contain a key.

@@ -20,7 +20,7 @@ pub(super) use client::address_of as client_address;
 pub(super) use line::{AccessLine, log_unread};
 
 use super::answers::{AnswerList, ListedAnswer, Stop, Stopped};
-use super::metrics::{Ended, Metrics};
+use super::metrics::{self, Ended, Metrics};
 use super::otlp::Spans;
 use super::record::{Event, REQUEST_ID, Record, RequestHead, SharedRecord, is_plain};
 use super::shared::Shared;
@@ -70,7 +70,7 @@ impl Exchange {
         Self {
             span,
             began: head.began,
-            record: SharedRecord::new(Record::new(head, shows)),
+            record: Arc::new(Mutex::new(Record::new(head, shows))),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
             listed: OnceLock::new(),
@@ -110,10 +110,10 @@ impl Exchange {
         if let Some(metrics) = &self.metrics {
             let ended = open.and_then(|at| record.call(at));
             if let Some(call) = ended.filter(|call| call.took.is_some()) {
-                metrics.record(&record, Ended::Call(call));
+                metrics::record(metrics, &record, Ended::Call(call));
             }
             if has_ended {
-                metrics.record(&record, Ended::Answer);
+                metrics::record(metrics, &record, Ended::Answer);
             }
         }
         if let Some(spans) = &self.spans {
@@ -132,10 +132,10 @@ impl Exchange {
     fn begin_answer(&self, record: &Record, dialect: Dialect) {
         if let Some(metrics) = &self.metrics {
             let token = record.token.as_deref().unwrap_or_default();
-            metrics.begin_wire(record.route_name(), dialect.as_str(), token);
+            metrics::begin_wire(metrics, record.route_name(), dialect.as_str(), token);
         }
         if let Some(answers) = &self.answers {
-            let listed = || answers.begin(&record.request.id, self.record.clone());
+            let listed = || answers.begin(&record.request.id, Arc::clone(&self.record));
             self.listed.get_or_init(listed);
         }
     }

@@ -11,16 +11,17 @@ use super::secret::Secret;
 use restitch::provider::Dialect;
 use restitch_http::{Client, Error, Received};
 
-/// An upstream that takes over when others fail.
+/// An upstream of a route: its own one, or a fallback, which takes over when others fail.
 #[derive(Clone, Debug)]
-pub(super) struct Fallback {
+pub(super) struct Target {
     /// The client that connects to it.
     pub(super) client: Client,
-    /// The model's name at the fallback. `None`: the name in the request.
+    /// The model's name at a fallback. `None`: the name in the request.
     pub(super) model: Option<String>,
-    /// The API of the fallback. `None`: the API of the request.
+    /// The API of a fallback. `None`: the API of the request.
     pub(super) wire: Option<Dialect>,
-    /// The operator's key for the fallback. `None`: the fallback needs no key.
+    /// The operator's key for it. `None`: a fallback needs no key, and a route's own upstream gets
+    /// the client's.
     pub(super) key: Option<Secret>,
 }
 
@@ -64,7 +65,7 @@ pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
 /// fallback. Other headers may describe the operator's account or quote its key.
 pub(super) fn without_foreign_headers(
     response: Response<Received>,
-    fallback: &Fallback,
+    fallback: &Target,
 ) -> Response<Received> {
     let (mut parts, body) = response.into_parts();
     let mut headers = HeaderMap::new();

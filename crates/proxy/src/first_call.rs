@@ -12,7 +12,7 @@ use super::body::Collected;
 use super::caller::Caller;
 use super::client_request::{RESPONSE_FORMAT, UpstreamRequest};
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
-use super::error_redactor::refusal_without_key;
+use super::error_redactor::without_key;
 use super::fallback::{Part, has_failed, why};
 use super::record::Event;
 use super::refusal::{Refusal, RetryAdvice, SHOULD_RETRY, unreachable};
@@ -59,11 +59,12 @@ async fn first_call(
     }
     let (parts, body) = response.into_parts();
     let idle = conversation.caller.limits.transport.idle();
-    let body = match Collected::read(body, REFUSAL, Some([idle, idle])).await {
+    let body = match Collected::read(body, REFUSAL, Some([idle, idle]), |_| true).await {
         Ok(Collected::Whole(body)) => body,
         // Refusals of a member are far shorter, so the body passes unread.
         Ok(Collected::Larger(body)) => {
-            return without_key(&conversation.caller, Response::from_parts(parts, body));
+            let response = Response::from_parts(parts, body);
+            return without_key(response, conversation.caller.refusal_redactor()).map(Body::wrap);
         }
         Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.caller.request.dialect)),
     };
@@ -74,10 +75,8 @@ async fn first_call(
     let is_withdrawn = caller.request.withdraw_limit();
     if !is_known && !is_withdrawn {
         // The refusal is about the client's own request, so the client gets it.
-        return without_key(
-            &conversation.caller,
-            Response::from_parts(parts, Body::full(body)),
-        );
+        let response = Response::from_parts(parts, Body::full(body));
+        return without_key(response, conversation.caller.refusal_redactor()).map(Body::wrap);
     }
     caller.adapt();
     // The headers are about the request that is answered: they leave out a withdrawn change.
@@ -85,14 +84,6 @@ async fn first_call(
     match send(&conversation.caller).await {
         Ok(response) => conversation.answer(response).await,
         Err(refused) => refused,
-    }
-}
-
-/// Removes the operator's key from a refusal.
-fn without_key(caller: &Caller, response: Response<Body>) -> Response<Body> {
-    match caller.refusal_redactor() {
-        Some(redactor) => refusal_without_key(response, redactor).map(Body::wrap),
-        None => response,
     }
 }
 

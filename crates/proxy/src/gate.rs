@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -99,53 +98,6 @@ impl Drop for Permit {
                 open.by_client.remove(&self.client);
             }
         }
-    }
-}
-
-/// The bytes of all unfinished request bodies.
-#[derive(Clone, Debug)]
-pub(super) struct Unfinished {
-    used: Arc<AtomicUsize>,
-    most: usize,
-}
-
-impl Unfinished {
-    pub(super) fn new(most: usize) -> Self {
-        Self {
-            used: Arc::default(),
-            most,
-        }
-    }
-
-    /// Begins to count a body.
-    pub(super) fn begin(&self) -> Share {
-        Share {
-            unfinished: self.clone(),
-            bytes: 0,
-        }
-    }
-}
-
-/// The bytes of one body. Dropping this releases them.
-#[derive(Debug)]
-pub(super) struct Share {
-    unfinished: Unfinished,
-    bytes: usize,
-}
-
-impl Share {
-    /// Adds bytes. Returns whether there is room for them.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        self.bytes += bytes;
-        self.unfinished.used.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.unfinished.most
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.unfinished
-            .used
-            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

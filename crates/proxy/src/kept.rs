@@ -43,7 +43,7 @@ impl KeptStream {
 
     /// Returns whether the server stops streams. Asks it, unless an earlier answer has shown it.
     pub(super) async fn can_be_stopped(&self) -> bool {
-        let upstream = self.route.client.upstream().authority();
+        let upstream = self.route.own.client.upstream().authority();
         if self.proxy.shared.stops_streams(upstream).is_none() {
             let mut limit = self.route.limits.transport.idle();
             // A server without this path may leave the request open.
@@ -55,13 +55,17 @@ impl KeptStream {
 
     /// Sends the request that stops the stream, and notes whether the server stops streams.
     async fn ask(&self, limit: TimeLimit) {
-        let answer = upstream::send(&self.route.client, &self.head, Body::full(""), limit).await;
+        let answer =
+            upstream::send(&self.route.own.client, &self.head, Body::full(""), limit).await;
         let status = answer.ok().map(|response| response.status());
         tracing::debug!(
             status = status.map(|status| status.as_u16()),
             "stopped a kept stream"
         );
-        let (shared, upstream) = (&self.proxy.shared, self.route.client.upstream().authority());
+        let (shared, upstream) = (
+            &self.proxy.shared,
+            self.route.own.client.upstream().authority(),
+        );
         // The server accepts the name of a stream that it does not have, so a 404 is about the path.
         if status == Some(StatusCode::NOT_FOUND) {
             shared.record(upstream, &self.model, CapabilityHint::NoKeptStreams);

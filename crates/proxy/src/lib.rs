@@ -158,7 +158,7 @@ impl Proxy {
     ) -> Result<Self, SetupError> {
         let mut setup = Setup::new(&config, variable);
         let (limits, own) = (config.all_limits(), &config.proxy);
-        let base = Route::new(setup.client()?, limits.clone(), own);
+        let base = Route::new(setup.base()?, limits.clone(), own);
         let mut configured = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
             let (own, fallbacks) = setup.route(route)?;
@@ -176,8 +176,7 @@ impl Proxy {
                 prompt: Arc::new(config.prompt.clone()),
                 capabilities: config.table(),
                 adapts: own.adapt,
-                // A factor of 0 would ask for no tokens.
-                token_factor: own.raise_max_tokens.max(1),
+                token_factor: own.raise_max_tokens.get(),
             },
             loader: None,
             config: Arc::new(config),
@@ -186,7 +185,7 @@ impl Proxy {
 
     /// Returns the upstream of requests that no route matches.
     pub fn upstream(&self) -> &Upstream {
-        self.routes.base.client.upstream()
+        self.routes.base.own.client.upstream()
     }
 
     /// Sets the function that reads the configuration again; see [`Reloader`]. Default: none.

@@ -20,7 +20,7 @@ use super::certificates;
 use super::connections::Connections;
 use super::gate::{Gate, LIMITS, Peer, Permit};
 use super::listener::{Accepted, Listener};
-use super::metrics::Metrics;
+use super::metrics::{self, Metrics};
 use super::refused::RefusedConnections;
 use super::reload::{Current, Reloader};
 use super::resume;
@@ -160,8 +160,8 @@ async fn start(
     let (mut background, mut admin_addr) = (JoinSet::new(), None);
     if proxy.config.proxy.admin.is_some() {
         let metrics = Metrics::new(proxy.limits.server.max_metric_models);
-        metrics.begin_routes(proxy.routes.all());
-        metrics.begin_connections(&LIMITS, tls.is_some().then_some(&REASONS));
+        metrics::begin_routes(&metrics, proxy.routes.all());
+        metrics::begin_connections(&metrics, &LIMITS, tls.is_some().then_some(&REASONS));
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
     // After the metrics, which get the times of expiry.

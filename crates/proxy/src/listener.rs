@@ -1,6 +1,6 @@
 //! The sockets that a proxy listens on, and the connections that they accept.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -186,12 +186,6 @@ pub(super) struct Closed(Pin<Box<dyn Future<Output = ()> + Send>>);
 impl Closed {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx)
-    }
-}
-
-impl Debug for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Closed")
     }
 }
 

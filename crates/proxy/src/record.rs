@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -252,7 +252,7 @@ impl Record {
             Event::Route(route) => {
                 self.route = Some(ChosenRoute {
                     config: Arc::clone(&route.config),
-                    upstream: route.client.upstream().clone(),
+                    upstream: route.own.client.upstream().clone(),
                 });
             }
             Event::Request {
@@ -475,7 +475,7 @@ impl PageFacts {
             }
             Event::Output(Output::Event(event)) => {
                 match change {
-                    Some(Change::Cut { .. }) => self.phase = Phase::Pending,
+                    Some(Change::Cut(_)) => self.phase = Phase::Pending,
                     Some(Change::Joined(_)) => self.phase = Phase::Running,
                     _ => {}
                 }
@@ -499,21 +499,10 @@ impl PageFacts {
 }
 
 /// A record that its request, its upstream calls and the page share.
-#[derive(Clone, Debug)]
-pub(super) struct SharedRecord(Arc<Mutex<Record>>);
-
-impl SharedRecord {
-    pub(super) fn new(record: Record) -> Self {
-        Self(Arc::new(Mutex::new(record)))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Record> {
-        self.0.lock()
-    }
-}
+pub(super) type SharedRecord = Arc<Mutex<Record>>;
 
 #[cfg(test)]
-impl Default for SharedRecord {
+impl Default for Record {
     fn default() -> Self {
         let request = RequestHead {
             id: String::new(),
@@ -522,7 +511,7 @@ impl Default for SharedRecord {
             client: None,
             began: Instant::now(),
         };
-        Self::new(Record::new(request, None))
+        Self::new(request, None)
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Refusal {
     /// A sentence for people: the problem, and its remedy.
     message: Cow<'static, str>,
     /// The accepted methods, if the request's is refused.
-    allow: Option<String>,
+    allow: Option<&'static str>,
     advice: RetryAdvice,
 }
 
@@ -53,24 +53,14 @@ impl Refusal {
 
     /// Returns a refusal of a request with invalid headers or an invalid body.
     pub(super) fn of_mistake(message: String) -> Self {
-        let message = Cow::Owned(message);
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            reason: "bad_request",
-            message,
-            allow: None,
-            advice: RetryAdvice::ByStatus,
-        }
+        Self::of(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
-    /// Returns a refusal that names a limit and its value.
-    pub(super) fn of_limit(status: StatusCode, limit: &'static str, message: String) -> Self {
+    /// Returns a refusal with a message of its own.
+    pub(super) fn of(status: StatusCode, reason: &'static str, message: String) -> Self {
         Self {
-            status,
-            reason: limit,
             message: Cow::Owned(message),
-            allow: None,
-            advice: RetryAdvice::ByStatus,
+            ..Self::new(status, reason, "")
         }
     }
 
@@ -80,11 +70,9 @@ impl Refusal {
         self
     }
 
-    pub(super) fn with_allow(self, methods: String) -> Self {
-        Self {
-            allow: Some(methods),
-            ..self
-        }
+    pub(super) const fn allowing(mut self, methods: &'static str) -> Self {
+        self.allow = Some(methods);
+        self
     }
 
     /// Logs the refusal and returns the answer.
@@ -151,11 +139,8 @@ impl Refusal {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(allow) = self
-            .allow
-            .and_then(|methods| HeaderValue::try_from(methods).ok())
-        {
-            headers.insert(ALLOW, allow);
+        if let Some(methods) = self.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
         }
         response
     }
@@ -188,13 +173,7 @@ impl From<PathError> for Refusal {
             PathError::TwoSlashes => (StatusCode::BAD_REQUEST, "two_slashes"),
             PathError::TooLong => (StatusCode::URI_TOO_LONG, "path_too_long"),
         };
-        Self {
-            status,
-            reason,
-            message: Cow::Owned(error.to_string()),
-            allow: None,
-            advice: RetryAdvice::ByStatus,
-        }
+        Self::of(status, reason, error.to_string())
     }
 }
 
@@ -230,11 +209,8 @@ pub(super) fn unreachable(
     };
     tracing::warn!(reason, %cause, "{what}");
     Refusal {
-        status,
-        reason,
-        message: Cow::Owned(format!("{what}: {cause}")),
-        allow: None,
         advice,
+        ..Refusal::of(status, reason, format!("{what}: {cause}"))
     }
     .response(dialect)
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::secret::{POLL, Secret};
 use super::tls::{Certificate, ServerTls};
-use super::{Proxy, certificates};
+use super::{Proxy, certificates, metrics};
 use crate::config::Config;
 
 /// The proxy that answers a thread's next request. Clones share it.
@@ -103,7 +103,7 @@ impl Reloader {
         match result {
             Ok(_) => {
                 if let Some(metrics) = metrics {
-                    metrics.begin_routes(proxy.routes.all());
+                    metrics::begin_routes(metrics, proxy.routes.all());
                     metrics.reloaded(true);
                 }
                 certificates::check(proxy, self.tls.as_ref());

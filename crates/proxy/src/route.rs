@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use super::access::ClientToken;
-use super::fallback::Fallback;
+use super::fallback::Target;
 use super::secret::Secret;
 use super::upstream::Head;
 use crate::config::ProxyConfig;
@@ -25,9 +25,8 @@ use restitch_http::{Client, ConnectionLimits};
 pub(super) struct Route {
     /// Its name and its conditions.
     pub(super) config: Arc<RouteConfig>,
-    pub(super) client: Client,
-    /// The operator's key for that upstream. `None`: the client's own goes there.
-    pub(super) key: Option<Secret>,
+    /// Its own upstream.
+    pub(super) own: Target,
     /// The operator's limits. A request can only lower them.
     pub(super) limits: Limits,
     /// The ending of an answer that can't be completed, if the request does not choose one.
@@ -37,7 +36,7 @@ pub(super) struct Route {
     /// How much repair may change the JSON in an answer, if the request does not choose a level.
     pub(super) repair: RepairLevel,
     /// The upstreams that take over in turn when the first one fails.
-    pub(super) fallbacks: Vec<Fallback>,
+    pub(super) fallbacks: Vec<Target>,
     /// The most repeats of a call to the same upstream before a fallback takes over.
     pub(super) retries: u32,
     /// The time limit for the head of a response.
@@ -46,19 +45,14 @@ pub(super) struct Route {
 
 impl Route {
     /// Creates the route of requests that no other route matches.
-    pub(super) fn new(
-        (client, key): (Client, Option<Secret>),
-        limits: Limits,
-        own: &ProxyConfig,
-    ) -> Self {
+    pub(super) fn new(target: Target, limits: Limits, own: &ProxyConfig) -> Self {
         let config = RouteConfig {
             name: DEFAULT.to_owned(),
             ..RouteConfig::default()
         };
         Self {
             config: Arc::new(config),
-            client: client.limited(connection_limits(&limits.transport)),
-            key,
+            own: target.limited(&limits.transport),
             head_limit: limits.transport.first_byte(),
             limits,
             give_up: own.on_give_up,
@@ -69,13 +63,12 @@ impl Route {
         }
     }
 
-    /// Creates a route that inherits unset settings from this one. `own`: the client of its own
-    /// upstream, and the operator's key for it.
+    /// Creates a route that inherits unset settings from this one. `own`: its own upstream.
     pub(super) fn with(
         &self,
         config: RouteConfig,
-        own: Option<(Client, Option<Secret>)>,
-        fallbacks: Vec<Fallback>,
+        own: Option<Target>,
+        fallbacks: Vec<Target>,
     ) -> Self {
         let mut limits = self.limits.clone();
         let loop_limits = &mut limits.continuation;
@@ -90,22 +83,10 @@ impl Route {
             name: FIRST_BYTE,
             time: time.into(),
         });
-        let limited = |client: Client| client.limited(connection_limits(&limits.transport));
-        let fallbacks = fallbacks.into_iter();
-        let fallbacks = fallbacks
-            .map(|fallback| Fallback {
-                client: limited(fallback.client),
-                ..fallback
-            })
-            .collect();
-        // The key of another upstream must not go to the route's own one.
-        let (client, key) = match own {
-            Some((client, key)) => (limited(client), key),
-            None => (self.client.clone(), self.key.clone()),
-        };
+        let limited = |target: Target| target.limited(&limits.transport);
+        let fallbacks = fallbacks.into_iter().map(limited).collect();
         Self {
-            client,
-            key,
+            own: own.map_or_else(|| self.own.clone(), limited),
             head_limit: own_head_limit.unwrap_or(limits.transport.first_byte()),
             limits,
             fallbacks,
@@ -117,10 +98,14 @@ impl Route {
         }
     }
 
-    /// Returns the clients of all its upstreams.
-    pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
-        let fallbacks = self.fallbacks.iter();
-        once(&self.client).chain(fallbacks.map(|fallback| &fallback.client))
+    /// Returns all its upstreams.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
+        once(&self.own).chain(&self.fallbacks)
+    }
+
+    /// Returns all its upstreams, to be changed.
+    fn targets_mut(&mut self) -> impl Iterator<Item = &mut Target> {
+        once(&mut self.own).chain(&mut self.fallbacks)
     }
 
     /// Returns the head of a client's request for the route's own upstream, with the operator's key
@@ -128,32 +113,10 @@ impl Route {
     /// path's API.
     pub(super) fn upstream_head(&self, head: Head, dialect: Option<Dialect>) -> Head {
         let mut head = head.uncompressed();
-        if let Some(key) = &self.key {
+        if let Some(key) = &self.own.key {
             head.replace_key(key, dialect);
         }
         head
-    }
-
-    /// Returns the operator's keys for its upstreams.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Secret> {
-        let fallbacks = self.fallbacks.iter();
-        self.key
-            .iter()
-            .chain(fallbacks.filter_map(|fallback| fallback.key.as_ref()))
-    }
-
-    /// Returns the operator's keys for its upstreams, to be changed.
-    fn keys_mut(&mut self) -> impl Iterator<Item = &mut Secret> {
-        let fallbacks = self.fallbacks.iter_mut();
-        self.key
-            .iter_mut()
-            .chain(fallbacks.filter_map(|fallback| fallback.key.as_mut()))
-    }
-
-    /// Returns the clients of all its upstreams, to be changed.
-    fn clients_mut(&mut self) -> impl Iterator<Item = &mut Client> {
-        let fallbacks = self.fallbacks.iter_mut();
-        once(&mut self.client).chain(fallbacks.map(|fallback| &mut fallback.client))
     }
 
     /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before
@@ -188,7 +151,8 @@ pub(super) struct Routes {
 impl Routes {
     /// Returns the clients of all upstreams.
     pub(super) fn clients(&self) -> impl Iterator<Item = &Client> {
-        self.all().flat_map(Route::clients)
+        let targets = self.all().flat_map(Route::targets);
+        targets.map(|target| &target.client)
     }
 
     /// Returns all routes.
@@ -200,21 +164,21 @@ impl Routes {
 
     /// Returns whether requests of clients go out with a key of the operator.
     pub(super) fn have_key(&self) -> bool {
-        let mut routes = once(&self.base).chain(&self.configured);
-        routes.any(|route| route.key.is_some())
+        self.all().any(|route| route.own.key.is_some())
     }
 
     /// Returns the operator's keys for all upstreams.
     pub(super) fn keys(&self) -> impl Iterator<Item = &Secret> {
-        let routes = once(&self.base).chain(&self.configured);
-        routes.flat_map(|route| route.keys())
+        let targets = self.all().flat_map(Route::targets);
+        targets.filter_map(|target| target.key.as_ref())
     }
 
     /// Takes over newer values of keys.
     pub(super) fn update_keys(&mut self, newer: &[Secret]) {
         for route in once(&mut self.base).chain(&mut self.configured) {
-            if route.keys().next().is_some() {
-                let keys = Arc::make_mut(route).keys_mut();
+            if route.targets().any(|target| target.key.is_some()) {
+                let targets = Arc::make_mut(route).targets_mut();
+                let keys = targets.filter_map(|target| target.key.as_mut());
                 keys.for_each(|key| key.update(newer));
             }
         }
@@ -224,7 +188,8 @@ impl Routes {
     pub(super) fn part(&mut self) {
         let mut clients: Vec<Client> = Vec::new();
         for route in once(&mut self.base).chain(&mut self.configured) {
-            for client in Arc::make_mut(route).clients_mut() {
+            for target in Arc::make_mut(route).targets_mut() {
+                let client = &mut target.client;
                 let known = clients
                     .iter()
                     .find(|known| known.upstream() == client.upstream())
@@ -288,12 +253,15 @@ impl Candidates {
     }
 }
 
-/// Returns the limits of the connections to an upstream.
-fn connection_limits(limits: &TransportLimits) -> ConnectionLimits {
-    ConnectionLimits {
-        connect_timeout: limits.connect_timeout,
-        tls_timeout: limits.tls_timeout,
-        max_idle: limits.max_idle_connections,
+impl Target {
+    /// Sets the limits of the connections.
+    fn limited(mut self, limits: &TransportLimits) -> Self {
+        self.client = self.client.limited(ConnectionLimits {
+            connect_timeout: limits.connect_timeout,
+            tls_timeout: limits.tls_timeout,
+            max_idle: limits.max_idle_connections,
+        });
+        self
     }
 }
 

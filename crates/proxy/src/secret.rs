@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::setup::SetupError;
+
 /// Where a secret is: `env:VARIABLE` or `file:PATH` in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -67,35 +69,28 @@ pub(super) struct Secret {
     least: usize,
 }
 
-/// Why a secret can't be used. The messages never contain it.
-#[derive(Debug)]
-pub(super) enum SecretError {
-    /// The variable is missing, or its value is not usable.
-    Variable(String),
-    /// The file can't be read, or its content is not usable.
-    File(String),
-}
-
 impl Secret {
-    /// Reads a secret of at least `least` characters. `variable` returns the value of a variable of
-    /// the environment.
+    /// Reads a secret of at least `least` characters. `user`: the flag, the route or the token that
+    /// needs it, for the error, which never contains the secret. `variable` returns the value of a
+    /// variable of the environment.
     pub(super) fn read(
         source: SecretSource,
         least: usize,
+        user: &str,
         variable: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, SecretError> {
+    ) -> Result<Self, SetupError> {
         let value = match &source {
             SecretSource::Variable(name) => {
                 let value = variable(name).filter(|value| !value.is_empty());
-                let value = value.ok_or_else(|| {
-                    SecretError::Variable(format!(
-                        "the environment has no {name}, or nothing in it"
-                    ))
-                })?;
-                checked(&value, least)
-                    .map_err(|mistake| SecretError::Variable(format!("{name} {mistake}")))?
+                let value = match value {
+                    Some(value) => checked(&value, least).map_err(|why| format!("{name} {why}")),
+                    None => Err(format!("the environment has no {name}, or nothing in it")),
+                };
+                value.map_err(|why| SetupError::Setting(format!("{user}: {why}")))?
             }
-            SecretSource::File(path) => read_file(path, least).map_err(SecretError::File)?,
+            SecretSource::File(path) => {
+                read_file(path, least).map_err(|why| SetupError::File(format!("{user}: {why}")))?
+            }
         };
         Ok(Self {
             source,

@@ -19,7 +19,7 @@ use super::client_request::ClientRequest;
 use super::conversation::{self, Conversation};
 use super::early_call::EarlyCall;
 use super::encoding;
-use super::error_redactor::{ErrorRedactor, redact_head, refusal_without_key};
+use super::error_redactor::{ErrorRedactor, redact_head, without_key};
 use super::exchange::Exchange;
 use super::first_call;
 use super::record::Event;
@@ -151,12 +151,16 @@ async fn dispatch(
         };
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
-    let mut share = proxy.shared.unfinished.begin();
-    let collected =
-        Collected::read_counted(body, proxy.limits.transport.max_body_bytes, None, |bytes| {
-            share.grow(bytes)
-        })
-        .await;
+    let max_body_bytes = proxy.limits.transport.max_body_bytes;
+    let mut share = Vec::new();
+    let collected = Collected::read(body, max_body_bytes, None, |bytes| {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let more = proxy.shared.unfinished.try_acquire_many(bytes);
+        let has_room = more.is_ok();
+        share.extend(more);
+        has_room
+    })
+    .await;
     // The limit is on bodies that a slow client holds open, not on complete ones.
     drop(share);
     let body = match collected {
@@ -164,11 +168,7 @@ async fn dispatch(
         Ok(Collected::Larger(body)) => {
             let route = candidates.choose(&proxy.routes, None);
             let response = pass(&route, &head, body, of_path, exchange).await;
-            let response = passed_unread(
-                response,
-                "max_body_bytes",
-                proxy.limits.transport.max_body_bytes,
-            );
+            let response = passed_unread(response, "max_body_bytes", max_body_bytes);
             return NotKept::told(response, unread);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
@@ -300,12 +300,13 @@ async fn pass(
     exchange.apply(Event::Route(route));
     // Compression would hide the operator's key from the redactor.
     let with_key = route
+        .own
         .key
         .is_some()
         .then(|| route.upstream_head(head.clone(), dialect));
     let head = with_key.as_ref().unwrap_or(head);
     // No fallback is asked: an unread request may hold a credential anywhere.
-    let answer = upstream::send(&route.client, head, body, route.head_limit).await;
+    let answer = upstream::send(&route.own.client, head, body, route.head_limit).await;
     pass_answer(route, answer, dialect, exchange)
 }
 
@@ -318,7 +319,7 @@ fn pass_answer(
 ) -> Response<Body> {
     match answer {
         Ok(mut response) => {
-            let key = route.key.as_ref().map(Secret::value);
+            let key = route.own.key.as_ref().map(Secret::value);
             if let Some(key) = key {
                 redact_head(&mut response, key);
             }
@@ -332,7 +333,7 @@ fn pass_answer(
             };
             match encoding::decoded(response) {
                 Ok(response) => {
-                    let response = refusal_without_key(response, redactor);
+                    let response = without_key(response, Some(redactor));
                     conversation::passed(response, &limits.transport)
                 }
                 Err(_) => encoding::UNREADABLE.answer(dialect),

@@ -5,8 +5,8 @@ use std::fmt;
 use restitch_http::{Client, Error, TlsFiles, Upstream};
 
 use super::access::{Access, Token};
-use super::fallback::Fallback;
-use super::secret::{SHORTEST_TOKEN, SHORTEST_UPSTREAM_KEY, Secret, SecretError, SecretSource};
+use super::fallback::Target;
+use super::secret::{SHORTEST_TOKEN, SHORTEST_UPSTREAM_KEY, Secret, SecretSource};
 use crate::address;
 use crate::config::{Config, TlsConfig};
 use crate::route_config::{DEFAULT, RouteConfig};
@@ -31,8 +31,8 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// The client of a route's own upstream with the operator's key for it, and the fallbacks.
-type RouteUpstreams = (Option<(Client, Option<Secret>)>, Vec<Fallback>);
+/// A route's own upstream, if it has one, and its fallbacks.
+type RouteTargets = (Option<Target>, Vec<Target>);
 
 /// The parts of a proxy in the making.
 pub(super) struct Setup<'a> {
@@ -51,42 +51,53 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Returns the client of the upstream of requests that no route matches, with the operator's key
-    /// for it.
-    pub(super) fn client(&mut self) -> Result<(Client, Option<Secret>), SetupError> {
+    /// Returns the upstream of requests that no route matches.
+    pub(super) fn base(&mut self) -> Result<Target, SetupError> {
         let own = &self.config.proxy;
         let address = own.upstream.as_deref();
         let address = address.ok_or_else(|| SetupError::Setting(NO_UPSTREAM.to_owned()))?;
-        // The address is not repeated, since it may have a password.
-        let upstream = address::upstream(address)
-            .map_err(|error| SetupError::Setting(format!("--upstream: {error}")))?;
-        let key = self.key("--upstream", own.upstream_key.as_ref())?;
-        let client = self
-            .client_of(upstream)
-            .map_err(|error| SetupError::File(error.to_string()))?;
-        Ok((client, key))
+        self.target("--upstream", address, own.upstream_key.as_ref())
     }
 
-    /// Returns the client of a route's own upstream with its key, and its fallbacks.
-    pub(super) fn route(&mut self, route: &RouteConfig) -> Result<RouteUpstreams, SetupError> {
+    /// Returns a route's own upstream, and its fallbacks.
+    pub(super) fn route(&mut self, route: &RouteConfig) -> Result<RouteTargets, SetupError> {
         let user = format!("route `{}`", route.name);
         let own = match &route.upstream {
-            Some(address) => {
-                let key = self.key(&user, route.key.as_ref())?;
-                Some((self.client_at(route, address)?, key))
-            }
+            Some(address) => Some(self.target(&user, address, route.key.as_ref())?),
             None => None,
         };
         let mut fallbacks = Vec::with_capacity(route.fallback.len());
         for fallback in &route.fallback {
-            fallbacks.push(Fallback {
-                key: self.key(&user, fallback.key.as_ref())?,
-                client: self.client_at(route, &fallback.upstream)?,
+            fallbacks.push(Target {
                 model: fallback.model.clone(),
                 wire: fallback.wire,
+                ..self.target(&user, &fallback.upstream, fallback.key.as_ref())?
             });
         }
         Ok((own, fallbacks))
+    }
+
+    /// Returns an upstream with the operator's key for it. `user`: the flag or the route that names
+    /// it.
+    fn target(
+        &mut self,
+        user: &str,
+        address: &str,
+        key: Option<&SecretSource>,
+    ) -> Result<Target, SetupError> {
+        // The address is not repeated, since it may have a password.
+        let upstream = address::upstream(address)
+            .map_err(|error| SetupError::Setting(format!("{user}: {error}")))?;
+        let key = self.key(user, key)?;
+        let client = self
+            .client_of(upstream)
+            .map_err(|error| SetupError::File(format!("{user}: {error}")))?;
+        Ok(Target {
+            client,
+            model: None,
+            wire: None,
+            key,
+        })
     }
 
     /// Returns the access rules, with the tokens.
@@ -127,22 +138,9 @@ impl<'a> Setup<'a> {
         source.map(secret).transpose()
     }
 
-    /// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag,
-    /// the route or the token that needs it.
+    /// Reads a token or a key. A proxy that lacks one must not start without it.
     fn secret(&self, user: &str, source: SecretSource, least: usize) -> Result<Secret, SetupError> {
-        Secret::read(source, least, self.variable).map_err(|error| match error {
-            SecretError::Variable(mistake) => SetupError::Setting(format!("{user}: {mistake}")),
-            SecretError::File(mistake) => SetupError::File(format!("{user}: {mistake}")),
-        })
-    }
-
-    fn client_at(&mut self, route: &RouteConfig, address: &str) -> Result<Client, SetupError> {
-        let name = &route.name;
-        // The address is not repeated, since it may have a password.
-        let upstream = address::upstream(address)
-            .map_err(|error| SetupError::Setting(format!("route `{name}`: {error}")))?;
-        self.client_of(upstream)
-            .map_err(|error| SetupError::File(format!("route `{name}`: {error}")))
+        Secret::read(source, least, user, self.variable)
     }
 
     fn client_of(&mut self, upstream: Upstream) -> Result<Client, Error> {

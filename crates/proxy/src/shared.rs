@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use http::StatusCode;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::answers::{AnswerList, Stop};
 use super::breaker::Breaker;
-use super::gate::Unfinished;
 use super::kept::StopNotes;
 use super::metrics::Metrics;
 use super::otlp::Otlp;
@@ -28,7 +28,8 @@ pub(super) struct Shared {
     history: CallHistory,
     pub(super) observer: Option<Observer>,
     pub(super) tap: Option<Arc<dyn Tap>>,
-    pub(super) unfinished: Unfinished,
+    /// The room for the bytes of all unfinished request bodies.
+    pub(super) unfinished: Arc<Semaphore>,
     /// Set if the admin listener shows metrics.
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Set if the admin listener has a page of the answers.
@@ -77,15 +78,16 @@ impl CallHistory {
 
 impl Shared {
     pub(super) fn new(limits: &Limits) -> Self {
+        let unfinished = limits.server.max_unfinished_bytes;
         Self {
             history: CallHistory::new(limits),
             observer: None,
             tap: None,
-            unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
+            unfinished: Arc::new(Semaphore::new(unfinished.min(Semaphore::MAX_PERMITS))),
             metrics: None,
             answers: None,
             stopping: Arc::default(),
-            cut: Arc::new(Stop::new()),
+            cut: Arc::default(),
             kept: None,
             otlp: None,
         }

@@ -69,7 +69,6 @@ impl Drop for BusyGuard {
 ///
 /// hyper stops reading while its buffer holds bytes of a further request, and then does not notice
 /// that the client has left. So this socket reads a little ahead during an answer.
-#[derive(Debug)]
 pub(super) struct ClientSocket {
     socket: Socket<Transport>,
     activity: Activity,
@@ -85,7 +84,6 @@ pub(super) struct ClientSocket {
 }
 
 /// The state of the bytes that the client sends.
-#[derive(Debug)]
 struct IncomingBytes {
     /// Bytes that were read ahead.
     ahead: BytesMut,
@@ -102,7 +100,6 @@ struct IncomingBytes {
 }
 
 /// The meaning of the bytes that hyper writes.
-#[derive(Debug)]
 enum OutgoingBytes {
     /// All answers were sent. If hyper writes although no request has arrived, the bytes are its
     /// refusal of input that it could not parse.
@@ -394,7 +391,7 @@ fn head_too_large(bytes: usize, fields: usize) -> Refusal {
     let message = format!(
         "the head of the request has more than {bytes} bytes (`max_head_bytes`) or {fields} headers (`max_head_fields`)"
     );
-    Refusal::of_limit(
+    Refusal::of(
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         "max_head_bytes",
         message,

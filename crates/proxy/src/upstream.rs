@@ -14,7 +14,7 @@ use http::{Method, Request, Response, Uri};
 use tokio::time::sleep;
 
 use super::access::{API_KEYS, ClientToken, QUERY_KEY};
-use super::allowed::members;
+use super::allowed::{members, query_of};
 use super::secret::Secret;
 use crate::route_config::holds_secret;
 use crate::route_config::{ContinueBy, RouteConfig};
@@ -307,15 +307,12 @@ impl Head {
 
 /// Removes the key that clients of Gemini may send in the query.
 fn remove_key(uri: &mut Uri) {
-    let is_key = |member: &&str| member.split('=').next() == Some(QUERY_KEY);
-    if !members(uri.query()).any(|member| is_key(&member)) {
+    if !members(uri.query()).any(|(name, _)| name == QUERY_KEY) {
         return;
     }
-    let rest: Vec<_> = members(uri.query())
-        .filter(|member| !is_key(member))
-        .collect();
-    let mark = if rest.is_empty() { "" } else { "?" };
-    if let Ok(without) = format!("{}{mark}{}", uri.path(), rest.join("&")).parse() {
+    let rest = members(uri.query()).filter(|(name, _)| *name != QUERY_KEY);
+    let query = query_of(rest.map(|(_, member)| member));
+    if let Ok(without) = [uri.path(), &query].concat().parse() {
         *uri = without;
     }
 }

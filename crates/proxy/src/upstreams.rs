@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Proxy;
-use super::fallback::Fallback;
+use super::fallback::Target;
 use super::route::Route;
 use restitch::Limits;
 use restitch::internal::capability::CapabilityHint;
@@ -47,14 +47,18 @@ impl Upstreams {
     }
 
     /// Returns the current fallback. `None`: the route's own upstream is current.
-    pub(super) fn fallback(&self) -> Option<&Fallback> {
+    pub(super) fn fallback(&self) -> Option<&Target> {
         self.route.fallbacks.get(self.at().checked_sub(1)?)
+    }
+
+    /// Returns the current upstream.
+    pub(super) fn target(&self) -> &Target {
+        self.fallback().unwrap_or(&self.route.own)
     }
 
     /// Returns the client of the current upstream.
     pub(super) fn client(&self) -> &Client {
-        self.fallback()
-            .map_or(&self.route.client, |fallback| &fallback.client)
+        &self.target().client
     }
 
     /// Returns the current upstream's host, with its port if the configuration names one.
@@ -85,7 +89,7 @@ impl Upstreams {
 
     /// Makes the next fallback that can take over the current upstream. Returns it; `None` if no
     /// further one can.
-    pub(super) fn move_on(&self, can_take: impl Fn(&Fallback) -> bool) -> Option<&Fallback> {
+    pub(super) fn move_on(&self, can_take: impl Fn(&Target) -> bool) -> Option<&Target> {
         let fallbacks = self.route.fallbacks.iter().enumerate();
         let (number, fallback) = fallbacks
             .skip(self.at())

@@ -41,7 +41,7 @@ impl Conversation {
                 .then(|| self.caller.proxy.limits.server.drain().into())
         };
         let read = tokio::select! {
-            read = Collected::read_counted(body, limit, self.timeouts(), |_| {
+            read = Collected::read(body, limit, self.timeouts(), |_| {
                 // The time of the last byte, since a body that still arrives is not silent.
                 heard_at = Instant::now();
                 true
@@ -136,7 +136,7 @@ impl Conversation {
         sleep_until(at).await;
         let response = RestCall::new(&self.caller, request).make().await?;
         let limit = self.caller.limits.parser.max_event_bytes;
-        match Collected::read(response.into_body(), limit, self.timeouts()).await {
+        match Collected::read(response.into_body(), limit, self.timeouts(), |_| true).await {
             // Replacing invalid UTF-8 by U+FFFD would invent text.
             Ok(Collected::Whole(body)) => String::from_utf8(body.into())
                 .map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned())),

@@ -29,10 +29,12 @@ mod table;
 pub(crate) mod too_long;
 
 pub(crate) use hint::CapabilityHint;
+use serde::{Deserialize, Serialize};
 
 /// How a request marks its last message, an assistant's message, as one to continue literally.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PrefillForm {
     /// Not at all: such a message is refused, or is answered instead of continued.
@@ -41,11 +43,13 @@ pub enum PrefillForm {
     /// By its position alone: it is the last message.
     Turn,
     /// By `"prefix": true` in the message.
+    #[serde(rename = "prefix")]
     Flag,
     /// By `"partial": true` in the message.
     Partial,
     /// By `"continue_final_message": true` and `"add_generation_prompt": false` beside the
     /// messages.
+    #[serde(rename = "continue-final-message")]
     Final,
 }
 

@@ -33,7 +33,7 @@ use restitch::provider::Dialect;
 use restitch::session::GiveUp;
 use restitch::{Document, Limits};
 use restitch_proxy::Proxy;
-use restitch_proxy::config::value::Risk;
+use restitch_proxy::config::value::risk;
 use restitch_proxy::config::{AccessConfig, Config, LogFormat};
 use restitch_proxy::route_config::RouteConfig;
 use target::Target;
@@ -76,8 +76,8 @@ pub struct RunArgs {
     max_continuations: Option<u32>,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
     /// asked for. [default: 0.001]
-    #[arg(long, value_name = "RISK")]
-    max_risk: Option<Risk>,
+    #[arg(long, value_name = "RISK", value_parser = risk)]
+    max_risk: Option<f64>,
     /// Ask with each continuation how much of the document is delivered, and stop if that does not
     /// rise.
     #[arg(long)]

@@ -221,7 +221,7 @@ fn a_key_of_limits_sets_its_own_limit() {
         let shown: toml::Table = config.show().parse().unwrap();
         for (other, shown) in shown["limits"].as_table().unwrap() {
             let default = &defaults["limits"][key];
-            let is_time = default.as_str().is_some_and(|default| default != "auto");
+            let is_time = default.is_str();
             let expected = if other == key && is_time {
                 format!("\"{value}s\"")
             } else if other == key {
@@ -250,7 +250,6 @@ fn a_setting_is_set_by_its_name() {
         ("limits.max_continuations", "4"),
         ("limits.idle_timeout", "2m"),
         ("limits.max_risk", "0.5"),
-        ("limits.max_connections_per_client", "auto"),
         ("proxy.upstream", "https://a.example"),
         ("proxy.socket_mode", "0660"),
         ("proxy.adapt", "true"),
@@ -408,11 +407,11 @@ const WRONG: &str = r##"
 2:15 | `0888` is no mode of a socket | [proxy]⏎socket_mode = "0888"⏎
 2:15 | invalid type: integer | [proxy]⏎socket_mode = 384⏎
 2:7 | `loud` is no level: there are off, error, warn, info, debug, trace | [proxy]⏎log = "loud"⏎
-2:14 | `never` is not one of `close`, `leave`, `error` | [proxy]⏎on_give_up = "never"⏎
+2:14 | unknown variant `never`, expected one of `close`, `leave`, `error` | [proxy]⏎on_give_up = "never"⏎
 2:9 | unknown variant `always`, expected `pass` or `anchor` | [proxy]⏎prose = "always"⏎
 3:9 | unknown variant `all`, expected `pass` or `anchor` | [[route]]⏎model = "a"⏎prose = "all"⏎
-2:10 | `all` is not one of `strict`, `syntax`, `guess` | [proxy]⏎repair = "all"⏎
-2:20 | a factor of 0 | [proxy]⏎raise_max_tokens = 0⏎
+2:10 | unknown variant `all`, expected one of `strict`, `syntax`, `guess` | [proxy]⏎repair = "all"⏎
+2:20 | invalid value: integer `0`, expected a nonzero u32 | [proxy]⏎raise_max_tokens = 0⏎
 2:15 | `http://a` is not a host like | [access]⏎allow_hosts = ["http://a"]⏎
 2:17 | `https://a/` is not an origin like | [access]⏎allow_origins = ["https://a/"]⏎
 2:17 | `a.example` is not an origin like | [access]⏎allow_origins = ["a.example"]⏎
@@ -427,8 +426,8 @@ const WRONG: &str = r##"
 2:16 | a secret is `env:VARIABLE` or `file:PATH`: is this the secret itself? | [proxy]⏎upstream_key = "sk-x"⏎
 3:10 | this is not a variable's name: is it the value itself? | [[access.token]]⏎name = "a"⏎secret = "env:sk-x"⏎
 1:1 | the key of a route needs the `upstream` that it is for | [[route]]⏎key = "file:k"⏎
-2:30 | `0` is not a number above 0, nor `auto` | [limits]⏎max_connections_per_client = 0⏎
-2:30 | `all` is not a number above 0, nor `auto` | [limits]⏎max_connections_per_client = "all"⏎
+2:30 | invalid value: integer `0`, expected a nonzero usize | [limits]⏎max_connections_per_client = 0⏎
+2:30 | invalid type: string "all", expected a nonzero usize | [limits]⏎max_connections_per_client = "all"⏎
 2:12 | invalid type: integer `1`, expected a boolean | [prompt]⏎progress = 1⏎
 2:8 | unknown variant `often`, expected one of `always`, `on-retries`, `never` | [prompt]⏎mark = "often"⏎
 3:19 | expected a boolean | [[capability]]⏎model = "a"⏎drops_json_mode = 1⏎
@@ -443,7 +442,7 @@ const WRONG: &str = r##"
 2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = nan⏎
 2:1 | unknown field `risk` | [limits]⏎risk = 0.5⏎
 1:1 | missing field `model` | [[capability]]⏎prefill = "turn"⏎
-3:11 | `yes` is not a prefill form: there are `none` | [[capability]]⏎model = "a"⏎prefill = "yes"⏎
+3:11 | unknown variant `yes`, expected one of `none` | [[capability]]⏎model = "a"⏎prefill = "yes"⏎
 4:1 | unknown field `modell` | [[capability]]⏎model = "a"⏎[[capability]]⏎modell = "b"⏎
 3:17 | the value is not a JSON object with one member | [[capability]]⏎model = "a"⏎reasoning_off = '{"b": '⏎
 2:1 | unknown field `modell` | [[route]]⏎modell = "a"⏎
@@ -454,7 +453,7 @@ const WRONG: &str = r##"
 2:22 | `0` is not a time from 1ms | [[route]]⏎first_byte_timeout = 0⏎
 2:13 | missing field `upstream` | [[route]]⏎fallback = [{ model = "a" }]⏎
 2:31 | unknown field `keys` | [[route]]⏎fallback = [{ upstream = "a", keys = "a" }]⏎
-2:38 | `b` is not one of `openai-chat` | [[route]]⏎fallback = [{ upstream = "a", wire = "b" }]⏎
+2:38 | unknown variant `b`, expected one of `openai-chat` | [[route]]⏎fallback = [{ upstream = "a", wire = "b" }]⏎
 2:18 | `-1` is not a time from 0s | [[route]]⏎max_total_time = -1⏎
 2:12 | `a b` is no name of a header | [[route]]⏎header = { "a b" = "c" }⏎
 2:12 | `X-Api-Key` may hold a secret | [[route]]⏎header = { X-Api-Key = "c" }⏎

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::AnswerList;
 use super::stop::{Stop, Stopped};
-use super::text::{Changes, Texts};
+use super::text::Texts;
 use crate::record::{Record, SharedRecord};
 use crate::steps;
 use restitch::internal::record::Change;
+use restitch::internal::wire::{Slot, SlotKind};
+use restitch::provider::Delta;
 use restitch::session::{Outcome, StopReason};
 
 /// A running or finished answer.
@@ -41,72 +43,93 @@ impl ListedAnswer {
             id,
             record,
             texts: (answers.keeps > 0).then(Mutex::default),
-            stop: Stop::new(),
+            stop: Stop::default(),
             answers: Arc::downgrade(answers),
         }
     }
 
-    /// Counts a new cut, marks a seam in the texts, and moves an answer that has ended in the list.
+    /// Marks a seam in the texts, and moves an answer that has ended in the list.
     pub(in super::super) fn follow(&self, record: &Record, change: Option<Change>) {
         let Some(answers) = self.answers.upgrade() else {
             return;
         };
-        match change {
-            Some(Change::Cut { is_new: true, .. }) => answers.count_cut(&record.answer),
-            Some(Change::Joined(call)) => {
-                let joined = record.answer.calls.get(call);
-                let seam = joined.and_then(|call| call.seam.as_ref());
-                if let (Some(seam), Some(mut texts)) = (seam, self.texts()) {
-                    texts.joined(record.answer.number(call), seam.seam.offset);
-                }
+        if let Some(Change::Joined(call)) = change {
+            let joined = record.answer.calls.get(call);
+            let seam = joined.and_then(|call| call.seam.as_ref());
+            if let (Some(seam), Some(mut texts)) = (seam, self.texts()) {
+                texts.joined(record.answer.number(call), seam.seam.offset);
             }
-            _ => {}
         }
         if record.has_ended() {
             answers.end(self, record.has_failed());
         }
     }
 
-    /// Adds changes of its texts.
-    pub(super) fn add(&self, changes: &mut Changes) {
-        let (false, Some(answers)) = (changes.is_empty(), self.answers.upgrade()) else {
+    /// Adds what a delta brings to its texts.
+    pub(super) fn add(&self, delta: &Delta<'_>) {
+        let slot = |id, kind| Slot { id, kind };
+        match *delta {
+            Delta::Text { slot: id, text } => self.add_text(slot(id, SlotKind::Text), None, text),
+            Delta::ToolCall {
+                slot: id,
+                name,
+                arguments,
+                ..
+            } => self.add_text(slot(id, SlotKind::Arguments), name, arguments),
+            Delta::Restart => self.restart(),
+            _ => {}
+        }
+    }
+
+    fn add_text(&self, slot: Slot, tool: Option<&str>, text: &str) {
+        let Some(answers) = self.answers.upgrade() else {
             return;
         };
         let most = answers.most.of_answer;
-        let fits = self
-            .texts()
-            .filter(|texts| texts.missing.is_none())
-            .map(|texts| changes.fitting(texts.bytes, most));
-        // Text that is not kept needs no room.
-        let Some(fits) = fits else {
-            return changes.clear();
+        let Some(mut texts) = self.texts().filter(|texts| texts.missing.is_none()) else {
+            return;
         };
-        let bytes = changes.bytes();
-        // Does not hold the lock of its own texts: `reserve` locks and drops the texts of other
-        // answers.
-        let has_room = answers.reserve(fits, self);
-        let reserved = if has_room { fits } else { 0 };
+        if texts.bytes.saturating_add(text.len()) > most {
+            texts.missing = Some("max_page_answer_bytes");
+            return;
+        }
+        // `reserve` locks and drops the texts of other answers, whose writers may do the same.
+        drop(texts);
+        let has_room = answers.reserve(text.len(), self);
         let Some(mut texts) = self.texts() else {
-            return answers.release(reserved);
+            return;
         };
         if !has_room {
             texts.missing.get_or_insert("max_page_bytes");
+        } else if texts.missing.is_some() || !texts.push(slot, tool, text) {
+            texts.missing.get_or_insert("max_slots");
+            answers.release(text.len());
         }
-        let freed = changes.apply(&mut texts, most);
-        drop(texts);
-        // Bytes without a reservation were never counted, so they are not released.
-        answers.release(freed.saturating_sub(bytes - reserved));
+    }
+
+    /// Forgets its texts, since the answer begins again.
+    fn restart(&self) {
+        let texts = self.texts().filter(|texts| texts.missing.is_none());
+        let freed = texts.map(|mut texts| texts.restart());
+        if let (Some(freed), Some(answers)) = (freed, self.answers.upgrade()) {
+            answers.release(freed);
+        }
+    }
+
+    /// Notes that the rest of the stream can't be decoded.
+    pub(super) fn end_unread(&self) {
+        if let Some(mut texts) = self.texts() {
+            texts.missing.get_or_insert("undecodable");
+        }
     }
 
     /// Adds the texts of a whole body.
     pub(in super::super) fn add_body(&self, body: &str) {
         if self.keeps_text() {
-            let mut changes = Changes::default();
             let dialect = self.record.lock().dialect();
             dialect
                 .wire()
-                .read_body(body, &mut |delta| changes.add(&delta));
-            self.add(&mut changes);
+                .read_body(body, &mut |delta| self.add(&delta));
         }
     }
 

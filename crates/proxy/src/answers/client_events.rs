@@ -1,18 +1,15 @@
 //! The events of the stream that a client gets. The stream is divided into them once, for the page
 //! and the store together.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use memchr::{memchr2, memrchr2};
+use bytes::Bytes;
 
 use super::answer::ListedAnswer;
-use super::text::Changes;
 use restitch::Limits;
 use restitch::internal::wire::{Framed, Framing, Reader};
 use restitch::provider::Dialect;
-use restitch::sse::Event;
+use restitch::sse::{Encoder, Event};
 
 /// Bytes for the client, and the events that end in them.
 #[derive(Debug, Default)]
@@ -44,73 +41,52 @@ pub(super) struct ClientEvents {
     decoder: Framed,
     /// `None`: the page does not read the answer.
     text: Option<TextReader>,
-    /// `None`: the answer is not kept.
-    kept: Option<KeptEvents>,
+    /// The answer is kept: the events are for the store, too.
+    pub(super) is_kept: bool,
     /// The stream can't be decoded any further.
     is_over: bool,
 }
 
 impl ClientEvents {
-    pub(super) fn new(framing: Framing, limits: &Limits) -> Self {
+    pub(super) fn new(framing: Framing, text: Option<TextReader>, limits: &Limits) -> Self {
         Self {
             decoder: Framed::new(framing, limits),
-            text: None,
-            kept: None,
+            text,
+            is_kept: false,
             is_over: false,
         }
     }
 
-    /// Gives the events' text to this reader.
-    pub(super) fn read_by(self, text: TextReader) -> Self {
-        Self {
-            text: Some(text),
-            ..self
-        }
-    }
-
-    /// Returns the events for the store, too.
-    pub(super) fn keep(&mut self) {
-        self.kept = Some(KeptEvents::default());
-    }
-
     /// Reads bytes of the stream.
     pub(super) fn push(&mut self, bytes: Bytes) -> ClientChunk {
-        let (mut rest, mut events, mut limit) = (bytes.clone(), Vec::new(), None);
+        let mut chunk = ClientChunk::from(bytes.clone());
         let mut input = &bytes[..];
         while !self.is_over {
             match self.decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
-                    let end = event.range.end;
                     self.text.iter_mut().for_each(|text| text.read(&event));
-                    let kept = self.kept.iter_mut();
-                    events.extend(kept.map(|kept| kept.end_event(&mut rest, end)));
+                    if self.is_kept {
+                        chunk.events.push(kept(&event));
+                    }
                 }
                 Ok(None) => break,
                 Err(error) => {
                     // The client still gets the bytes: it may take longer lines than the proxy.
-                    (self.is_over, limit) = (true, Some(error.kind.limit()));
-                    let text = self.text.iter_mut();
-                    text.for_each(|text| text.changes.end_unread());
+                    (self.is_over, chunk.limit) = (true, Some(error.kind.limit()));
+                    self.text.iter().for_each(|text| text.page.end_unread());
                 }
             }
         }
-        self.text.iter_mut().for_each(TextReader::report);
-        self.kept.iter_mut().for_each(|kept| kept.wait(&rest));
-        ClientChunk {
-            bytes,
-            events,
-            limit,
-        }
+        chunk
     }
 
     /// Returns the kept event that ends with the stream, if there is one: several servers send no
     /// blank line after the last event.
     pub(super) fn finish(&mut self) -> Option<ClientChunk> {
-        let kept = self.kept.take()?;
-        // The end of the stream ends an event that has data.
-        let has_event = matches!(self.decoder.finish(), Ok(Some(_)));
-        has_event.then(|| ClientChunk {
-            events: vec![kept.last_event()],
+        let last = self.decoder.finish().ok().flatten();
+        let last = last.filter(|_| self.is_kept)?;
+        Some(ClientChunk {
+            events: vec![kept(&last)],
             ..ClientChunk::default()
         })
     }
@@ -119,7 +95,6 @@ impl ClientEvents {
 /// Reads the text for the page.
 pub(super) struct TextReader {
     reader: Box<dyn Reader>,
-    changes: Changes,
     page: Arc<ListedAnswer>,
 }
 
@@ -127,141 +102,31 @@ impl TextReader {
     pub(super) fn new(dialect: Dialect, page: Arc<ListedAnswer>) -> Self {
         Self {
             reader: dialect.wire().reader(),
-            changes: Changes::default(),
             page,
         }
     }
 
     fn read(&mut self, event: &Event<'_>) {
         self.reader.read(&event.event, &event.data, &mut |delta| {
-            self.changes.add(&delta);
+            self.page.add(&delta);
         });
     }
-
-    /// Gives the changes of a chunk to the page.
-    fn report(&mut self) {
-        self.page.add(&mut self.changes);
-    }
 }
 
-/// The raw bytes of an event stream, cut into the events for the store.
-///
-/// An event is given as its lines, without the blank line that ends it, so that the id can be
-/// written as the last line. Leaves out comments: they only keep a stream alive, and each reader
-/// gets its own. Also leaves out blocks without data, which clients ignore.
-#[derive(Debug, Default)]
-struct KeptEvents {
-    /// The earlier chunks' bytes since the last event, without most comments and blocks without
-    /// data.
-    raw: BytesMut,
-    /// The length of `raw` after [`compact`](Self::compact), if it has removed comments and blocks
-    /// without data since the last event.
-    compacted: usize,
-    /// The number of bytes so far.
-    offset: u64,
+/// Returns an event as the store keeps it: the lines with its type and its data, without the blank
+/// line that ends it, so that the id can be written as the last line. Leaves out comments: they only
+/// keep a stream alive, and each reader gets its own.
+fn kept(event: &Event<'_>) -> Bytes {
+    let mut lines = Vec::with_capacity(event.data.len() + LINES);
+    // The default of an event without a type.
+    let of_type = Some(&*event.event).filter(|of_type| *of_type != "message");
+    Encoder::event(&mut lines, of_type, None, &event.data);
+    lines.pop();
+    lines.into_boxed_slice().into()
 }
 
-impl KeptEvents {
-    /// Takes the bytes of an event that ends at an offset of the stream. `chunk`: the bytes that
-    /// follow the last event's. An event that lies within the chunk is a slice of it.
-    fn end_event(&mut self, chunk: &mut Bytes, end: u64) -> Bytes {
-        let length = usize::try_from(end.saturating_sub(self.offset))
-            .map_or(chunk.len(), |length| length.min(chunk.len()));
-        self.offset += length as u64;
-        self.compacted = 0;
-        let rest = chunk.split_to(length);
-        if self.raw.is_empty() {
-            return lines(&rest);
-        }
-        self.raw.extend_from_slice(&rest);
-        lines(&self.raw.split().freeze())
-    }
-
-    /// Keeps the bytes after the last event of a chunk.
-    fn wait(&mut self, rest: &[u8]) {
-        self.offset += rest.len() as u64;
-        self.raw.extend_from_slice(rest);
-        self.compact();
-    }
-
-    /// Removes comments and blocks without data from the open bytes, so that an upstream that sends
-    /// only comments can't fill the memory: the decoder limits lines and events only. Runs again
-    /// once the bytes have doubled, so that each byte is scanned a few times at most.
-    fn compact(&mut self) {
-        if self.raw.len() < SHORTEST.max(2 * self.compacted) {
-            return;
-        }
-        // Keeps the last line end, which may be half of a CR LF.
-        let half = if self.raw.ends_with(b"\r\n") { 2 } else { 1 };
-        let ends = memrchr2(b'\n', b'\r', &self.raw[..self.raw.len() - half]);
-        let whole = self.raw.split_to(ends.map_or(0, |at| at + 1)).freeze();
-        let open = self.raw.split();
-        self.raw = open_block(&whole);
-        self.raw.extend_from_slice(&open);
-        self.compacted = self.raw.len();
-    }
-
-    /// Returns the event that ends with the stream, without its blank line.
-    fn last_event(mut self) -> Bytes {
-        self.raw.extend_from_slice(b"\n");
-        lines(&self.raw.freeze())
-    }
-}
-
-/// Returns the lines of the last block of `raw` without its comments, each with its end.
-fn lines(raw: &Bytes) -> Bytes {
-    let (kept, mut parted) = last_block(raw, true);
-    if parted.is_empty() {
-        return raw.slice(kept);
-    }
-    parted.extend_from_slice(&raw[kept]);
-    parted.freeze()
-}
-
-/// Returns the lines of the last block of `raw` without its comments, if the block's blank line has
-/// not arrived.
-fn open_block(raw: &Bytes) -> BytesMut {
-    let (kept, mut parted) = last_block(raw, false);
-    parted.extend_from_slice(&raw[kept]);
-    parted
-}
-
-/// Finds the last block of `raw`: its range, and the block's earlier lines, which a comment
-/// separates from that range. If `raw` is one whole event, its last blank line ends the block; any
-/// other blank line starts a new block.
-fn last_block(raw: &Bytes, is_whole: bool) -> (Range<usize>, BytesMut) {
-    let (mut kept, mut parted) = (0..0, BytesMut::new());
-    let mut at = if raw.starts_with(BYTE_ORDER_MARK) {
-        BYTE_ORDER_MARK.len()
-    } else {
-        0
-    };
-    // Skips an LF that belongs to the CR of the preceding blank line.
-    at += usize::from(raw.first() == Some(&b'\n'));
-    while let Some(length) = memchr2(b'\n', b'\r', &raw[at..]) {
-        let line = at..at + length;
-        let is_pair = raw[line.end..].starts_with(b"\r\n");
-        at = line.end + if is_pair { 2 } else { 1 };
-        let is_end = is_whole && at >= raw.len();
-        if line.is_empty() && !is_end {
-            (kept, parted) = (at..at, BytesMut::new());
-        } else if raw.get(line.start) == Some(&b':') {
-            parted.extend_from_slice(&raw[kept]);
-            kept = at..at;
-        } else if !line.is_empty() {
-            kept = if kept.is_empty() {
-                line.start..at
-            } else {
-                kept.start..at
-            };
-        }
-    }
-    (kept, parted)
-}
-
-/// The fewest open bytes that are worth compacting.
-const SHORTEST: usize = 4 << 10;
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// The bytes of most events beside their data: the names of the fields, and the type.
+const LINES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -276,9 +141,9 @@ mod tests {
     use crate::error_redactor::ErrorRedactor;
     use crate::record::SharedRecord;
 
-    fn kept(limits: &Limits) -> ClientEvents {
-        let mut events = ClientEvents::new(Framing::Events, limits);
-        events.keep();
+    fn reader(limits: &Limits, text: Option<TextReader>) -> ClientEvents {
+        let mut events = ClientEvents::new(Framing::Events, text, limits);
+        events.is_kept = true;
         events
     }
 
@@ -289,7 +154,7 @@ mod tests {
     }
 
     fn events(chunks: &[&[u8]]) -> Vec<String> {
-        let mut reader = kept(&Limits::default());
+        let mut reader = reader(&Limits::default(), None);
         let mut events = Vec::new();
         for chunk in chunks {
             events.extend(pushed(&mut reader, chunk));
@@ -307,9 +172,9 @@ mod tests {
             ("data: a\n\ndata: b\n\n", vec!["data: a\n", "data: b\n"]),
             (
                 "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n",
-                vec!["event: x\r\ndata: a\r\n", "data: b\r\n"],
+                vec!["event: x\ndata: a\n", "data: b\n"],
             ),
-            ("data: a\r\rdata: b\r\r", vec!["data: a\r", "data: b\r"]),
+            ("data: a\r\rdata: b\r\r", vec!["data: a\n", "data: b\n"]),
             (
                 ": hello\n\ndata: a\n\n: ping\n\n: ping\n\ndata: b\n\n: end\n\n",
                 vec!["data: a\n", "data: b\n"],
@@ -320,11 +185,11 @@ mod tests {
             ),
             (
                 "data: a\n:x\ndata: b\n:y\nid: 1\n\n",
-                vec!["data: a\ndata: b\nid: 1\n"],
+                vec!["data: a\ndata: b\n"],
             ),
             (
                 "\u{feff}data: a\n\n\n\ndata\n\n",
-                vec!["data: a\n", "data\n"],
+                vec!["data: a\n", "data: \n"],
             ),
             (
                 "data: a\n\ndata: [DONE]",
@@ -347,50 +212,13 @@ mod tests {
         }
     }
 
-    /// Comments don't accumulate in memory, and the event after them survives any chunking.
-    #[test]
-    fn comments_before_an_event_are_not_collected() {
-        for end in ["\n", "\r", "\r\n"] {
-            let comments = format!(": ping{end}{end}event: none{end}{end}:{end}").repeat(1000);
-            let stream = format!(
-                "\u{feff}{comments}event: x{end}{comments_within}data: a{end}{end}",
-                comments_within = format!(":x{end}").repeat(5000)
-            );
-            for size in [1, 7, 1000, 5000] {
-                let mut reader = kept(&Limits::default());
-                let (mut events, mut most) = (Vec::new(), 0);
-                for chunk in stream.as_bytes().chunks(size) {
-                    events.extend(pushed(&mut reader, chunk));
-                    most = most.max(reader.kept.as_ref().unwrap().raw.len());
-                }
-                events.extend(reader.finish().into_iter().flat_map(|last| last.events));
-                assert_eq!(
-                    events,
-                    [format!("event: x{end}data: a{end}")],
-                    "{end:?} {size}"
-                );
-                assert!(
-                    most <= SHORTEST + size,
-                    "{most} bytes are held: {end:?} {size}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn an_event_within_a_chunk_is_a_slice_of_it() {
-        let chunk = Bytes::from_static(b"data: a\n\ndata: b\n\n");
-        let events = kept(&Limits::default()).push(chunk.clone()).events;
-        assert_eq!(events[1].as_ptr(), chunk[9..].as_ptr());
-    }
-
     #[test]
     fn events_before_a_line_that_is_too_long_are_returned() {
         let chunk = Bytes::from(format!(
             "data: a\n\ndata: b\n\ndata: {}\n\n",
             "x".repeat(100)
         ));
-        let chunk = kept(&Limits::default().with_max_line_bytes(50)).push(chunk);
+        let chunk = reader(&Limits::default().with_max_line_bytes(50), None).push(chunk);
         assert_eq!(chunk.events, ["data: a\n", "data: b\n"]);
         assert_eq!(chunk.limit, Some("max_line_bytes"));
     }
@@ -410,7 +238,7 @@ mod tests {
             let text = TextReader::new(Dialect::Chat, page);
             Self {
                 relay: Relay::new(Limits::default()),
-                client: kept(&Limits::default()).read_by(text),
+                client: reader(&Limits::default(), Some(text)),
                 body: Vec::new(),
                 events: Vec::new(),
                 framed: [0; 2],

@@ -5,7 +5,6 @@
 
 mod answer;
 mod client_events;
-mod cuts;
 mod observed_stream;
 mod stop;
 mod text;
@@ -16,19 +15,14 @@ use std::sync::{Arc, Weak};
 
 pub(super) use answer::ListedAnswer;
 pub(super) use client_events::ClientChunk;
-use cuts::CutHistory;
 pub(super) use observed_stream::ObservedStream;
 pub(super) use stop::{Stop, Stopped};
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::Value;
-use tokio::time::Instant;
 
-use super::metrics::cause_name;
 use super::record::SharedRecord;
 use super::upstream::random_name;
 use restitch::ServerLimits;
-use restitch::internal::record::AnswerRecord;
 
 /// The listed answers of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -39,9 +33,6 @@ pub(super) struct AnswerList {
     known: Mutex<Known>,
     /// Bytes of text that all answers keep together.
     kept: AtomicUsize,
-    cuts: Mutex<CutHistory>,
-    /// Moment zero of the history of cuts.
-    began: Instant,
 }
 
 /// The most bytes of text that are kept.
@@ -78,8 +69,6 @@ impl AnswerList {
             most,
             known: Mutex::default(),
             kept: AtomicUsize::new(0),
-            cuts: Mutex::default(),
-            began: Instant::now(),
         }
     }
 
@@ -160,18 +149,6 @@ impl AnswerList {
     /// Returns the number of running answers.
     pub(super) fn running(&self) -> usize {
         self.known.lock().running.len()
-    }
-
-    /// Returns the cuts of the last hour.
-    pub(super) fn cuts(&self) -> Value {
-        self.cuts.lock().json(self.began.elapsed())
-    }
-
-    /// Counts the newest cut of an answer.
-    fn count_cut(&self, record: &AnswerRecord) {
-        let cause = cause_name(record.cuts.last().and_then(|cut| cut.cause));
-        let model = record.request.as_ref().map_or("", |request| &request.model);
-        self.cuts.lock().count(self.began.elapsed(), model, cause);
     }
 
     /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.

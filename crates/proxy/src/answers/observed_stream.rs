@@ -54,15 +54,15 @@ impl ObservedStream {
             is_lost,
             cut: (cut, limits.server.drain()),
             stopped,
-            events: text.map(|text| ClientEvents::new(framing, limits).read_by(text)),
+            events: text.map(|text| ClientEvents::new(framing, Some(text), limits)),
             _kept: kept,
         }
     }
 
     /// Divides the stream, which is an event stream and not read yet, into the events for the store.
     pub(in super::super) fn kept(mut self, limits: &Limits) -> Self {
-        let new = || ClientEvents::new(Framing::Events, limits);
-        self.events.get_or_insert_with(new).keep();
+        let new = || ClientEvents::new(Framing::Events, None, limits);
+        self.events.get_or_insert_with(new).is_kept = true;
         self
     }
 }

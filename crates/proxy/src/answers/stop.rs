@@ -8,14 +8,10 @@ use tokio::sync::watch;
 use tokio::task::unconstrained;
 
 /// A signal that tells answers to end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in super::super) struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    pub(in super::super) fn new() -> Self {
-        Self(watch::Sender::new(false))
-    }
-
     /// Signals the end to the request handlers.
     pub(in super::super) fn ask(&self) {
         self.0.send_replace(true);

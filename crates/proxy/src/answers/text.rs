@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use restitch::internal::wire::{Slot, SlotKind};
-use restitch::provider::Delta;
 
 /// The texts of an answer. They only grow, until the list drops them or the answer begins again.
 #[derive(Debug, Default)]
@@ -42,7 +41,7 @@ struct SeamMark {
 impl Texts {
     /// Appends text of a slot. Returns false if the text would begin more than [`MOST_SLOTS`]
     /// slots.
-    fn push(&mut self, slot: Slot, tool: Option<&str>, text: &str) -> bool {
+    pub(super) fn push(&mut self, slot: Slot, tool: Option<&str>, text: &str) -> bool {
         let known = self.slots.iter().rposition(|known| known.slot == slot);
         self.current = match known {
             Some(known) => known,
@@ -81,7 +80,7 @@ impl Texts {
     }
 
     /// Forgets all texts, since the answer begins again. Returns their number of bytes.
-    fn restart(&mut self) -> usize {
+    pub(super) fn restart(&mut self) -> usize {
         self.slots.clear();
         self.restarts = self.restarts.saturating_add(1);
         (self.current, self.waiting) = (0, None);
@@ -147,146 +146,6 @@ impl ListedText {
             (SlotKind::Arguments, Some(tool)) => format!("call {id}: {tool}"),
             (SlotKind::Arguments, None) => format!("call {id}"),
         }
-    }
-}
-
-/// Changes of an answer's texts, in their order. They are collected before the texts are locked.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    list: Vec<TextChange>,
-    /// The text of all of them.
-    text: String,
-}
-
-#[derive(Debug)]
-enum TextChange {
-    /// Text of a slot, up to this byte of all text.
-    Text {
-        slot: Slot,
-        tool: Option<String>,
-        end: usize,
-    },
-    /// The answer begins again.
-    Restart,
-    /// The rest can't be read.
-    Unread,
-}
-
-impl Changes {
-    pub(super) fn add(&mut self, delta: &Delta<'_>) {
-        match *delta {
-            Delta::Text { slot, text } => self.text(
-                Slot {
-                    id: slot,
-                    kind: SlotKind::Text,
-                },
-                None,
-                text,
-            ),
-            Delta::ToolCall {
-                slot,
-                name,
-                arguments,
-                ..
-            } => {
-                self.text(
-                    Slot {
-                        id: slot,
-                        kind: SlotKind::Arguments,
-                    },
-                    name,
-                    arguments,
-                );
-            }
-            Delta::Restart => self.list.push(TextChange::Restart),
-            _ => {}
-        }
-    }
-
-    /// Notes that the rest of the stream can't be decoded.
-    pub(super) fn end_unread(&mut self) {
-        self.list.push(TextChange::Unread);
-    }
-
-    fn text(&mut self, slot: Slot, tool: Option<&str>, text: &str) {
-        self.text.push_str(text);
-        let end = self.text.len();
-        if let Some(TextChange::Text {
-            slot: last,
-            end: goes_on,
-            ..
-        }) = self.list.last_mut()
-            && *last == slot
-        {
-            *goes_on = end;
-            return;
-        }
-        self.list.push(TextChange::Text {
-            slot,
-            tool: tool.map(str::to_owned),
-            end,
-        });
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// Forgets all changes.
-    pub(super) fn clear(&mut self) {
-        self.list.clear();
-        self.text.clear();
-    }
-
-    /// Returns the bytes of all text.
-    pub(super) fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Returns the most bytes of these changes that [`apply`](Self::apply) would keep, if `kept`
-    /// bytes are kept already.
-    pub(super) fn fitting(&self, kept: usize, most: usize) -> usize {
-        let (mut kept, mut start, mut fitting) = (kept, 0, 0);
-        for change in &self.list {
-            match change {
-                TextChange::Text { end, .. } => {
-                    let bytes = end - start;
-                    if kept.saturating_add(bytes) > most {
-                        break;
-                    }
-                    (kept, start, fitting) = (kept + bytes, *end, fitting + bytes);
-                }
-                TextChange::Restart => kept = 0,
-                TextChange::Unread => break,
-            }
-        }
-        fitting
-    }
-
-    /// Applies all changes and forgets them, and keeps at most `most` bytes of text. Returns the
-    /// number of bytes, of the earlier and the new ones, that are not kept.
-    pub(super) fn apply(&mut self, texts: &mut Texts, most: usize) -> usize {
-        let (mut start, mut freed) = (0, 0);
-        for change in self.list.drain(..) {
-            match change {
-                TextChange::Text { slot, tool, end } => {
-                    let text = self.text.get(start..end).unwrap_or_default();
-                    start = end;
-                    if texts.missing.is_none() && texts.bytes.saturating_add(text.len()) > most {
-                        texts.missing = Some("max_page_answer_bytes");
-                    }
-                    if texts.missing.is_some() || !texts.push(slot, tool.as_deref(), text) {
-                        texts.missing.get_or_insert("max_slots");
-                        freed += text.len();
-                    }
-                }
-                TextChange::Restart if texts.missing.is_none() => freed += texts.restart(),
-                TextChange::Restart => {}
-                TextChange::Unread => drop(texts.missing.get_or_insert("undecodable")),
-            }
-        }
-        self.text.clear();
-        freed
     }
 }
 

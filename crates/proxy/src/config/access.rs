@@ -15,7 +15,6 @@ use crate::secret::SecretSource;
 pub struct AccessConfig {
     /// The environment variable with a token, named `default`. Where there is a token, a request
     /// without one is refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
     /// The accepted hosts of requests, with or without a port; none: all.
     #[serde(deserialize_with = "hosts")]

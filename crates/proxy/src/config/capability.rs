@@ -16,53 +16,31 @@ pub(super) struct Row {
     /// A pattern of model names; required.
     model: String,
     /// A pattern of hosts, without a port.
-    #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
     /// How a request marks the last assistant message for continuation.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "prefill",
-        serialize_with = "prefill_name"
-    )]
+    #[serde(default)]
     #[schemars(schema_with = "schema::prefill")]
     prefill: Option<PrefillForm>,
     /// A prefill must not end in white space.
-    #[serde(skip_serializing_if = "Option::is_none")]
     rejects_trailing_space: Option<bool>,
     /// The answer starts with the prefill.
-    #[serde(skip_serializing_if = "Option::is_none")]
     returns_prefill: Option<bool>,
     /// So does a whole body, but no stream.
-    #[serde(skip_serializing_if = "Option::is_none")]
     returns_prefill_whole: Option<bool>,
     /// The server applies `response_format` to prefill and answer, so it stays.
-    #[serde(skip_serializing_if = "Option::is_none")]
     prefill_keeps_format: Option<bool>,
     /// How a request has a grammar of the rest, which the server enforces.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "grammar",
-        serialize_with = "grammar_name"
-    )]
+    #[serde(default, deserialize_with = "grammar", serialize_with = "grammar_name")]
     #[schemars(schema_with = "schema::grammar")]
     grammar: Option<GrammarForm>,
     /// The model accepts `response_format`; if not, `adapt` removes it. Default: `true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
     /// A further call may leave `response_format` out. If not, it asks for one JSON document.
     /// Default: `true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     drops_json_mode: Option<bool>,
     /// The member that turns reasoning off, as a JSON object: `{"enable_thinking": false}`; `{}`:
     /// none.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "switch",
-        serialize_with = "switch_text"
-    )]
+    #[serde(default, deserialize_with = "switch", serialize_with = "switch_text")]
     #[schemars(with = "Option<String>")]
     reasoning_off: Option<Switch>,
 }
@@ -103,34 +81,16 @@ impl From<&capability::Row> for Row {
     }
 }
 
-fn prefill<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PrefillForm>, D::Error> {
-    form(deserializer, &PrefillForm::NAMES, "prefill")
-}
-
-fn grammar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GrammarForm>, D::Error> {
-    form(deserializer, &GrammarForm::NAMES, "grammar")
-}
-
 /// Reads the name of a form.
-fn form<'de, D: Deserializer<'de>, T: Copy>(
-    deserializer: D,
-    names: &[(&str, T)],
-    of: &str,
-) -> Result<Option<T>, D::Error> {
+fn grammar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GrammarForm>, D::Error> {
     let name = String::deserialize(deserializer)?;
-    let found = names.iter().find(|(known, _)| *known == name);
-    found.map(|(_, form)| Some(*form)).ok_or_else(|| {
-        let names: Vec<_> = names.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let mut names = GrammarForm::NAMES.into_iter();
+    let found = names.find(|(known, _)| *known == name);
+    found.map(|(_, form)| Some(form)).ok_or_else(|| {
+        let names = GrammarForm::NAMES.map(|(name, _)| format!("`{name}`"));
         let names = names.join(", ");
-        D::Error::custom(format!("`{name}` is not a {of} form: there are {names}"))
+        D::Error::custom(format!("`{name}` is not a grammar form: there are {names}"))
     })
-}
-
-fn prefill_name<S: Serializer>(
-    form: &Option<PrefillForm>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    form.map(PrefillForm::as_str).serialize(serializer)
 }
 
 fn grammar_name<S: Serializer>(

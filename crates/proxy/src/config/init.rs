@@ -33,7 +33,7 @@ impl Config {
 /// as comments.
 fn annotated<T: Serialize + JsonSchema>(name: &str, table: &T) -> String {
     let examples = EXAMPLES.iter().filter(|(of, ..)| *of == name);
-    let examples = examples.map(|(_, key, value)| format!("{key} = \"{value}\"\n"));
+    let examples = examples.map(|(_, key, value)| format!("{key} = {value}\n"));
     let lines = written(table) + &examples.collect::<String>();
     let (live, others): (Vec<_>, Vec<_>) =
         lines.lines().partition(|line| LIVE.contains(&key(line)));
@@ -82,15 +82,16 @@ const LIVE: [&str; 13] = [
 ];
 
 /// Values of settings without a default.
-const EXAMPLES: [(&str, &str, &str); 8] = [
-    ("proxy", "admin", "127.0.0.1:7379"),
-    ("proxy", "tls_cert", "/etc/restitch/llm.pem"),
-    ("proxy", "tls_key", "/etc/restitch/llm.key"),
-    ("proxy", "upstream_key", "env:PROVIDER_API_KEY"),
-    ("access", "token_variable", "LLM_PROXY_TOKEN"),
-    ("tls", "ca_file", "/etc/restitch/roots.pem"),
-    ("tls", "client_cert", "/etc/restitch/client.pem"),
-    ("tls", "client_key", "/etc/restitch/client.key"),
+const EXAMPLES: [(&str, &str, &str); 9] = [
+    ("proxy", "admin", r#""127.0.0.1:7379""#),
+    ("proxy", "tls_cert", r#""/etc/restitch/llm.pem""#),
+    ("proxy", "tls_key", r#""/etc/restitch/llm.key""#),
+    ("proxy", "upstream_key", r#""env:PROVIDER_API_KEY""#),
+    ("access", "token_variable", r#""LLM_PROXY_TOKEN""#),
+    ("tls", "ca_file", r#""/etc/restitch/roots.pem""#),
+    ("tls", "client_cert", r#""/etc/restitch/client.pem""#),
+    ("tls", "client_key", r#""/etc/restitch/client.key""#),
+    ("limits", "max_connections_per_client", "1000"),
 ];
 
 /// The columns of a description.

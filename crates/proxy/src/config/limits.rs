@@ -1,11 +1,12 @@
 //! `[limits]`: the bytes, counts, times and risks that an operator limits.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::value::{AutoCount, Positive, PositiveTime, Risk, Time};
+use super::value::{PositiveTime, Time, positive, probability};
 use restitch::Limits;
 
 /// The bytes, counts, times and risks that an operator limits.
@@ -22,7 +23,9 @@ pub struct LimitsConfig {
     pub max_total_time: Time,
     /// The largest accepted probability of a wrong join, from 0 to 1; 0 joins only at the requested
     /// position.
-    pub max_risk: Risk,
+    #[serde(deserialize_with = "probability")]
+    #[schemars(range(min = 0, max = 1))]
+    pub max_risk: f64,
     /// How long an answer waits for an upstream that refuses connections, loses them or is
     /// overloaded; 0: such calls are failures.
     pub patience: Time,
@@ -35,11 +38,15 @@ pub struct LimitsConfig {
     /// The largest request body, in bytes, whose answer can be continued.
     pub max_body_bytes: usize,
     /// Bytes of all incomplete request bodies; one more request gets 503.
-    pub max_unfinished_bytes: Positive,
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub max_unfinished_bytes: usize,
     /// Connections of all clients; one more gets 503, or is closed if clients use TLS.
-    pub max_connections: Positive,
-    /// Connections of one address or Unix socket; `auto`: 256, or unlimited with tokens.
-    pub max_connections_per_client: AutoCount,
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub max_connections: usize,
+    /// Connections of one address or Unix socket. Default: 256, or unlimited with tokens.
+    pub max_connections_per_client: Option<NonZeroUsize>,
     /// Time without a request, after which a connection is closed. Behind a load balancer: longer
     /// than its own.
     pub unused_timeout: PositiveTime,
@@ -53,7 +60,9 @@ pub struct LimitsConfig {
     /// Answers that are kept at a time.
     pub max_kept_answers: usize,
     /// Bytes of all kept answers.
-    pub max_kept_bytes: Positive,
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub max_kept_bytes: usize,
 }
 
 impl Default for LimitsConfig {
@@ -71,21 +80,23 @@ impl LimitsConfig {
             max_continuations: answer.max_continuations,
             max_extra_tokens: answer.max_extra_tokens,
             max_total_time: answer.max_total_time.into(),
-            max_risk: Risk(answer.max_risk),
+            max_risk: answer.max_risk,
             patience: answer.patience.into(),
             first_byte_timeout: transport.first_byte_timeout.into(),
             idle_timeout: transport.idle_timeout.into(),
             keep_alive_interval: transport.keep_alive_interval.into(),
             max_body_bytes: transport.max_body_bytes,
-            max_unfinished_bytes: server.max_unfinished_bytes.into(),
-            max_connections: server.max_connections.into(),
-            max_connections_per_client: AutoCount(server.max_connections_per_client),
+            max_unfinished_bytes: server.max_unfinished_bytes,
+            max_connections: server.max_connections,
+            max_connections_per_client: server
+                .max_connections_per_client
+                .and_then(NonZeroUsize::new),
             unused_timeout: server.unused_timeout.into(),
             shutdown_delay: server.shutdown_delay.into(),
             drain_timeout: server.drain_timeout.into(),
             max_keep_time: keep.max_keep_time.into(),
             max_kept_answers: keep.max_kept_answers,
-            max_kept_bytes: keep.max_kept_bytes.into(),
+            max_kept_bytes: keep.max_kept_bytes,
         }
     }
 
@@ -96,7 +107,7 @@ impl LimitsConfig {
         answer.max_continuations = self.max_continuations;
         answer.max_extra_tokens = self.max_extra_tokens;
         answer.max_total_time = self.max_total_time.into();
-        answer.max_risk = self.max_risk.0;
+        answer.max_risk = self.max_risk;
         answer.patience = self.patience.into();
         let transport = &mut limits.transport;
         transport.first_byte_timeout = self.first_byte_timeout.into();
@@ -108,16 +119,16 @@ impl LimitsConfig {
             transport.text_timeout = Duration::max(transport.text_timeout, self.idle_timeout.0);
         }
         let server = &mut limits.server;
-        server.max_unfinished_bytes = self.max_unfinished_bytes.into();
-        server.max_connections = self.max_connections.into();
-        server.max_connections_per_client = self.max_connections_per_client.0;
+        server.max_unfinished_bytes = self.max_unfinished_bytes;
+        server.max_connections = self.max_connections;
+        server.max_connections_per_client = self.max_connections_per_client.map(NonZeroUsize::get);
         server.unused_timeout = self.unused_timeout.into();
         server.shutdown_delay = self.shutdown_delay.into();
         server.drain_timeout = self.drain_timeout.into();
         let keep = &mut limits.keep;
         keep.max_keep_time = self.max_keep_time.into();
         keep.max_kept_answers = self.max_kept_answers;
-        keep.max_kept_bytes = self.max_kept_bytes.into();
+        keep.max_kept_bytes = self.max_kept_bytes;
         limits
     }
 }

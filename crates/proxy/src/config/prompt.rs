@@ -18,10 +18,7 @@ pub(super) struct Prompt {
     progress: bool,
     /// A text of your own in place of the message, with `{{overlap_context}}` (the text to repeat),
     /// `{{context}}` (what is known of the cut) and `{{continue_mark}}`.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "instruction"
-    )]
+    #[serde(deserialize_with = "instruction")]
     instruction: Option<String>,
 }
 

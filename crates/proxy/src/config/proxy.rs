@@ -1,6 +1,7 @@
 //! Reads and writes `[proxy]`: how the proxy runs.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -31,10 +32,8 @@ pub struct ProxyConfig {
     #[schemars(with = "String")]
     pub socket_mode: SocketMode,
     /// The proxy's certificate for its clients, with its chain, in PEM. Clients then use https.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_cert: Option<PathBuf>,
     /// The private key of that certificate, in PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
     /// Networks of proxies whose `x-forwarded-for` names the client in the log, or `unix`. `unix`: all clients of a Unix socket.
     #[serde(with = "written::texts")]
@@ -42,7 +41,7 @@ pub struct ProxyConfig {
     pub trusted_proxies: Vec<TrustedProxy>,
     /// The address of a listener with a page, metrics and `/readyz`. `127.0.0.1:7379`, `localhost:7379` or `:7379` (all addresses of the
     /// machine). None: there is no such listener.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
+    #[serde(deserialize_with = "admin")]
     #[schemars(with = "Option<String>")]
     pub admin: Option<SocketAddr>,
     /// Keep the text of the last N answers in memory and show it on that page. 0: the page shows no
@@ -50,11 +49,9 @@ pub struct ProxyConfig {
     pub page_answers: usize,
     /// The provider's address: `https://host[:port][/prefix]`. One `/v1` at its end and one at the
     /// start of a request's path become one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// Where a key for that upstream is, in place of the clients' own: `env:VARIABLE`, or
     /// `file:PATH`, which the proxy reads again every 10 seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub upstream_key: Option<SecretSource>,
     /// Threads that serve connections, each with upstream connections of its own. Default: one for
@@ -67,12 +64,9 @@ pub struct ProxyConfig {
     pub adapt: bool,
     /// The factor by which each further call may be longer than the one before, where the request
     /// limits its tokens.
-    #[serde(deserialize_with = "factor")]
-    #[schemars(range(min = 1))]
-    pub raise_max_tokens: u32,
+    pub raise_max_tokens: NonZeroU32,
     /// What to do with an answer that can't be completed. leave: add nothing, and end it as its
     /// last call ended. close: close its JSON, so that it parses. error: end it with an error.
-    #[serde(with = "written::text")]
     #[schemars(schema_with = "schema::give_up")]
     pub on_give_up: GiveUp,
     /// What to do with an answer in prose whose connection is lost. pass: nothing. anchor: ask for
@@ -81,7 +75,6 @@ pub struct ProxyConfig {
     pub prose: Prose,
     /// How much of the JSON in an answer may be changed. strict: nothing. syntax: what leaves every
     /// whole token as it is. guess: also what is a guess; up to 4 KiB of a stream are held back.
-    #[serde(deserialize_with = "written::repair")]
     #[schemars(schema_with = "schema::repair")]
     pub repair: RepairLevel,
     /// Time for which each streamed answer is kept for a client that loses its connection. The
@@ -115,7 +108,7 @@ impl Default for ProxyConfig {
             // One for each core.
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             adapt: false,
-            raise_max_tokens: 1,
+            raise_max_tokens: NonZeroU32::MIN,
             // A client would take a closed document for a whole one.
             on_give_up: GiveUp::Leave,
             prose: Prose::Pass,
@@ -248,11 +241,4 @@ fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error
         .contains(&threads)
         .then_some(threads)
         .ok_or_else(|| D::Error::custom(format!("there can be 1 to {most} threads")))
-}
-
-fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    match u32::deserialize(deserializer)? {
-        0 => Err(D::Error::custom("a factor of 0 leaves no tokens")),
-        factor => Ok(factor),
-    }
 }

@@ -13,13 +13,16 @@ use restitch::session::{GiveUp, Rung};
 /// Returns the schema of a file with these tables.
 pub(super) fn of<File: JsonSchema>() -> Value {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<File>();
-    RecursiveTransform(first_paragraph).transform(&mut schema);
+    RecursiveTransform(shortened).transform(&mut schema);
     schema.into()
 }
 
 /// Shortens a description to its first paragraph, as the help of flags is. The rest gives reasons
-/// for readers of the code.
-fn first_paragraph(schema: &mut Schema) {
+/// for readers of the code. Removes the default of a key without one: TOML has no `null`.
+fn shortened(schema: &mut Schema) {
+    if schema.get("default") == Some(&Value::Null) {
+        schema.remove("default");
+    }
     if let Some(Value::String(text)) = schema.get_mut("description") {
         let end = text.find("\n\n").unwrap_or(text.len());
         text.truncate(end);

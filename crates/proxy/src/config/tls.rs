@@ -13,12 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct TlsConfig {
     /// Certificates in PEM that are trusted in addition to the system's. For an upstream of your
     /// own.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The proxy's own certificate, with its chain, in PEM. For an upstream that asks for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<PathBuf>,
     /// The private key of that certificate, in PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_key: Option<PathBuf>,
 }

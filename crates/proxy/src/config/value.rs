@@ -2,149 +2,50 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use restitch::internal::limits::is_probability;
 
-/// Declares a number with a range.
-macro_rules! numbers {
-    ($($(#[$docs:meta])* $name:ident($number:ty), $is_right:expr, $expected:literal, $schema:tt;)+) => { $(
-        $(#[$docs])*
-        #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-        #[serde(transparent)]
-        pub struct $name(pub $number);
-
-        impl $name {
-            fn checked(number: $number) -> Result<Self, String> {
-                let is_right: fn($number) -> bool = $is_right;
-                let right = is_right(number).then_some(Self(number));
-                right.ok_or_else(|| format!("`{number}` is not {}", $expected))
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::checked(<$number>::deserialize(deserializer)?).map_err(D::Error::custom)
-            }
-        }
-
-        impl From<$name> for $number {
-            fn from(number: $name) -> Self {
-                number.0
-            }
-        }
-
-        impl From<$number> for $name {
-            fn from(number: $number) -> Self {
-                Self(number)
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
-            }
-        }
-    )+ };
+/// Reads a number above 0.
+pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    match usize::deserialize(deserializer)? {
+        0 => Err(D::Error::custom("`0` is not a number above 0")),
+        number => Ok(number),
+    }
 }
 
-numbers! {
-    /// A number above 0.
-    Positive(usize), |number| number > 0, "a number above 0", { "type": "integer", "minimum": 1 };
-    /// A probability, from 0 to 1.
-    Risk(f64), is_probability, "a number from 0 to 1", { "type": "number", "minimum": 0, "maximum": 1 };
+/// Reads a probability, from 0 to 1.
+pub(super) fn probability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    checked_risk(f64::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// Reads a probability from a flag.
-impl FromStr for Risk {
-    type Err = String;
-
-    fn from_str(written: &str) -> Result<Self, String> {
-        let number = written.parse();
-        number
-            .map_err(|_| format!("`{written}` is not a number from 0 to 1"))
-            .and_then(Self::checked)
-    }
+///
+/// # Errors
+/// Fails when the text is not a number from 0 to 1.
+pub fn risk(written: &str) -> Result<f64, String> {
+    checked_risk(written.parse().unwrap_or(f64::NAN))
+        .map_err(|_| format!("`{written}` is not a number from 0 to 1"))
 }
 
-/// A number above 0, or `auto`: the proxy chooses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AutoCount(pub Option<usize>);
-
-impl<'de> Deserialize<'de> for AutoCount {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a number above 0, or `auto`")]
-        enum Written {
-            Number(u64),
-            Text(String),
-        }
-        let wrong = |written: &dyn fmt::Display| {
-            D::Error::custom(format!("`{written}` is not a number above 0, nor `{AUTO}`"))
-        };
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) if text == AUTO => Ok(Self(None)),
-            Written::Text(text) => Err(wrong(&text)),
-            Written::Number(number) => match usize::try_from(number) {
-                Ok(count) if count > 0 => Ok(Self(Some(count))),
-                _ => Err(wrong(&number)),
-            },
-        }
-    }
+fn checked_risk(risk: f64) -> Result<f64, String> {
+    let right = Some(risk).filter(|risk| is_probability(*risk));
+    right.ok_or_else(|| format!("`{risk}` is not a number from 0 to 1"))
 }
 
-impl Serialize for AutoCount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(number) => number.serialize(serializer),
-            None => serializer.serialize_str(AUTO),
-        }
-    }
-}
-
-impl JsonSchema for AutoCount {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "AutoCount".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": AUTO }] })
-    }
-}
-
-/// The word for a number that the proxy chooses.
-const AUTO: &str = "auto";
-
-/// A time from 0 to a year: `"30s"`, `"5m"`, `"1h 30m"`, or a number of seconds.
+/// A time from `LEAST` milliseconds to a year: `"30s"`, `"5m"`, `"1h 30m"`, or a number of seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub Duration);
+pub struct Time<const LEAST: u64 = 0>(pub Duration);
 
-/// The same, from a millisecond on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PositiveTime(pub Duration);
+/// A time from a millisecond on.
+pub type PositiveTime = Time<1>;
 
 /// The longest time, as `1y` has it.
 const YEAR: Duration = Duration::from_secs(31_557_600);
-
-/// The shortest time that is not 0.
-const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Characters of a time with units, and of a number in it. Times up to a year need fewer, and the
 /// parser panics where the sum of the parts overflows.
@@ -153,117 +54,98 @@ const LONGEST: (usize, usize) = (60, 11);
 /// A time as text, for JSON Schemas: seconds, or numbers with units. The units are those of `humantime`.
 const TIME: &str = "^\\s*([0-9]+(\\.[0-9]+)?|([0-9.]+\\s*[A-Za-zµ]+\\s*)+)$";
 
-/// Reads a time.
-struct TimeVisitor {
-    least: Duration,
+/// A time as a file has it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Seconds(f64),
+    Text(String),
 }
 
-impl TimeVisitor {
-    fn checked(
-        &self,
-        time: Option<Duration>,
-        written: &dyn fmt::Display,
-    ) -> Result<Duration, String> {
-        time.filter(|time| (self.least..=YEAR).contains(time))
-            .ok_or_else(|| format!("`{written}` is not {self}"))
-    }
-
-    fn seconds(&self, seconds: f64) -> Result<Duration, String> {
-        self.checked(Duration::try_from_secs_f64(seconds).ok(), &seconds)
-    }
-
-    fn text(&self, written: &str) -> Result<Duration, String> {
-        // A flag and a variable are text, so a number of seconds comes as text from them.
-        if let Ok(seconds) = written.parse() {
-            return self.seconds(seconds);
+impl Written {
+    fn time(&self) -> Option<Duration> {
+        let seconds = match self {
+            Self::Seconds(seconds) => Some(*seconds),
+            // A flag and a variable are text, so a number of seconds comes as text from them.
+            Self::Text(text) => text.parse().ok(),
+        };
+        match (self, seconds) {
+            (_, Some(seconds)) => Duration::try_from_secs_f64(seconds).ok(),
+            (Self::Text(text), None) => with_units(text),
+            (Self::Seconds(_), None) => None,
         }
-        let mut numbers = written.split(|letter: char| !letter.is_ascii_digit());
-        let is_short =
-            written.len() <= LONGEST.0 && numbers.all(|number| number.len() <= LONGEST.1);
-        let time = is_short.then(|| humantime::parse_duration(written).ok());
-        self.checked(time.flatten(), &written)
     }
 }
 
-impl fmt::Display for TimeVisitor {
+impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = humantime::format_duration(self.least);
-        write!(f, "a time from {least} to a year, such as `30s` or `5m`")
+        match self {
+            Self::Seconds(seconds) => seconds.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
     }
 }
 
-impl Visitor<'_> for TimeVisitor {
-    type Value = Duration;
+fn with_units(text: &str) -> Option<Duration> {
+    let mut numbers = text.split(|letter: char| !letter.is_ascii_digit());
+    let is_short = text.len() <= LONGEST.0 && numbers.all(|number| number.len() <= LONGEST.1);
+    is_short.then(|| humantime::parse_duration(text).ok())?
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-
-    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a year of seconds is far below the precision of a double"
-        )]
-        self.visit_f64(seconds as f64)
-    }
-
-    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
-        self.seconds(seconds).map_err(E::custom)
-    }
-
-    fn visit_str<E: Error>(self, written: &str) -> Result<Duration, E> {
-        self.text(written).map_err(E::custom)
+impl<const LEAST: u64> Time<LEAST> {
+    /// Returns the description of these times.
+    fn range() -> String {
+        let least = humantime::format_duration(Duration::from_millis(LEAST));
+        format!("a time from {least} to a year, such as `30s` or `5m`")
     }
 }
 
-/// Declares how a time is read and written.
-macro_rules! times {
-    ($($name:ident from $least:expr;)+) => { $(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(TimeVisitor { least: $least }).map(Self)
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({
-                    "description": format!("{}, or a number of seconds.", TimeVisitor { least: $least }),
-                    "type": ["number", "string"],
-                    "minimum": $least.as_secs_f64(),
-                    "maximum": YEAR.as_secs(),
-                    "pattern": TIME,
-                })
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(&humantime::format_duration(self.0))
-            }
-        }
-
-        impl From<$name> for Duration {
-            fn from(time: $name) -> Self {
-                time.0
-            }
-        }
-
-        impl From<Duration> for $name {
-            fn from(time: Duration) -> Self {
-                Self(time)
-            }
-        }
-    )+ };
+impl<'de, const LEAST: u64> Deserialize<'de> for Time<LEAST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(deserializer)
+            .map_err(|_| D::Error::custom(format!("the value is not {}", Self::range())))?;
+        let range = Duration::from_millis(LEAST)..=YEAR;
+        let time = written.time().filter(|time| range.contains(time));
+        time.map(Self)
+            .ok_or_else(|| D::Error::custom(format!("`{written}` is not {}", Self::range())))
+    }
 }
 
-times! {
-    Time from Duration::ZERO;
-    PositiveTime from SHORTEST;
+impl<const LEAST: u64> Serialize for Time<LEAST> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_duration(self.0))
+    }
+}
+
+impl<const LEAST: u64> JsonSchema for Time<LEAST> {
+    fn schema_name() -> Cow<'static, str> {
+        match LEAST {
+            0 => "Time".into(),
+            _ => "PositiveTime".into(),
+        }
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": format!("{}, or a number of seconds.", Self::range()),
+            "type": ["number", "string"],
+            "minimum": Duration::from_millis(LEAST).as_secs_f64(),
+            "maximum": YEAR.as_secs(),
+            "pattern": TIME,
+        })
+    }
+}
+
+impl<const LEAST: u64> From<Time<LEAST>> for Duration {
+    fn from(time: Time<LEAST>) -> Self {
+        time.0
+    }
+}
+
+impl<const LEAST: u64> From<Duration> for Time<LEAST> {
+    fn from(time: Duration) -> Self {
+        Self(time)
+    }
 }
 
 /// 0 means no limit.

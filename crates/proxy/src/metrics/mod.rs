@@ -21,7 +21,8 @@ pub(super) use models::shown_model;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-pub(super) use series::Ended;
+pub(super) use series::{Ended, record};
+pub(super) use start::{begin_connections, begin_kept, begin_routes, begin_wire};
 pub use table::MetricRow;
 
 use models::Models;

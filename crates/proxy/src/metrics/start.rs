@@ -13,96 +13,94 @@ use restitch::internal::wire::SlotKind;
 use restitch::session::{CutCause, Rung, Status};
 use restitch::splice::Alignment;
 
-impl Metrics {
-    /// Shows the connections refused over each limit, and the failed handshakes of a proxy with a
-    /// certificate.
-    pub(crate) fn begin_connections(&self, limits: &[&str], handshakes: Option<&[&str]>) {
-        for limit in limits {
-            self.requests.connections_refused.of([limit]);
-        }
-        for reason in handshakes.unwrap_or_default() {
-            self.requests.handshakes.of([reason]);
-        }
+/// Shows the connections refused over each limit, and the failed handshakes of a proxy with a
+/// certificate.
+pub(crate) fn begin_connections(metrics: &Metrics, limits: &[&str], handshakes: Option<&[&str]>) {
+    for limit in limits {
+        metrics.requests.connections_refused.of([limit]);
     }
-
-    /// Shows the series of a configuration's routes, and of requests that are refused before they
-    /// have one.
-    pub(crate) fn begin_routes<'a>(&self, routes: impl Iterator<Item = &'a Route>) {
-        for status in STATUSES_WITHOUT_ROUTE {
-            self.requests.all.of(["", "", status]);
-        }
-        for route in routes {
-            self.begin_route(route);
-        }
+    for reason in handshakes.unwrap_or_default() {
+        metrics.requests.handshakes.of([reason]);
     }
+}
 
-    fn begin_route(&self, route: &Route) {
-        let name = route.config.name.as_str();
-        for r#use in ["kept", "regenerated"] {
-            self.calls.tokens.of([name, r#use]);
+/// Shows the series of a configuration's routes, and of requests that are refused before they
+/// have one.
+pub(crate) fn begin_routes<'a>(metrics: &Metrics, routes: impl Iterator<Item = &'a Route>) {
+    for status in STATUSES_WITHOUT_ROUTE {
+        metrics.requests.all.of(["", "", status]);
+    }
+    for route in routes {
+        begin_route(metrics, route);
+    }
+}
+
+fn begin_route(metrics: &Metrics, route: &Route) {
+    let name = route.config.name.as_str();
+    for r#use in ["kept", "regenerated"] {
+        metrics.calls.tokens.of([name, r#use]);
+    }
+    for kind in ALIGNMENTS.map(Alignment::as_str) {
+        metrics.seams.joined.of([name, kind]);
+    }
+    metrics.seams.gap.of([name]);
+    metrics.seams.pending.of([name]);
+    for target in route.targets() {
+        let upstream = target.client.upstream().authority();
+        for status in STATUSES {
+            metrics.requests.all.of([name, upstream, status]);
         }
-        for kind in ALIGNMENTS.map(Alignment::as_str) {
-            self.seams.joined.of([name, kind]);
-        }
-        self.seams.gap.of([name]);
-        self.seams.pending.of([name]);
-        for client in route.clients() {
-            let upstream = client.upstream().authority();
-            for status in STATUSES {
-                self.requests.all.of([name, upstream, status]);
-            }
-            let rungs = Rung::ALL.map(CallKind::Rest).into_iter();
-            for rung in rungs.chain([CallKind::Original]).map(CallKind::as_str) {
-                for outcome in OUTCOMES {
-                    self.calls.further.of([name, upstream, rung, outcome]);
-                }
-            }
-        }
-        for fallback in &route.fallbacks {
-            let upstream = fallback.client.upstream().authority();
-            for part in [Part::Whole, Part::Rest].map(Part::as_str) {
-                self.requests.fallbacks.of([name, upstream, part]);
+        let rungs = Rung::ALL.map(CallKind::Rest).into_iter();
+        for rung in rungs.chain([CallKind::Original]).map(CallKind::as_str) {
+            for outcome in OUTCOMES {
+                metrics.calls.further.of([name, upstream, rung, outcome]);
             }
         }
     }
-
-    /// Shows the ends of answers of an API on a route, for a token.
-    pub(crate) fn begin_wire(&self, route: &str, wire: &'static str, token: &str) {
-        let ended = &self.answers.ended;
-        if ended.has([route, wire, "unread", "unread", token]) {
-            return;
-        }
-        for status in STATUSES_OF_ANSWERS.map(Status::as_str) {
-            for slot in [SlotKind::Text, SlotKind::Arguments].map(slot_name) {
-                ended.of([route, wire, slot, status, token]);
-            }
-        }
-        for status in [REFUSED, "left", "unread"] {
-            ended.of([route, wire, "unread", status, token]);
+    for fallback in &route.fallbacks {
+        let upstream = fallback.client.upstream().authority();
+        for part in [Part::Whole, Part::Rest].map(Part::as_str) {
+            metrics.requests.fallbacks.of([name, upstream, part]);
         }
     }
+}
 
-    /// Shows the cuts of a model at an upstream.
-    pub(super) fn begin_model(&self, route: &str, upstream: &str, model: &str) {
-        let cuts = &self.seams.cuts;
-        if !cuts.has([route, upstream, model, OTHER]) {
-            for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
-                cuts.of([route, upstream, model, cause]);
-            }
+/// Shows the ends of answers of an API on a route, for a token.
+pub(crate) fn begin_wire(metrics: &Metrics, route: &str, wire: &'static str, token: &str) {
+    let ended = &metrics.answers.ended;
+    if ended.has([route, wire, "unread", "unread", token]) {
+        return;
+    }
+    for status in STATUSES_OF_ANSWERS.map(Status::as_str) {
+        for slot in [SlotKind::Text, SlotKind::Arguments].map(slot_name) {
+            ended.of([route, wire, slot, status, token]);
         }
     }
-
-    /// Shows the series of a proxy that keeps answers. `store`: the type of the store.
-    pub(crate) fn begin_kept(&self, store: &'static str) {
-        for outcome in RESUMED {
-            self.kept.resumes.of([outcome]);
-        }
-        for reason in NOT_KEPT {
-            self.kept.not_kept.of([reason]);
-        }
-        self.store(store, true);
-        self.kept.duration.of([store]);
+    for status in [REFUSED, "left", "unread"] {
+        ended.of([route, wire, "unread", status, token]);
     }
+}
+
+/// Shows the cuts of a model at an upstream.
+pub(super) fn begin_model(metrics: &Metrics, route: &str, upstream: &str, model: &str) {
+    let cuts = &metrics.seams.cuts;
+    if !cuts.has([route, upstream, model, OTHER]) {
+        for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
+            cuts.of([route, upstream, model, cause]);
+        }
+    }
+}
+
+/// Shows the series of a proxy that keeps answers. `store`: the type of the store.
+pub(crate) fn begin_kept(metrics: &Metrics, store: &'static str) {
+    for outcome in RESUMED {
+        metrics.kept.resumes.of([outcome]);
+    }
+    for reason in NOT_KEPT {
+        metrics.kept.not_kept.of([reason]);
+    }
+    metrics.store(store, true);
+    metrics.kept.duration.of([store]);
 }
 
 /// The causes of cuts, except [`OTHER`].

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
 use http::{Method, Request, StatusCode};
 
+use crate::access::{FETCH_SITE, is_listed, named_host};
 use crate::refusal::Refusal;
 
 /// Checks requests of the admin listener.
@@ -19,9 +20,8 @@ pub(in super::super) struct Guard<'a> {
 
 impl Guard<'_> {
     pub(in super::super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
-        let host = host(request.headers())
-            .filter(|host| self.knows(host))
-            .ok_or(HOST_REFUSED)?;
+        let host = named_host(request.headers()).ok().flatten();
+        let host = host.filter(|host| self.knows(host)).ok_or(HOST_REFUSED)?;
         if !is_own(request.headers(), &host) {
             return Err(SITE_REFUSED);
         }
@@ -37,12 +37,6 @@ impl Guard<'_> {
     /// name resolves to this address sends that name, but never an IP address.
     fn knows(&self, host: &Authority) -> bool {
         let name = host.host();
-        let names = [host.as_str(), name];
-        let is_listed = || {
-            self.hosts
-                .iter()
-                .any(|known| names.iter().any(|name| name.eq_ignore_ascii_case(known)))
-        };
         let literal = name
             .strip_prefix('[')
             .and_then(|name| name.strip_suffix(']'))
@@ -53,18 +47,11 @@ impl Guard<'_> {
                 bound.is_unspecified()
                     || ip.to_canonical() == bound
                     || ip.to_canonical().is_loopback()
-                    || is_listed()
+                    || is_listed(host, self.hosts)
             }
-            Err(_) => name.eq_ignore_ascii_case("localhost") || is_listed(),
+            Err(_) => name.eq_ignore_ascii_case("localhost") || is_listed(host, self.hosts),
         }
     }
-}
-
-/// Returns the one host that a request names.
-fn host(headers: &HeaderMap) -> Option<Authority> {
-    let mut hosts = headers.get_all(HOST).iter();
-    let host = hosts.next()?.to_str().ok()?.parse::<Authority>().ok()?;
-    (hosts.next().is_none() && !host.as_str().contains('@')).then_some(host)
 }
 
 /// Returns whether the request comes from the page itself, from a typed address, or from a program
@@ -97,7 +84,6 @@ const HEADER_MISSING: Refusal = Refusal::new(
     "header_missing",
     "send the header `x-restitch-page: 1` with what changes something",
 );
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const OWN_HEADER: HeaderName = HeaderName::from_static("x-restitch-page");
 
 #[cfg(test)]

@@ -83,7 +83,6 @@ impl Page {
                 "keeps_text": self.answers.keeps(),
                 "running": running,
                 "answers": answers,
-                "cuts": self.answers.cuts(),
             }),
         )
     }
@@ -176,7 +175,7 @@ impl<'p> PageRoute<'p> {
         if takes {
             Ok(())
         } else {
-            Err(WRONG_METHOD.with_allow(allow.to_owned()))
+            Err(WRONG_METHOD.allowing(allow))
         }
     }
 }
@@ -242,7 +241,7 @@ fn json(status: StatusCode, value: &Value) -> Response<Body> {
     with_type(status, JSON, value.to_string())
 }
 
-fn with_type(
+pub(super) fn with_type(
     status: StatusCode,
     media_type: &'static str,
     text: impl Into<bytes::Bytes>,

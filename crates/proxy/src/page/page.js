@@ -6,11 +6,6 @@ const byId = (id) => document.getElementById(id);
 // Characters of a text that stay on the page: more makes a browser slow, and the whole text has an address of its own.
 const MOST_SHOWN = 200000;
 const LIST_EVERY = 1000;
-const MOST_MODELS = 5;
-// Causes with a color of their own in the chart; the others share the first color.
-const CAUSES = ["length", "drop", "eof", "idle", "in_band", "premature_stop"];
-const colorOf = (cause) => "cause" + (1 + CAUSES.indexOf(cause));
-
 let answers = [];
 let running = 0;
 let filter = "all";
@@ -82,7 +77,6 @@ async function readList() {
     running = list.running;
     drawList(true);
     drawTime();
-    drawCuts(list.cuts);
   } catch (error) {
     byId("counts").textContent = "The proxy does not answer.";
   }
@@ -161,45 +155,6 @@ function drawRow(row, answer) {
   set(cut, cuts(answer));
   set(duration, time(answer.duration_ms));
   set(began, ago(answer.age_ms));
-}
-
-// Draws the cuts of the last hour: a row for each model, whose columns of five minutes are divided by the causes.
-function drawCuts(cuts) {
-  const models = new Map();
-  for (const { model, cause, counts } of cuts) models.set(model, [...(models.get(model) || []), { cause, counts }]);
-  const sum = (counts) => counts.reduce((all, count) => all + count, 0);
-  const total = (causes) => sum(causes.map(({ counts }) => sum(counts)));
-  const shown = [...models].sort((one, other) => total(other[1]) - total(one[1])).slice(0, MOST_MODELS);
-  const columns = (causes) => causes[0].counts.map((_, at) => sum(causes.map(({ counts }) => counts[at])));
-  const highest = Math.max(1, ...shown.flatMap(([, causes]) => columns(causes)));
-  byId("cuts").hidden = shown.length === 0;
-  byId("cutrows").replaceChildren(
-    ...shown.map(([model, causes]) => {
-      const row = make("div", "cutrow");
-      const words = causes.map(({ cause, counts }) => cause + " ×" + sum(counts)).join(", ");
-      const chart = make("div", "chart");
-      chart.setAttribute("role", "img");
-      chart.setAttribute("aria-label", "for each five minutes, the oldest first: " + columns(causes).join(", "));
-      for (const at of causes[0].counts.keys()) {
-        const column = make("span", "column");
-        for (const { cause, counts } of causes) {
-          const bar = make("span", "bar " + colorOf(cause));
-          bar.style.height = (100 * counts[at]) / highest + "%";
-          column.append(bar);
-        }
-        chart.append(column);
-      }
-      row.append(make("b", "", visible(model) || "–"), chart, make("span", "quiet", words));
-      return row;
-    }),
-  );
-  byId("causes").replaceChildren(
-    ...[...new Set(cuts.map(({ cause }) => cause))].map((cause) => {
-      const key = make("span", "key");
-      key.append(make("span", "bar " + colorOf(cause)), cause);
-      return key;
-    }),
-  );
 }
 
 // One answer

@@ -9,6 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tracing::Span;
 
 use crate::access::{API_KEYS, ClientToken, QUERY_KEY};
+use crate::allowed::values;
 use crate::store::{AnswerId, Name, Owner};
 
 /// The credential of a request: the headers and the query parameter in which clients send the key
@@ -39,11 +40,7 @@ impl Credential {
                 add(name.as_str(), value.as_bytes());
             }
         }
-        for key in query
-            .into_iter()
-            .flat_map(keys)
-            .filter(|key| !key.is_empty())
-        {
+        for key in values(query, QUERY_KEY).filter(|key| !key.is_empty()) {
             add(QUERY_KEY, key.as_bytes());
         }
         if let Some(token) = token {
@@ -103,15 +100,6 @@ pub(super) fn new_id() -> Option<AnswerId> {
     let mut id = [0; 16];
     SystemRandom::new().fill(&mut id).ok()?;
     Some(AnswerId(id))
-}
-
-/// Returns the values of the query parameter that holds a key.
-fn keys(query: &str) -> impl Iterator<Item = &str> {
-    query
-        .split('&')
-        .filter_map(|parameter| parameter.split_once('='))
-        .filter(|(name, _)| *name == QUERY_KEY)
-        .map(|(_, key)| key)
 }
 
 /// Returns whether a header's value is more than the scheme: clients without a key send `Bearer`

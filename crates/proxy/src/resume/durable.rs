@@ -22,6 +22,7 @@ use http::header::{
 use http::{Response, StatusCode};
 
 use super::set;
+use crate::allowed::values;
 use crate::refusal::Refusal;
 use crate::store::{AnswerId, Batch, End, Entry, Log, NotAnId, Position, Store, StoreError};
 use events::Events;
@@ -79,12 +80,8 @@ impl Query {
     /// Reads the parameters and headers of a request. `None`: the request has no parameter of the
     /// protocol.
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Option<Result<Self, Refusal>> {
-        let parameters = || query.into_iter().flat_map(|query| query.split('&'));
-        let all = |name: &'static str| {
-            parameters().filter_map(move |p| p.strip_prefix(name)?.strip_prefix('='))
-        };
-        let offsets: Vec<&str> = all("offset").collect();
-        let live = all("live").next();
+        let offsets: Vec<&str> = values(query, "offset").collect();
+        let live = values(query, "live").next();
         if offsets.is_empty() && live.is_none() {
             return None;
         }
@@ -104,7 +101,9 @@ impl Query {
         let read = |(offset, live)| Self {
             offset,
             live,
-            cursor: all("cursor").next().and_then(|cursor| cursor.parse().ok()),
+            cursor: values(query, "cursor")
+                .next()
+                .and_then(|cursor| cursor.parse().ok()),
             known: headers.get(IF_NONE_MATCH).cloned(),
         };
         let both = offset.and_then(|offset| Ok((offset, live?)));

@@ -1,12 +1,11 @@
 //! The connected readers of an answer, and its events once the store no longer keeps them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
 
 use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 
@@ -211,9 +210,8 @@ impl LiveTail {
         self.changed.send_replace(());
     }
 
-    /// A panic elsewhere leaves the state valid, since no change to it can panic halfway.
     fn state(&self) -> MutexGuard<'_, TailState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -248,15 +246,9 @@ impl TailState {
     }
 
     fn add(&mut self, entries: Vec<Entry>) {
-        let new = entries.len();
         self.window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
         self.window.entries.extend(entries);
         self.shorten();
-        // Those that wait for a reader are copied: a slice would keep the block of memory in which
-        // its bytes arrived.
-        for entry in self.window.entries.iter_mut().rev().take(new) {
-            entry.bytes = Bytes::copy_from_slice(&entry.bytes);
-        }
     }
 
     /// Drops the events that all readers have. While the store keeps the answer, also drops events
@@ -332,17 +324,8 @@ impl Reader {
         after: Position,
         wait: Duration,
     ) -> Result<Batch, StoreError> {
-        let until = Instant::now() + wait;
-        let mut changed = self.live.changed.subscribe();
-        loop {
-            let batch = self.read(after)?;
-            if !batch.entries.is_empty() || batch.end.is_some() {
-                return Ok(batch);
-            }
-            if timeout_at(until, changed.changed()).await.is_err() {
-                return Ok(batch);
-            }
-        }
+        let changed = self.live.changed.subscribe();
+        Batch::awaited(changed, wait, || self.read(after)).await
     }
 
     fn read(&self, after: Position) -> Result<Batch, StoreError> {
@@ -353,18 +336,7 @@ impl Reader {
         if after < window.dropped {
             return Err(StoreError::Dropped(window.limit));
         }
-        let start = window.entries.partition_point(|entry| entry.at <= after);
-        let (mut batch, mut bytes) = (Batch::default(), 0);
-        for entry in window.entries.range(start..) {
-            if bytes > MOST_UNREAD {
-                batch.has_more = true;
-                return Ok(batch);
-            }
-            bytes += entry.bytes.len();
-            batch.entries.push(entry.clone());
-        }
-        batch.end = window.end;
-        Ok(batch)
+        Ok(Batch::of(&window.entries, after, window.end))
     }
 }
 
@@ -384,6 +356,8 @@ const MOST_UNREAD: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -23,18 +23,19 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Proxy;
 use super::answers::ObservedStream;
 use super::exchange::{AccessLine, Exchange};
-use super::metrics::Metrics;
+use super::metrics::{self, Metrics};
 use super::upstream::Head;
 use crate::route_config::RouteConfig;
 #[cfg(feature = "redis")]
@@ -95,7 +96,7 @@ impl KeptAnswers {
         }
         let kind = kind_of(store);
         if let Some(metrics) = &metrics {
-            metrics.begin_kept(kind);
+            metrics::begin_kept(metrics, kind);
         }
         let health = Health::new(kind, metrics.clone());
         let store = open_store(store, &limits.keep, health)
@@ -210,9 +211,8 @@ impl KeptAnswers {
         live.map(|live| live.reader(after))
     }
 
-    /// A panic elsewhere leaves the map valid, since each change to it is one call.
     fn running(&self) -> MutexGuard<'_, HashMap<AnswerId, ActiveWriter>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

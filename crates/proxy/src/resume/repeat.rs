@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::{HeaderMap, HeaderName};
-use tracing::Span;
 
-use super::caller::name_in_log;
 use super::restore::TakeoverContext;
 use super::routes::{LAST_EVENT_ID, UNKNOWN};
 use super::{KeptAnswers, STREAM, request_name};
@@ -86,14 +84,12 @@ impl Repeat {
                 None => None,
             },
         };
-        let Some((id, found)) = found else {
-            return Ok(None);
-        };
-        name_in_log(id, &Span::current());
-        found.log.map_err(|gone| answers.refused(&gone.into()))?;
-        answers
-            .rest(id, &found, (self.last, None), takeover)
-            .await
-            .map(Some)
+        match found {
+            Some(found) => answers
+                .rest_of(found, (self.last, None), takeover)
+                .await
+                .map(Some),
+            None => Ok(None),
+        }
     }
 }

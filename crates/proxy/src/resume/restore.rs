@@ -22,7 +22,7 @@ use super::pump::{Pump, Writer};
 use super::routes::LAST_EVENT_ID;
 use crate::Proxy;
 use crate::access::ClientToken;
-use crate::allowed::{is_listed, is_stored, members, stored_text};
+use crate::allowed::{is_listed, is_stored, members, query_of, stored_text};
 use crate::conversation::Conversation;
 use crate::exchange::{AccessLine, Exchange};
 use crate::record::Event;
@@ -102,14 +102,15 @@ impl TakeoverContext {
         let goes_along =
             |name: &HeaderName| !is_stored(name) && !is_own(name) && !OF_READING.contains(name);
         let own = headers.iter().filter(|(name, _)| goes_along(name));
-        let members = members(query).filter(|member| !is_listed(member) && !is_of_reading(member));
+        let members = members(query)
+            .filter(|(name, _)| !is_listed(name) && !MEMBERS_OF_READING.contains(name));
         Arc::new(Self {
             proxy: Arc::clone(proxy),
             answers: Arc::clone(answers),
             headers: own
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
-            query: members.map(str::to_owned).collect(),
+            query: members.map(|(_, member)| member.to_owned()).collect(),
             credential: Credential::of(headers, query, token),
             token: token.cloned(),
             repeated,
@@ -219,19 +220,10 @@ impl TakeoverContext {
 
     /// Returns the head of a stored request, with the client's other headers and query members.
     fn asked(&self, stored: &Stored) -> Option<Parts> {
-        let members = stored
-            .target
-            .split_once('?')
-            .map(|(_, query)| query)
-            .into_iter();
-        let members: Vec<_> = members
-            .chain(self.query.iter().map(String::as_str))
-            .collect();
-        let path = stored.target.split('?').next().unwrap_or_default();
-        let mark = if members.is_empty() { "" } else { "?" };
-        let mut request = Request::post(format!("{path}{mark}{}", members.join("&")))
-            .body(())
-            .ok()?;
+        let target = stored.target.split_once('?');
+        let (path, own) = target.map_or((&*stored.target, None), |(path, own)| (path, Some(own)));
+        let query = query_of(own.into_iter().chain(self.query.iter().map(String::as_str)));
+        let mut request = Request::post([path, &query].concat()).body(()).ok()?;
         let headers = request.headers_mut();
         for (name, value) in &stored.headers {
             headers.append(
@@ -251,19 +243,15 @@ impl TakeoverContext {
     }
 }
 
-/// Returns whether a query member controls the reading of an answer.
-fn is_of_reading(member: &str) -> bool {
-    let name = member.split('=').next().unwrap_or_default();
-    [
-        "cursor",
-        "include_obfuscation",
-        "live",
-        "offset",
-        "starting_after",
-        "stream",
-    ]
-    .contains(&name)
-}
+/// The members of a query that control the reading of an answer.
+const MEMBERS_OF_READING: [&str; 6] = [
+    "cursor",
+    "include_obfuscation",
+    "live",
+    "offset",
+    "starting_after",
+    "stream",
+];
 
 /// Headers that control the reading of an answer or describe the reading page. They are not part of
 /// the answer's original request.

@@ -15,6 +15,7 @@ use super::restore::TakeoverContext;
 use super::{KEEP, KeptAnswers, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::Proxy;
 use crate::access::ClientToken;
+use crate::allowed::values;
 use crate::refusal::Refusal;
 use crate::store::{AnswerId, End, Found, Log, Name, Position, StoreError};
 use restitch::provider::Dialect;
@@ -118,15 +119,13 @@ impl ReadRequest {
 
     async fn of_stream(self, id: Option<AnswerId>) -> Result<Response<Body>, Refusal> {
         if !matches!(self.method, Method::GET | Method::HEAD | Method::DELETE) {
-            return Err(METHOD.with_allow("GET, HEAD, DELETE".to_owned()));
+            return Err(METHOD);
         }
         let id = id.ok_or_else(|| self.answers.refuse("unknown", UNKNOWN))?;
         name_in_log(id, &Span::current());
         if self.method == Method::DELETE {
             self.answers.delete(id, &self.credential).await?;
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            return Ok(response);
+            return Ok(no_content());
         }
         let found = self.answers.find(id, &self.credential).await?;
         let log = found
@@ -145,9 +144,7 @@ impl ReadRequest {
                     .map_err(|mistake| self.answers.refuse("refused", mistake))?;
                 if self.answers.has_all(&found, after)? {
                     self.answers.count_read(&found);
-                    let mut response = Response::new(Body::empty());
-                    *response.status_mut() = StatusCode::NO_CONTENT;
-                    return Ok(response);
+                    return Ok(no_content());
                 }
                 self.answers
                     .rest(id, &found, (after, None), &self.takeover)
@@ -174,28 +171,19 @@ impl ReadRequest {
     /// Answers for an id of the Responses API. `None`: this caller has no kept answer with this id.
     async fn of_response(&self, id: &str, starting_after: Option<u64>) -> Option<Response<Body>> {
         let name = response_name(&self.credential, id)?;
-        let rest = match self.answers.one_named(name, &self.credential).await {
-            Ok(found) => {
-                let (id, found) = found?;
-                name_in_log(id, &Span::current());
-                match found.log {
-                    Ok(_) => {
-                        self.answers
-                            .rest(
-                                id,
-                                &found,
-                                (Position::START, starting_after),
-                                &self.takeover,
-                            )
-                            .await
-                    }
-                    Err(gone) => Err(self.answers.refused(&gone.into())),
-                }
-            }
+        let (answers, after) = (&self.answers, (Position::START, starting_after));
+        let rest = match answers.one_named(name, &self.credential).await {
+            Ok(found) => answers.rest_of(found?, after, &self.takeover).await,
             Err(refusal) => Err(refusal),
         };
         Some(rest.unwrap_or_else(|refusal| refusal.answer(Some(Dialect::Responses))))
     }
+}
+
+fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 /// Returns the id in `/v1/responses/{id}`, below any prefix.
@@ -208,14 +196,9 @@ impl ResumeTarget {
     /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
     fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
         let id = id_of_response(path)?;
-        let has = |wanted: &str| {
-            query
-                .into_iter()
-                .flat_map(|query| query.split('&'))
-                .find_map(|p| p.strip_prefix(wanted))
-        };
-        let is_stream = has("stream=") == Some("true");
-        let starting_after = has("starting_after=").map(str::parse).transpose().ok()?;
+        let is_stream = values(query, "stream").next() == Some("true");
+        let starting_after = values(query, "starting_after").next();
+        let starting_after = starting_after.map(str::parse).transpose().ok()?;
         is_stream.then(|| Self::Response {
             id: id.to_owned(),
             starting_after,
@@ -270,8 +253,20 @@ impl KeptAnswers {
         Ok(kept.or(gone))
     }
 
+    /// Returns the events after a position as a response, if the answer is kept.
+    pub(super) async fn rest_of(
+        &self,
+        (id, found): (AnswerId, Found),
+        after: (Position, Option<u64>),
+        takeover: &Arc<TakeoverContext>,
+    ) -> Result<Response<Body>, Refusal> {
+        name_in_log(id, &Span::current());
+        found.log.map_err(|gone| self.refused(&gone.into()))?;
+        self.rest(id, &found, after, takeover).await
+    }
+
     /// Returns the events after a position as a response.
-    pub(super) async fn rest(
+    async fn rest(
         &self,
         id: AnswerId,
         found: &Found,
@@ -522,7 +517,8 @@ const METHOD: Refusal = Refusal::new(
     StatusCode::METHOD_NOT_ALLOWED,
     "method_refused",
     "a kept answer can be read with GET, described with HEAD, and stopped with DELETE",
-);
+)
+.allowing("GET, HEAD, DELETE");
 const UNREACHABLE: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "store",
@@ -531,7 +527,7 @@ const UNREACHABLE: Refusal = Refusal::new(
 
 /// Returns the refusal that names the limit which has dropped the requested events.
 fn dropped(limit: &'static str) -> Refusal {
-    Refusal::of_limit(
+    Refusal::of(
         StatusCode::GONE,
         limit,
         format!(

@@ -29,58 +29,39 @@ pub struct RouteConfig {
     /// The name in the log and in metrics.
     pub name: String,
     /// Condition: the path, without its query.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathPattern>,
     /// Condition: the model that the request names.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelPattern>,
     /// Condition: the name of the client's token is one of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub token: Vec<String>,
     /// The upstream's address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// Where a key for that upstream is, in place of the client's own: `env:VARIABLE` or
     /// `file:PATH`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub key: Option<SecretSource>,
     /// Whether and how restitch obtains the rest of cut answers.
     #[schemars(schema_with = "schema::continuation")]
     pub continuation: ContinueBy,
     /// How much of the JSON in an answer may be changed.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "written::own_repair"
-    )]
     #[schemars(schema_with = "schema::repair")]
     pub repair: Option<RepairLevel>,
     /// How an answer ends when its rest can't be obtained.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "written::own",
-        deserialize_with = "written::own_give_up"
-    )]
     #[schemars(schema_with = "schema::give_up")]
     pub on_give_up: Option<GiveUp>,
     /// How an answer in prose is handled when its connection is lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::prose")]
     pub prose: Option<Prose>,
     /// Calls after the first one, as in `[limits]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,
     /// The lowest limit on an answer's tokens: a request with a lower one gets this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_output_tokens: Option<u32>,
     /// Time after which no call is made, as in `[limits]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_time: Option<Time>,
     /// The time that the head of a response may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_byte_timeout: Option<PositiveTime>,
     /// How often the same upstream gets a call again before a fallback is asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(
@@ -102,18 +83,12 @@ pub struct FallbackConfig {
     /// Its address.
     pub upstream: String,
     /// The model's name there. `None`: the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Where its key is: `env:VARIABLE` or `file:PATH`. `None`: it needs none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub key: Option<SecretSource>,
     /// The API that it is asked by. `None`: that of the request.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        with = "written::wire"
-    )]
+    #[serde(default)]
     #[schemars(schema_with = "schema::wire")]
     pub wire: Option<Dialect>,
 }

@@ -1,13 +1,10 @@
 //! How values are written in a configuration file, for serde.
 
-use std::fmt::Display;
-
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ContinueBy, FallbackConfig};
-use restitch::repair::RepairLevel;
-use restitch::session::{GiveUp, Rung, Rungs};
+use restitch::session::{Rung, Rungs};
 
 /// Reads and writes a value as the text that it is on the command line.
 pub(crate) mod text {
@@ -58,33 +55,6 @@ pub(crate) mod texts {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(values.iter().map(ToString::to_string))
-    }
-}
-
-pub(crate) fn repair<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RepairLevel, D::Error> {
-    RepairLevel::named(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-}
-
-pub(super) fn own_repair<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<RepairLevel>, D::Error> {
-    repair(deserializer).map(Some)
-}
-
-pub(super) fn own_give_up<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<GiveUp>, D::Error> {
-    text::deserialize(deserializer).map(Some)
-}
-
-/// Writes a value as text, if there is one.
-pub(super) fn own<S: Serializer, T: Display>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
     }
 }
 
@@ -144,49 +114,6 @@ impl From<ContinueBy> for Continuation {
 /// Every rung.
 const AUTO: &str = "auto";
 const OFF: &str = "off";
-
-/// Reads and writes an API by its name.
-pub(super) mod wire {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use restitch::provider::Dialect;
-
-    pub(in crate::route_config) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Dialect>, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        super::named(&Dialect::ALL, Dialect::as_str, &name)
-            .map(Some)
-            .map_err(D::Error::custom)
-    }
-
-    pub(in crate::route_config) fn serialize<S: Serializer>(
-        wire: &Option<Dialect>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match wire {
-            Some(wire) => serializer.serialize_str(wire.as_str()),
-            None => serializer.serialize_none(),
-        }
-    }
-}
-
-/// Returns the value with a name. An error lists the names.
-pub(crate) fn named<T: Copy>(
-    all: &[T],
-    as_str: fn(T) -> &'static str,
-    name: &str,
-) -> Result<T, String> {
-    let found = all.iter().copied().find(|value| as_str(*value) == name);
-    found.ok_or_else(|| {
-        let names: Vec<_> = all
-            .iter()
-            .map(|value| format!("`{}`", as_str(*value)))
-            .collect();
-        format!("`{name}` is not one of {}", names.join(", "))
-    })
-}
 
 /// Fallbacks of a route: a client waits for all of them in turn.
 pub(super) const MAX_FALLBACKS: usize = 8;

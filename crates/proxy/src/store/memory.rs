@@ -8,12 +8,12 @@ mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use super::shares::{Candidate, Room, Shares};
 use super::{
@@ -21,7 +21,7 @@ use super::{
     Pending, Position, ReaderLease, Store, StoreError, Takeover, Tombstone, WriterLease,
 };
 use answer::{Answer, Phase, size};
-use files::{Folder, LogFile, LogPath};
+use files::{Folder, Record, remove};
 use restitch::KeepLimits;
 
 /// A store in memory. Without a folder it ends with its process.
@@ -53,7 +53,7 @@ struct Past {
     names: Vec<Name>,
     why: Tombstone,
     /// The file that records this for a later process.
-    file: Option<LogPath>,
+    file: Option<PathBuf>,
 }
 
 impl Memory {
@@ -96,20 +96,16 @@ impl Memory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        locked(&self.state)
+        self.state.lock()
     }
 
     fn writing(&self, id: AnswerId) -> WriterLease {
         let state = Arc::clone(&self.state);
-        WriterLease::new(move || locked(&state).stop_writing(id))
+        WriterLease::new(move || state.lock().stop_writing(id))
     }
 
-    /// Returns events after a position, and a receiver that reports further ones.
-    fn read(
-        &self,
-        id: AnswerId,
-        after: Position,
-    ) -> Result<(Batch, watch::Receiver<()>), StoreError> {
+    /// Returns events after a position.
+    fn read(&self, id: AnswerId, after: Position) -> Result<Batch, StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
         answer.touch();
@@ -118,24 +114,11 @@ impl Memory {
             _ if after > answer.events.last => return Err(StoreError::Ahead),
             _ => {}
         }
-        let start = answer
-            .events
-            .entries
-            .partition_point(|entry| entry.at <= after);
-        let (mut batch, mut bytes) = (Batch::default(), 0);
-        for entry in answer.events.entries.range(start..) {
-            if bytes > MOST_AT_ONCE {
-                batch.has_more = true;
-                return Ok((batch, answer.changed.subscribe()));
-            }
-            bytes += entry.bytes.len();
-            batch.entries.push(entry.clone());
+        let batch = Batch::of(&answer.events.entries, after, answer.end());
+        match batch.entries.is_empty() && answer.phase == Phase::Unwritten {
+            true => Err(StoreError::Unwritten),
+            false => Ok(batch),
         }
-        batch.end = answer.end();
-        if batch.entries.is_empty() && answer.phase == Phase::Unwritten {
-            return Err(StoreError::Unwritten);
-        }
-        Ok((batch, answer.changed.subscribe()))
     }
 
     /// Runs an operation, which is done when this returns.
@@ -148,11 +131,6 @@ impl Memory {
         self.health.note(began.elapsed(), &done);
         Box::pin(std::future::ready(done))
     }
-}
-
-/// A panic elsewhere leaves the state valid, because no change can panic halfway.
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store for Memory {
@@ -198,16 +176,8 @@ impl Store for Memory {
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
         Box::pin(async move {
-            let until = Instant::now() + wait;
-            loop {
-                let (batch, mut changed) = self.read(id, after)?;
-                if !batch.entries.is_empty() || batch.end.is_some() {
-                    return Ok(batch);
-                }
-                if timeout_at(until, changed.changed()).await.is_err() {
-                    return Ok(batch);
-                }
-            }
+            let changed = self.state().answer(id)?.changed.subscribe();
+            Batch::awaited(changed, wait, || self.read(id, after)).await
         })
     }
 
@@ -241,7 +211,7 @@ impl Store for Memory {
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         self.done(|state| {
             let answer = state.answer(id)?;
-            answer.write(|log| log.name(name));
+            answer.write(&[Record::Name(name.0)]);
             answer.names.push(name);
             state.add_names(id, &[name]);
             Ok(())
@@ -338,7 +308,8 @@ impl State {
         self.make_room(owner, Room { answers: 0, bytes }, &with_freed)?;
         self.change(id, |answer| {
             // First the file: a process that resumes the answer must know what clients have got.
-            answer.write(|log| log.append(entries));
+            let records: Vec<_> = entries.iter().map(Record::event).collect();
+            answer.write(&records);
             answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
             // Before and after: the list never holds more than its limit.
             answer.events.shorten(left);
@@ -351,7 +322,7 @@ impl State {
     fn end(&mut self, id: AnswerId, end: End) -> Result<(), StoreError> {
         self.writable(id)?;
         self.change(id, |answer| {
-            answer.write(|log| log.end(end));
+            answer.write(&[Record::End(end)]);
             answer.close(end);
         })
     }
@@ -513,7 +484,7 @@ impl State {
             keep,
             names,
             why,
-            file: log.map(LogFile::close),
+            file: log.map(|log| log.path),
         });
     }
 
@@ -569,7 +540,7 @@ impl State {
 impl Past {
     /// Removes its file, and returns its names.
     fn forget(self) -> Vec<Name> {
-        self.file.into_iter().for_each(LogPath::remove);
+        self.file.iter().for_each(|file| remove(file));
         self.names
     }
 }
@@ -579,6 +550,3 @@ impl From<io::Error> for StoreError {
         Self::Failed(error.to_string())
     }
 }
-
-/// A batch ends after this many bytes: a reader sends them before it reads the next batch.
-const MOST_AT_ONCE: usize = 64 << 10;

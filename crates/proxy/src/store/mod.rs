@@ -11,6 +11,7 @@ mod memory;
 mod redis;
 mod shares;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -19,6 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 pub(crate) use health::Health;
 pub(crate) use memory::Memory;
@@ -271,7 +275,8 @@ fn allocated(bytes: usize) -> usize {
 const SHARED: usize = 3 * size_of::<usize>();
 
 /// How an answer has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum End {
     /// The client sees the end of the body.
     Whole,
@@ -288,6 +293,48 @@ pub(crate) struct Batch {
     /// The log has more events than this batch.
     pub(crate) has_more: bool,
 }
+
+impl Batch {
+    /// Returns the events of a log after a position, and its end after them. Ends after some bytes:
+    /// a reader sends them before it reads the next batch.
+    pub(crate) fn of(log: &VecDeque<Entry>, after: Position, end: Option<End>) -> Self {
+        let start = log.partition_point(|entry| entry.at <= after);
+        let (mut batch, mut bytes) = (Self::default(), 0);
+        for entry in log.range(start..) {
+            if bytes > MOST_AT_ONCE {
+                batch.has_more = true;
+                return batch;
+            }
+            bytes += entry.bytes.len();
+            batch.entries.push(entry.clone());
+        }
+        batch.end = end;
+        batch
+    }
+
+    /// Returns the batch of `read` once it has events or an end, or after `wait`. `changed` reports
+    /// further ones.
+    pub(crate) async fn awaited(
+        mut changed: watch::Receiver<()>,
+        wait: Duration,
+        read: impl Fn() -> Result<Self, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let until = Instant::now() + wait;
+        loop {
+            let batch = read()?;
+            if !batch.entries.is_empty() || batch.end.is_some() {
+                return Ok(batch);
+            }
+            // The log may be gone: `read` then returns the reason.
+            if timeout_at(until, changed.changed()).await.is_err() {
+                return Ok(batch);
+            }
+        }
+    }
+}
+
+/// The bytes after which a batch ends.
+const MOST_AT_ONCE: usize = 64 << 10;
 
 /// The rest of an answer that a store has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]

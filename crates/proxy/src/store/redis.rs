@@ -14,13 +14,13 @@
 mod scripts;
 mod written;
 
-use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{RedisError, Script, ScriptInvocation, Value};
+use redis::{FromRedisValue, RedisError, Script, ScriptInvocation, ToRedisArgs, Value};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -95,30 +95,28 @@ impl Redis {
     }
 
     /// Runs a script over the keys of an answer.
-    async fn run(
+    async fn run<T: FromRedisValue>(
         &self,
         script: &str,
         id: AnswerId,
-        arguments: &[&[u8]],
-    ) -> Result<Value, StoreError> {
+        arguments: impl ToRedisArgs + Send,
+    ) -> Result<T, StoreError> {
         let script = with_common(script);
         let mut invocation = over(&script, id);
-        for argument in arguments {
-            invocation.arg(*argument);
-        }
-        let value = self
+        invocation.arg(arguments);
+        let value: Value = self
             .answered(invocation.invoke_async(&mut self.connection.clone()))
             .await?;
         match &value {
             Value::BulkString(said) if said == b"unknown" => Err(StoreError::Unknown),
             Value::BulkString(said) if said == b"expired" => Err(StoreError::Expired),
             Value::BulkString(said) if said == b"fenced" => Err(StoreError::Fenced),
-            _ => Ok(value),
+            _ => Ok(redis::from_redis_value(value)?),
         }
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
-        locked(&self.written)
+        self.written.lock()
     }
 
     /// Marks an answer as written by this process, until the returned value is dropped.
@@ -132,7 +130,7 @@ impl Redis {
     ) -> WriterLease {
         self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
-        WriterLease::new(move || locked(&written).stop_writing(id, epoch))
+        WriterLease::new(move || written.lock().stop_writing(id, epoch))
     }
 
     /// Drops ended answers, because others need their room.
@@ -142,8 +140,8 @@ impl Redis {
                 limit,
                 "an ended answer is no longer kept, since another one needs its room"
             );
-            match self.run(DROP, id, &[limit.as_bytes(), b""]).await {
-                Ok(_) | Err(StoreError::Unknown) => {}
+            match self.run(DROP, id, (limit, "")).await {
+                Ok(()) | Err(StoreError::Unknown) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -152,12 +150,9 @@ impl Redis {
 
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
         // One row beyond `most` shows whether more follow.
-        let (start, count) = (format!("({after}"), (most + 1).to_string());
-        let value = self
-            .run(READ, id, &[start.as_bytes(), count.as_bytes()])
-            .await?;
+        let arguments = (format!("({after}"), most + 1);
         let (mut rows, dropped, is_written): (StreamRows, Option<String>, bool) =
-            redis::from_redis_value(value)?;
+            self.run(READ, id, arguments).await?;
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
         }
@@ -194,12 +189,8 @@ impl Redis {
     }
 
     fn key_of(name: Name) -> String {
-        let mut key = "restitch:name:".to_owned();
-        for byte in name.0 {
-            // Writing to a `String` does not fail.
-            let _ = write!(key, "{byte:02x}");
-        }
-        key
+        let digits = name.0.map(|byte| format!("{byte:02x}"));
+        format!("restitch:name:{}", digits.concat())
     }
 }
 
@@ -215,11 +206,6 @@ fn over(script: &Script, id: AnswerId) -> ScriptInvocation<'_> {
         invocation.key(format!("restitch:{{{id}}}:{part}"));
     }
     invocation
-}
-
-/// A panic elsewhere leaves the map valid, because no change can panic halfway.
-fn locked(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
-    written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store for Redis {
@@ -239,15 +225,10 @@ impl Store for Redis {
                 opening.request.len(),
             );
             self.drop_ended(dropped).await?;
-            let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
-            let arguments: [&[u8]; 5] = [
-                &opening.caller,
-                keep.as_bytes(),
-                &opening.request,
-                self.holder.as_bytes(),
-                lease.as_bytes(),
-            ];
-            self.run(OPEN, id, &arguments).await?;
+            let (caller, request) = (&opening.caller[..], &opening.request[..]);
+            let keep = milliseconds(opening.keep);
+            let arguments = (caller, keep, request, &self.holder, milliseconds(LEASE));
+            self.run::<()>(OPEN, id, arguments).await?;
             Ok(writing)
         })
     }
@@ -257,12 +238,9 @@ impl Store for Redis {
             // The lock is not held while this process waits for the server.
             let reserved = self.written().reserve(id, &entries);
             self.drop_ended(reserved?).await?;
-            let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
-            let pairs = positions.iter().zip(&entries);
-            let arguments: Vec<&[u8]> = pairs
-                .flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]])
-                .collect();
-            self.run(APPEND, id, &arguments).await?;
+            let pair = |entry: &Entry| (entry.at.to_string(), entry.bytes.to_vec());
+            let arguments: Vec<_> = entries.iter().map(pair).collect();
+            self.run::<()>(APPEND, id, arguments).await?;
             let trim = self.written().tell(id);
             let Some(Trim { first, dropped }) = trim else {
                 return Ok(());
@@ -271,31 +249,17 @@ impl Store for Redis {
                 limit = OF_ANSWER,
                 "a kept answer has reached a limit: its first events are dropped"
             );
-            let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
-            self.run(
-                TRIM,
-                id,
-                &[arguments[0].as_bytes(), arguments[1].as_bytes()],
-            )
-            .await
-            .map(drop)
+            let arguments = (first.to_string(), format!("{dropped} {OF_ANSWER}"));
+            self.run(TRIM, id, arguments).await
         })
     }
 
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()> {
         Box::pin(async move {
-            let (epoch, at, end) = (
-                at.epoch,
-                at.to_string(),
-                if end == End::Whole { WHOLE } else { "broken" },
-            );
-            self.run(
-                CLOSE,
-                id,
-                &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()],
-            )
-            .await?;
-            self.written().end(id, epoch);
+            let end = if end == End::Whole { WHOLE } else { "broken" };
+            let arguments = (at.to_string(), end, &self.holder);
+            self.run::<()>(CLOSE, id, arguments).await?;
+            self.written().end(id, at.epoch);
             Ok(())
         })
     }
@@ -304,12 +268,7 @@ impl Store for Redis {
         Box::pin(async move {
             let dropped = self.written().dropped(id);
             let entries = self.events(id, dropped, last).await?;
-            self.run(
-                DROP,
-                id,
-                &[limit.as_bytes(), last.epoch.to_string().as_bytes()],
-            )
-            .await?;
+            self.run::<()>(DROP, id, (limit, last.epoch)).await?;
             self.written().stop_writing(id, last.epoch);
             Ok(GivenUp { dropped, entries })
         })
@@ -347,23 +306,19 @@ impl Store for Redis {
     fn delete(&self, id: AnswerId) -> Pending<'_, ()> {
         Box::pin(async move {
             self.written().forget(id);
-            self.run(DELETE, id, &[]).await.map(drop)
+            self.run(DELETE, id, NONE).await
         })
     }
 
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found> {
         Box::pin(async move {
-            let value = self.run(LOOK_UP, id, &[]).await?;
             let (caller, keep, gone, rows, is_written): (
-                Vec<u8>,
+                [u8; 32],
                 u64,
                 Option<String>,
                 StreamRows,
                 bool,
-            ) = redis::from_redis_value(value)?;
-            let caller = caller
-                .try_into()
-                .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
+            ) = self.run(LOOK_UP, id, NONE).await?;
             let keep = Duration::from_millis(keep);
             if rows.is_empty() {
                 let gone = gone.map_or(Tombstone::Expired, |limit| {
@@ -398,10 +353,8 @@ impl Store for Redis {
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         Box::pin(async move {
-            let (key, id_text) = (Self::key_of(name), id.to_string());
-            self.run(NAME, id, &[key.as_bytes(), id_text.as_bytes()])
-                .await
-                .map(drop)
+            let arguments = (Self::key_of(name), id.to_string());
+            self.run(NAME, id, arguments).await
         })
     }
 
@@ -417,24 +370,15 @@ impl Store for Redis {
 
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()> {
         Box::pin(async move {
-            let (epoch, lease) = (epoch.to_string(), milliseconds(LEASE));
-            self.run(
-                RENEW,
-                id,
-                &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()],
-            )
-            .await
-            .map(drop)
+            let arguments = (epoch, &self.holder, milliseconds(LEASE));
+            self.run(RENEW, id, arguments).await
         })
     }
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Takeover>> {
         Box::pin(async move {
-            let lease = milliseconds(LEASE);
-            let value = self
-                .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
-                .await?;
-            let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
+            let arguments = (&self.holder, milliseconds(LEASE));
+            let taken: Option<(u64, u64, Vec<u8>)> = self.run(TAKE_OVER, id, arguments).await?;
             let Some((epoch, keep, request)) = taken else {
                 return Ok(None);
             };
@@ -472,8 +416,7 @@ impl Store for Redis {
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
         Box::pin(async move {
             let at = at.to_string();
-            let value = self.run(HAS, id, &[at.as_bytes()]).await?;
-            let (has, dropped): (bool, Option<String>) = redis::from_redis_value(value)?;
+            let (has, dropped): (bool, Option<String>) = self.run(HAS, id, &at).await?;
             Ok(has
                 // The last dropped event is no longer there, and a client that has it lacks
                 // nothing.
@@ -561,10 +504,12 @@ fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
     (after < at).then_some(StoreError::Dropped(limit_of(limit)))
 }
 
-fn milliseconds(time: Duration) -> String {
-    time.as_millis().to_string()
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The arguments of a script that takes none.
+const NONE: Option<&str> = None;
 const EVENT: &str = "d";
 const END: &str = "e";
 const WHOLE: &str = "whole";

@@ -111,7 +111,7 @@ impl TestProxy {
     }
 
     pub(crate) fn raise_max_tokens(self, factor: u32) -> Self {
-        self.with(|config| config.proxy.raise_max_tokens = factor)
+        self.with(|config| config.proxy.raise_max_tokens = factor.try_into().unwrap())
     }
 
     pub(crate) fn loader(mut self, loader: Loader) -> Self {

@@ -1,13 +1,12 @@
 //! One answer in memory: its events, the memory that it holds, and when it expires.
 
 use std::collections::VecDeque;
-use std::io;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::files::LogFile;
+use super::files::{LogFile, Record, remove};
 use crate::store::shares::Room;
 use crate::store::{
     AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position, Readers, Tombstone, allocated, held,
@@ -80,13 +79,10 @@ impl Answer {
 
     /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone
     /// from then on.
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut LogFile) -> io::Result<()>) {
-        if let Some(Err(error)) = self.log.as_mut().map(write) {
+    pub(super) fn write(&mut self, records: &[Record<'_>]) {
+        if let Some(Err(error)) = self.log.as_mut().map(|log| log.write(records)) {
             tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
-            self.log
-                .take()
-                .into_iter()
-                .for_each(|log| log.close().remove());
+            self.log.take().iter().for_each(|log| remove(&log.path));
         }
     }
 
@@ -99,14 +95,14 @@ impl Answer {
             Ok(()) => self.log = Some(log),
             Err(error) => {
                 tracing::warn!(%error, "the file of a kept answer cannot be written");
-                log.close().remove();
+                remove(&log.path);
             }
         }
     }
 
     /// Removes its file, and returns its names.
     pub(super) fn forget(self) -> Vec<Name> {
-        self.log.into_iter().for_each(|log| log.close().remove());
+        self.log.iter().for_each(|log| remove(&log.path));
         self.names
     }
 
@@ -173,16 +169,14 @@ impl KeptEvents {
         )
     }
 
-    /// Adds events. Each is copied: a slice would hold the whole buffer of the read.
+    /// Adds events. Each is copied: a slice would hold the whole buffer of a read.
     pub(super) fn push(&mut self, entries: &[Entry]) {
         let capacity = self.capacity_for(self.entries.len() + entries.len());
         self.entries.reserve_exact(capacity - self.entries.len());
         for entry in entries {
             self.bytes += size(entry);
-            self.entries.push_back(Entry {
-                at: entry.at,
-                bytes: Bytes::copy_from_slice(&entry.bytes),
-            });
+            let bytes = Bytes::copy_from_slice(&entry.bytes);
+            self.entries.push_back(Entry { bytes, ..*entry });
         }
     }
 

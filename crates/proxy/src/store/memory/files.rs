@@ -1,21 +1,21 @@
 //! The logs of answers in files, to which records are only appended.
 //!
-//! Each answer has a file. A record is a line with its kind, its fields and a checksum. If the last
-//! field is a length, that many bytes and a line end follow the line. A checksum covers the
-//! answer's id and all records up to its own, so a record that is damaged, missing, repeated or
-//! moved fails the check, and so do all records after it. Reading ends before that record. The rest
-//! of the file is cut off, like a half-written record, and the answer counts as broken off there.
+//! Each answer has a file. A record is a line: a checksum, and JSON. A checksum covers the answer's
+//! id and all records up to its own, so a record that is damaged, missing, repeated or moved fails
+//! the check, and so do all records after it. Reading ends before that record. The rest of the file
+//! is cut off, like a half-written record, and the answer counts as broken off there.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Phase};
-use crate::store::{AnswerId, End, Entry, Name, Opening, Owner, Tombstone, limit_of};
+use crate::store::{AnswerId, End, Entry, Name, Opening, Owner, Position, Tombstone, limit_of};
 
 /// A folder with the logs of answers, which one process has for itself.
 #[derive(Debug)]
@@ -48,23 +48,12 @@ impl Folder {
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
         let mut log = LogFile::new(id, private().create_new(true).open(&path)?, path);
-        let Opening {
-            caller,
-            keep,
-            request,
-            owner: _,
-        } = opening;
-        let mut records = log.records();
-        records.add(
-            &format!(
-                "answer {} {} {}",
-                hex(caller),
-                keep.as_millis(),
-                request.len()
-            ),
-            Some(request),
-        );
-        log.write(&records).map(|()| log)
+        let first = Record::Answer {
+            caller: opening.caller,
+            keep: opening.keep,
+            request: String::from_utf8_lossy(&opening.request),
+        };
+        log.write(&[first]).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -85,35 +74,35 @@ impl Folder {
         let mut records = Records {
             text: &text,
             at: 0,
-            checksum: Checksum::of(id),
+            checksum: start(id),
         };
-        let (opening, gone) = match records.next() {
-            Some(Record::Answer(opening)) => (opening, None),
-            Some(Record::Tombstone(opening, why)) => (opening, Some(why)),
-            _ => {
-                // The log leaves out the file name: the id in it gives access to the answer.
-                tracing::warn!(
-                    bytes = text.len(),
-                    "removing the file of a kept answer: its first record is not valid"
-                );
-                fs::remove_file(&path)?;
-                return Ok(None);
-            }
+        let Some((opening, gone)) = records.next().and_then(Record::opening) else {
+            // The log leaves out the file name: the id in it gives access to the answer.
+            tracing::warn!(
+                bytes = text.len(),
+                "removing the file of a kept answer: its first record is not valid"
+            );
+            fs::remove_file(&path)?;
+            return Ok(None);
         };
         let mut answer = Answer::new(opening, None);
         let mut end = None;
         let (mut length, mut checksum) = (records.at, records.checksum);
         while let Some(record) = records.next() {
             match record {
-                Record::Name(name) => answer.names.push(name),
-                Record::Event(entry) if entry.at > answer.events.last => {
-                    answer.events.last = entry.at;
-                    answer.events.push(&[entry]);
+                Record::Name(name) => answer.names.push(Name(name)),
+                Record::Event(epoch, seq, text)
+                    if (Position { epoch, seq }) > answer.events.last =>
+                {
+                    let at = Position { epoch, seq };
+                    answer.events.last = at;
+                    let bytes = Bytes::from(text.into_owned());
+                    answer.events.push(&[Entry { at, bytes }]);
                 }
                 Record::End(how) => end = Some(how),
                 Record::Epoch(epoch) => answer.next_epoch = epoch,
                 // No process writes these.
-                Record::Event(_) | Record::Answer(_) | Record::Tombstone(..) => break,
+                Record::Event(..) | Record::Answer { .. } | Record::Gone { .. } => break,
             }
             (length, checksum) = (records.at, records.checksum);
         }
@@ -129,11 +118,9 @@ impl Folder {
         let file = private().open(&path)?;
         file.set_len(length as u64)?;
         answer.log = Some(LogFile {
-            path: LogPath(path),
-            file,
             length: length as u64,
-            start: Checksum::of(id),
             checksum,
+            ..LogFile::new(id, file, path)
         });
         // Several processes may have written the lost events. No later process may give their
         // positions to other text.
@@ -143,8 +130,7 @@ impl Folder {
             .max(answer.events.last.epoch.saturating_add(1))
             .saturating_add(lost_events);
         if lost_events > 0 {
-            let epoch = answer.next_epoch;
-            answer.write(|log| log.epoch(epoch));
+            answer.write(&[Record::Epoch(answer.next_epoch)]);
         }
         Ok(Some((answer, gone)))
     }
@@ -154,41 +140,28 @@ impl Folder {
     }
 }
 
-/// The file of a log without a writer.
-#[derive(Debug)]
-pub(super) struct LogPath(PathBuf);
-
-impl LogPath {
-    /// Removes the file.
-    pub(super) fn remove(self) {
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(%error, "the file of a kept answer cannot be removed");
-        }
-    }
-}
-
 /// The log of an answer in a file.
 #[derive(Debug)]
 pub(super) struct LogFile {
-    path: LogPath,
+    pub(super) path: PathBuf,
     file: File,
     /// Bytes of whole records.
     length: u64,
     /// The checksum before the first record.
-    start: Checksum,
+    start: u32,
     /// The checksum of the last record.
-    checksum: Checksum,
+    checksum: u32,
 }
 
 impl LogFile {
     /// Returns the log of an answer in an empty file.
     fn new(id: AnswerId, file: File, path: PathBuf) -> Self {
         Self {
-            path: LogPath(path),
+            path,
             file,
             length: 0,
-            start: Checksum::of(id),
-            checksum: Checksum::of(id),
+            start: start(id),
+            checksum: start(id),
         }
     }
 
@@ -202,35 +175,6 @@ impl LogFile {
         ))
     }
 
-    pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let mut records = self.records();
-        for Entry { at, bytes } in entries {
-            records.add(&format!("event {at} {}", bytes.len()), Some(bytes));
-        }
-        self.write(&records)
-    }
-
-    pub(super) fn name(&mut self, name: Name) -> io::Result<()> {
-        self.record(&format!("name {}", hex(&name.0)))
-    }
-
-    pub(super) fn end(&mut self, end: End) -> io::Result<()> {
-        let how = if end == End::Whole { WHOLE } else { BROKEN };
-        self.record(&format!("end {how}"))
-    }
-
-    /// Appends the epoch of the next process.
-    fn epoch(&mut self, next: u64) -> io::Result<()> {
-        self.record(&format!("epoch {next}"))
-    }
-
-    /// Appends one record without bytes.
-    fn record(&mut self, line: &str) -> io::Result<()> {
-        let mut records = self.records();
-        records.add(line, None);
-        self.write(&records)
-    }
-
     /// Replaces all records: of an answer that is gone only the reason stays, in the first record,
     /// and its names.
     pub(super) fn replace(
@@ -241,45 +185,31 @@ impl LogFile {
     ) -> io::Result<()> {
         self.file.set_len(0)?;
         (self.length, self.checksum) = (0, self.start);
-        let reason = match why {
-            Tombstone::Expired => EXPIRED,
-            Tombstone::Dropped(limit) => limit,
+        let gone = Record::Gone {
+            caller: opening.caller,
+            keep: opening.keep,
+            limit: match why {
+                Tombstone::Expired => None,
+                Tombstone::Dropped(limit) => Some(limit.into()),
+            },
         };
-        let mut records = self.records();
-        records.add(
-            &format!(
-                "gone {} {} {reason}",
-                hex(&opening.caller),
-                opening.keep.as_millis()
-            ),
-            None,
-        );
-        for name in names {
-            records.add(&format!("name {}", hex(&name.0)), None);
-        }
+        let names = names.iter().map(|name| Record::Name(name.0));
+        let records: Vec<_> = std::iter::once(gone).chain(names).collect();
         self.write(&records)
     }
 
-    /// Closes the file.
-    pub(super) fn close(self) -> LogPath {
-        self.path
-    }
-
-    /// Begins a batch of records after the last one.
-    fn records(&self) -> NewRecords {
-        NewRecords {
-            text: Vec::new(),
-            checksum: self.checksum,
-        }
-    }
-
     /// Appends whole records. After an error the file has its former length.
-    fn write(&mut self, records: &NewRecords) -> io::Result<()> {
-        let written = self.file.write_all(&records.text);
+    pub(super) fn write(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+        let (mut text, mut checksum) = (String::new(), self.checksum);
+        for record in records {
+            let record = serde_json::to_string(record)?;
+            checksum = after(checksum, &record);
+            text += &format!("{checksum:08x} {record}\n");
+        }
+        let written = self.file.write_all(text.as_bytes());
         match written {
             Ok(()) => {
-                (self.length, self.checksum) =
-                    (self.length + records.text.len() as u64, records.checksum);
+                (self.length, self.checksum) = (self.length + text.len() as u64, checksum);
             }
             // If this fails, too, a later reader stops at the half of a record.
             Err(_) => self.file.set_len(self.length)?,
@@ -288,60 +218,71 @@ impl LogFile {
     }
 }
 
-/// A batch of records to append to a log.
-struct NewRecords {
-    text: Vec<u8>,
-    /// The checksum of the batch's last record.
-    checksum: Checksum,
-}
-
-impl NewRecords {
-    /// Adds a record. `line`: its kind and fields. The last field is the length of `bytes`, if any.
-    fn add(&mut self, line: &str, bytes: Option<&[u8]>) {
-        self.checksum = self.checksum.after(line, bytes.unwrap_or_default());
-        self.text
-            .extend(format!("{line} {}\n", self.checksum).into_bytes());
-        if let Some(bytes) = bytes {
-            self.text.extend([bytes, b"\n"].concat());
-        }
-    }
-}
-
-/// The CRC-32 of an answer's id and of its log up to the end of a record.
-#[derive(Clone, Copy, Debug)]
-struct Checksum(u32);
-
-impl Checksum {
-    /// Returns the checksum before the first record. A file with the name of another answer fails
-    /// the check.
-    fn of(id: AnswerId) -> Self {
-        Self(crc32fast::hash(&id.0))
-    }
-
-    /// Returns the checksum of the next record.
-    fn after(self, line: &str, bytes: &[u8]) -> Self {
-        let mut hasher = crc32fast::Hasher::new_with_initial(self.0);
-        hasher.update(line.as_bytes());
-        hasher.update(bytes);
-        Self(hasher.finalize())
-    }
-}
-
-impl fmt::Display for Checksum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
+/// Removes the file of a log.
+pub(super) fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        tracing::warn!(%error, "the file of a kept answer cannot be removed");
     }
 }
 
 /// A record of a log.
-enum Record {
-    Answer(Opening),
-    Name(Name),
-    Event(Entry),
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Record<'a> {
+    Answer {
+        caller: [u8; 32],
+        keep: Duration,
+        #[serde(borrow)]
+        request: Cow<'a, str>,
+    },
+    Name([u8; 32]),
+    /// The epoch and the number of its position, and its text.
+    Event(u64, u64, #[serde(borrow)] Cow<'a, str>),
     End(End),
     /// The epoch of the next process.
     Epoch(u64),
-    Tombstone(Opening, Tombstone),
+    Gone {
+        caller: [u8; 32],
+        keep: Duration,
+        /// The limit that was reached. `None`: it has expired.
+        #[serde(borrow)]
+        limit: Option<Cow<'a, str>>,
+    },
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn event(entry: &'a Entry) -> Self {
+        let Position { epoch, seq } = entry.at;
+        Self::Event(epoch, seq, String::from_utf8_lossy(&entry.bytes))
+    }
+
+    /// Returns the beginning of an answer, if the record is one, and the reason if it is gone.
+    fn opening(self) -> Option<(Opening, Option<Tombstone>)> {
+        let (caller, keep, request, gone) = match self {
+            Self::Answer {
+                caller,
+                keep,
+                request,
+            } => (caller, keep, Bytes::from(request.into_owned()), None),
+            Self::Gone {
+                caller,
+                keep,
+                limit,
+            } => {
+                let of_limit = |limit: Cow<'_, str>| Tombstone::Dropped(limit_of(&limit));
+                let why = limit.map_or(Tombstone::Expired, of_limit);
+                (caller, keep, Bytes::new(), Some(why))
+            }
+            _ => return None,
+        };
+        let opening = Opening {
+            caller,
+            keep,
+            request,
+            owner: Owner::default(),
+        };
+        Some((opening, gone))
+    }
 }
 
 /// The records of a log, up to the first half-written or damaged one.
@@ -350,72 +291,35 @@ struct Records<'a> {
     /// After the last record.
     at: usize,
     /// The checksum of the last record.
-    checksum: Checksum,
+    checksum: u32,
 }
 
-impl Records<'_> {
-    fn next(&mut self) -> Option<Record> {
+impl<'a> Records<'a> {
+    fn next(&mut self) -> Option<Record<'a>> {
         let rest = self.text.get(self.at..)?;
-        let line_end = memchr::memchr(b'\n', rest)?;
-        let (line, written) = std::str::from_utf8(&rest[..line_end])
-            .ok()?
-            .rsplit_once(' ')?;
-        let (mut words, mut payload, mut after) = (line.split(' '), &b""[..], line_end + 1);
-        let kind = words.next()?;
-        let mut bytes = |length: &str| {
-            let end = after.checked_add(length.parse().ok()?)?;
-            payload = rest
-                .get(after..end)
-                .filter(|_| rest.get(end) == Some(&b'\n'))?;
-            after = end + 1;
-            Some(Bytes::copy_from_slice(payload))
-        };
-        let record = match kind {
-            "answer" => Record::Answer(Opening {
-                caller: from_hex(words.next()?)?,
-                keep: Duration::from_millis(words.next()?.parse().ok()?),
-                request: bytes(words.next()?)?,
-                owner: Owner::default(),
-            }),
-            "name" => Record::Name(Name(from_hex(words.next()?)?)),
-            "event" => Record::Event(Entry {
-                at: words.next()?.parse().ok()?,
-                bytes: bytes(words.next()?)?,
-            }),
-            "end" => Record::End(match words.next()? {
-                WHOLE => End::Whole,
-                BROKEN => End::Broken,
-                _ => return None,
-            }),
-            "epoch" => Record::Epoch(words.next()?.parse().ok()?),
-            "gone" => {
-                let (caller, keep) = (
-                    from_hex(words.next()?)?,
-                    Duration::from_millis(words.next()?.parse().ok()?),
-                );
-                let why = match words.next()? {
-                    EXPIRED => Tombstone::Expired,
-                    limit => Tombstone::Dropped(limit_of(limit)),
-                };
-                Record::Tombstone(
-                    Opening {
-                        caller,
-                        keep,
-                        request: Bytes::new(),
-                        owner: Owner::default(),
-                    },
-                    why,
-                )
-            }
-            _ => return None,
-        };
-        let checksum = self.checksum.after(line, payload);
-        if checksum.to_string() != written {
+        let end = memchr::memchr(b'\n', rest)?;
+        let line = std::str::from_utf8(rest.get(..end)?).ok()?;
+        let (written, record) = line.split_once(' ')?;
+        let checksum = after(self.checksum, record);
+        if format!("{checksum:08x}") != written {
             return None;
         }
-        (self.at, self.checksum) = (self.at + after, checksum);
-        Some(record)
+        (self.at, self.checksum) = (self.at + end + 1, checksum);
+        serde_json::from_str(record).ok()
     }
+}
+
+/// Returns the checksum before the first record. A file with the name of another answer fails the
+/// check.
+fn start(id: AnswerId) -> u32 {
+    crc32fast::hash(&id.0)
+}
+
+/// Returns the checksum of the next record.
+fn after(checksum: u32, record: &str) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(checksum);
+    hasher.update(record.as_bytes());
+    hasher.finalize()
 }
 
 /// Returns options with which only the user of the process can read a new file, and with which
@@ -428,29 +332,10 @@ fn private() -> OpenOptions {
     options
 }
 
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(written: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    let pairs = written.as_bytes().as_chunks::<2>();
-    if pairs.0.len() != bytes.len() || !pairs.1.is_empty() {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(pairs.0) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
-}
-
-/// The length of the shortest record of an event: `event 1-1 0 00000000` and two line ends.
-const SHORTEST_EVENT: usize = 22;
+/// The length of the shortest record of an event: `00000000 {"event":[1,1,""]}` and a line end.
+const SHORTEST_EVENT: usize = 28;
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
-const WHOLE: &str = "whole";
-const BROKEN: &str = "broken";
-const EXPIRED: &str = "expired";
 
 #[cfg(test)]
 mod tests;

@@ -319,11 +319,7 @@ async fn axe_finds_nothing_wrong() {
         browser
             .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
             .await;
-        browser
-            .wait("document.querySelector('#rows a') && !document.getElementById('cuts').hidden")
-            .await;
-        let bars = "return document.querySelectorAll('.chart .cause1').length";
-        assert_eq!(browser.run(bars).await, 12);
+        browser.wait("document.querySelector('#rows a')").await;
         browser.run(&axe).await;
         for part in ["the list", "the answer"] {
             let wrong = browser

@@ -148,12 +148,18 @@ async fn a_log_without_its_beginning_is_removed() {
     let place = Place::new();
     drop(place.store(&KeepLimits::default()));
     // The last one has no checksum.
-    let unchecked = format!("answer {} 9000 2\n{{}}\nend whole\n", hex(&[1; 32]));
+    let unchecked = serde_json::to_string(&Record::Gone {
+        caller: [1; 32],
+        keep: Duration::from_secs(9),
+        limit: None,
+    })
+    .unwrap()
+        + "\n";
     for text in [
         "",
         "answer",
-        "answer 00 9 0\n\n",
-        "event 1-1 1\na\n",
+        "00000000 {\"epoch\":2}\n",
+        "00000000 {\"event\":[1,1,\"a\"]}\n",
         "\n\n",
         "\u{0}",
         &unchecked,
