@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -152,7 +153,8 @@ pub(super) struct PageFacts {
 }
 
 /// The phase of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
     /// The upstream has not answered yet.
     Waiting,
@@ -160,17 +162,6 @@ pub(super) enum Phase {
     /// It was cut, and its rest has not arrived yet.
     Pending,
     Ended,
-}
-
-impl Phase {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Pending => "pending",
-            Self::Ended => "ended",
-        }
-    }
 }
 
 /// An event that changes a record.

@@ -215,7 +215,7 @@ impl ListedAnswer {
             "wire": request.map(|request| request.dialect.as_str()),
             "model": request.map(|request| &request.model),
             "stream": request.map(|request| request.is_stream),
-            "phase": record.page.as_ref().map(|page| page.phase.as_str()),
+            "phase": record.page.as_ref().map(|page| page.phase),
             "outcome": outcome.map(|outcome| outcome.status().as_str()),
             "stop": outcome.and_then(Outcome::reason).map(StopReason::as_str),
             "end": has_ended.then(|| delivery.end.as_str()),

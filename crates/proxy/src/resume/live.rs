@@ -136,20 +136,25 @@ impl LiveTail {
 
     /// Waits while the slowest reader lacks too many events.
     pub(super) async fn room(&self) -> Result<(), LeftError> {
+        let has_room = |state: &TailState| {
+            let unread = state.served().map_or(0, |window| window.bytes);
+            (unread <= MOST_UNREAD).then_some(Ok(()))
+        };
+        self.until(|state| match state.readers.is_empty() {
+            true => Some(Err(LeftError)),
+            false => has_room(state),
+        })
+        .await
+    }
+
+    /// Waits for a state.
+    async fn until<T>(&self, reached: impl Fn(&TailState) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
-            let (has_readers, bytes) = {
-                let state = self.state();
-                (
-                    !state.readers.is_empty(),
-                    state.served().map_or(0, |window| window.bytes),
-                )
-            };
-            match has_readers {
-                false => return Err(LeftError),
-                true if bytes <= MOST_UNREAD => return Ok(()),
-                true => drop(changed.changed().await),
+            if let Some(reached) = reached(&self.state()) {
+                return reached;
             }
+            drop(changed.changed().await);
         }
     }
 
@@ -160,23 +165,19 @@ impl LiveTail {
 
     /// Is ready when the last reader has left.
     pub(super) async fn left(&self) {
-        let mut changed = self.changed.subscribe();
-        while self.has_readers() {
-            drop(changed.changed().await);
-        }
+        self.until(|state| state.readers.is_empty().then_some(()))
+            .await;
     }
 
     /// Returns whether a reader lacks events up to a position.
     pub(super) fn is_behind(&self, at: Position) -> bool {
-        self.state().readers.values().any(|after| *after < at)
+        self.state().is_behind(at)
     }
 
     /// Is ready when all readers have the events up to a position.
     pub(super) async fn caught_up(&self, at: Position) {
-        let mut changed = self.changed.subscribe();
-        while self.is_behind(at) {
-            drop(changed.changed().await);
-        }
+        self.until(|state| (!state.is_behind(at)).then_some(()))
+            .await;
     }
 
     /// Tells the writer to end the answer now.
@@ -245,6 +246,10 @@ impl TailState {
         self.source != ReaderSource::Store
     }
 
+    fn is_behind(&self, at: Position) -> bool {
+        self.readers.values().any(|after| *after < at)
+    }
+
     fn add(&mut self, entries: Vec<Entry>) {
         self.window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
         self.window.entries.extend(entries);
@@ -293,20 +298,12 @@ impl Reader {
     /// Is ready when the events come from here. If the answer has already ended when the store
     /// fails, moves its last events here.
     pub(super) async fn moved(&self) {
-        let mut changed = self.live.changed.subscribe();
-        loop {
-            let (is_live, is_over) = {
-                let state = self.live.state();
-                (
-                    state.is_live(),
-                    state.source == ReaderSource::Store && state.window.end.is_some(),
-                )
-            };
-            match (is_live, is_over) {
-                (true, _) => return,
-                (false, true) => self.live.fail(),
-                (false, false) => drop(changed.changed().await),
-            }
+        let is_live = self.live.until(|state| {
+            let is_over = state.is_live() || state.window.end.is_some();
+            is_over.then(|| state.is_live())
+        });
+        if !is_live.await {
+            self.live.fail();
         }
     }
 

@@ -19,7 +19,7 @@ use super::{ActiveWriter, KeptAnswers, STORE, response_name};
 use crate::answers::ClientChunk;
 use crate::conversation::CallError;
 use crate::exchange::AccessLine;
-use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, WriterLease};
+use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, Store, StoreError, WriterLease};
 use restitch::Limits;
 
 /// The task that writes an answer. It ends with the answer, when the answer has expired, or when it
@@ -159,13 +159,8 @@ impl Pump {
             }
         };
         if !live.is_live() {
-            match self
-                .writer
-                .answers
-                .store
-                .close(self.writer.id, self.last.next(), end)
-                .await
-            {
+            let (store, id) = self.store();
+            match store.close(id, self.last.next(), end).await {
                 Err(StoreError::Full(limit)) => self.give_up(limit, self.last).await?,
                 closed => self.has_done(closed)?,
             }
@@ -180,14 +175,14 @@ impl Pump {
         Ok(())
     }
 
+    fn store(&self) -> (Arc<dyn Store>, AnswerId) {
+        (Arc::clone(&self.writer.answers.store), self.writer.id)
+    }
+
     /// Renews the lease for writing the answer.
     async fn renew(&mut self) -> Result<(), PumpStopped> {
-        let renewed = self
-            .writer
-            .answers
-            .store
-            .renew(self.writer.id, self.last.epoch)
-            .await;
+        let (store, id) = self.store();
+        let renewed = store.renew(id, self.last.epoch).await;
         if let Err(StoreError::Full(limit)) = renewed {
             return self.give_up(limit, self.last).await;
         }
@@ -208,13 +203,8 @@ impl Pump {
         );
         self.count_not_kept(limit);
         self.writer.live.begin(limit);
-        match self
-            .writer
-            .answers
-            .store
-            .give_up(self.writer.id, last, limit)
-            .await
-        {
+        let (store, id) = self.store();
+        match store.give_up(id, last, limit).await {
             Ok(given_up) => self.writer.live.take(given_up),
             failed => self.has_done(failed.map(drop))?,
         }
@@ -311,7 +301,7 @@ impl Pump {
 
     /// Writes events to the store and to the readers of this process.
     async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), PumpStopped> {
-        let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
+        let (store, id) = self.store();
         if let Some(name) = events.first().and_then(|event| self.response_id(event))
             && !self.writer.live.is_live()
         {

@@ -305,7 +305,7 @@ impl State {
         let (bytes, freed) = answer.events.growth(entries, left);
         let mut with_freed = limits.clone();
         with_freed.max_kept_bytes = limits.max_kept_bytes.saturating_add(freed);
-        self.make_room(owner, Room { answers: 0, bytes }, &with_freed)?;
+        self.make_room(owner, Room::of_bytes(bytes), &with_freed)?;
         self.change(id, |answer| {
             // First the file: a process that resumes the answer must know what clients have got.
             let records: Vec<_> = entries.iter().map(Record::event).collect();

@@ -25,6 +25,11 @@ impl Room {
         Self { answers: 1, bytes }
     }
 
+    /// Returns the room of further bytes of an answer.
+    pub(super) fn of_bytes(bytes: usize) -> Self {
+        Self { answers: 0, bytes }
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             answers: self.answers + other.answers,

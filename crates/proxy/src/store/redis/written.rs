@@ -133,7 +133,7 @@ impl Written {
             return Err(StoreError::Fenced);
         }
         let bytes = entries.iter().map(|entry| entry.bytes.len()).sum();
-        let dropped = self.make_room(owner, Room { answers: 0, bytes })?;
+        let dropped = self.make_room(owner, Room::of_bytes(bytes))?;
         self.note(id, entries);
         Ok(dropped)
     }
@@ -152,13 +152,7 @@ impl Written {
         for entry in entries {
             running.sizes.push_back((entry.at, entry.bytes.len()));
             *bytes += entry.bytes.len();
-            self.shares.add(
-                *owner,
-                Room {
-                    answers: 0,
-                    bytes: entry.bytes.len(),
-                },
-            );
+            self.shares.add(*owner, Room::of_bytes(entry.bytes.len()));
         }
     }
 
@@ -181,13 +175,7 @@ impl Written {
             && let Some((at, size)) = running.sizes.pop_front()
         {
             *bytes -= size;
-            self.shares.remove(
-                *owner,
-                Room {
-                    answers: 0,
-                    bytes: size,
-                },
-            );
+            self.shares.remove(*owner, Room::of_bytes(size));
             running.dropped = at;
             dropped = Some(at);
         }
@@ -248,13 +236,7 @@ impl Written {
         };
         if let WrittenPhase::Running(Running { request, .. }) = answer.phase {
             answer.bytes -= request;
-            self.shares.remove(
-                answer.owner,
-                Room {
-                    answers: 0,
-                    bytes: request,
-                },
-            );
+            self.shares.remove(answer.owner, Room::of_bytes(request));
             answer.phase = WrittenPhase::Ended {
                 until: Instant::now() + answer.keep,
             };
