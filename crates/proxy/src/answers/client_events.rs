@@ -59,25 +59,29 @@ impl ClientEvents {
 
     /// Reads bytes of the stream.
     pub(super) fn push(&mut self, bytes: Bytes) -> ClientChunk {
-        let mut chunk = ClientChunk::from(bytes.clone());
+        let (mut events, mut limit) = (Vec::new(), None);
         let mut input = &bytes[..];
         while !self.is_over {
             match self.decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
                     self.text.iter_mut().for_each(|text| text.read(&event));
                     if self.is_kept {
-                        chunk.events.push(kept(&event));
+                        events.push(kept(&event));
                     }
                 }
                 Ok(None) => break,
                 Err(error) => {
                     // The client still gets the bytes: it may take longer lines than the proxy.
-                    (self.is_over, chunk.limit) = (true, Some(error.kind.limit()));
+                    (self.is_over, limit) = (true, Some(error.kind.limit()));
                     self.text.iter().for_each(|text| text.page.end_unread());
                 }
             }
         }
-        chunk
+        ClientChunk {
+            bytes,
+            events,
+            limit,
+        }
     }
 
     /// Returns the kept event that ends with the stream, if there is one: several servers send no
