@@ -28,7 +28,9 @@ use super::{ConnectionLimits, Error, Upstream, is_host_and_port};
 /// Makes connections: with TLS or without, so that `http` never loads certificate roots.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
-    tcp: Tcp,
+    tcp: HttpConnector,
+    /// The proxy that is asked with `CONNECT`, also for an `http` upstream.
+    proxy: Option<Intercept>,
     /// `None`: the upstream has no TLS.
     tls: Option<Arc<ClientConfig>>,
     limits: ConnectionLimits,
@@ -43,16 +45,24 @@ impl Connector {
         } else {
             None
         };
-        let tls = tls.filter(|_| upstream.is_https());
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        // It gets `https` addresses, too.
+        tcp.enforce_http(false);
         let limits = ConnectionLimits::default();
-        let tcp = Tcp::new(upstream)?;
-        Ok(Self { tcp, tls, limits }.limited(limits))
+        let connector = Self {
+            tcp,
+            proxy: proxy_of(upstream)?,
+            tls: tls.filter(|_| upstream.is_https()),
+            limits,
+        };
+        Ok(connector.limited(limits))
     }
 
     /// Returns the same with other times.
     pub(super) fn limited(mut self, limits: ConnectionLimits) -> Self {
-        let connector = &mut self.tcp.connector;
-        connector.set_connect_timeout(Some(limits.connect_timeout));
+        self.tcp.set_connect_timeout(Some(limits.connect_timeout));
         Self { limits, ..self }
     }
 
@@ -60,7 +70,7 @@ impl Connector {
     pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
         let host = address.host().unwrap_or_default();
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-        let tcp = self.tcp.open(address);
+        let tcp = self.open(address);
         let tcp = within("connect_timeout", self.limits.connect_timeout, tcp).await?;
         let Some(tls) = &self.tls else {
             return Ok(Connection::new(Box::new(Either::Left(tcp))));
@@ -70,6 +80,18 @@ impl Connector {
         let tls = async { Ok(tls.await?) };
         let tls = within("tls_timeout", self.limits.tls_timeout, tls).await?;
         Ok(Connection::new(Box::new(Either::Right(tls))))
+    }
+
+    async fn open(&self, uri: Uri) -> Result<TcpStream, BoxError> {
+        let mut connector = self.tcp.clone();
+        let Some(proxy) = &self.proxy else {
+            return Ok(connector.call(uri).await?.into_inner());
+        };
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
+        if let Some(auth) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(auth.clone());
+        }
+        Ok(tunnel.call(with_port(uri)).await?.into_inner())
     }
 }
 
@@ -90,56 +112,21 @@ async fn within<T>(
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Opens TCP connections to the upstream.
-#[derive(Clone, Debug)]
-pub(super) struct Tcp {
-    connector: HttpConnector,
-    /// The proxy that is asked with `CONNECT`, also for an `http` upstream.
-    proxy: Option<Intercept>,
-}
-
-impl Tcp {
-    /// Reads the environment for a proxy.
-    fn new(upstream: &Upstream) -> Result<Self, Error> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_keepalive(Some(KEEP_ALIVE));
-        // The TLS connector passes it `https` addresses.
-        connector.enforce_http(false);
-        if is_local(upstream.host()) {
-            return Ok(Self {
-                connector,
-                proxy: None,
-            });
-        }
-        // The path does not matter here; `/` has no dot segment.
-        let uri = upstream.uri_for("/")?;
-        check_variables(&uri, upstream.is_https())?;
-        let proxy = Matcher::from_env().intercept(&uri);
-        let scheme = proxy
-            .as_ref()
-            .map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
-        if scheme != "http" {
-            let words = format!(
-                "the environment names a proxy with `{scheme}://`: only `http://` proxies are used"
-            );
-            return Err(Error::Setting(words));
-        }
-        Ok(Self { connector, proxy })
+/// Returns the proxy that the environment names for an upstream.
+fn proxy_of(upstream: &Upstream) -> Result<Option<Intercept>, Error> {
+    if is_local(upstream.host()) {
+        return Ok(None);
     }
-}
-
-impl Tcp {
-    async fn open(&self, uri: Uri) -> Result<TcpStream, BoxError> {
-        let mut connector = self.connector.clone();
-        let Some(proxy) = &self.proxy else {
-            return Ok(connector.call(uri).await?.into_inner());
-        };
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
-        if let Some(auth) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(auth.clone());
-        }
-        Ok(tunnel.call(with_port(uri)).await?.into_inner())
+    // The path does not matter here; `/` has no dot segment.
+    let uri = upstream.uri_for("/")?;
+    check_variables(&uri, upstream.is_https())?;
+    let proxy = Matcher::from_env().intercept(&uri);
+    let scheme = proxy.as_ref().map(|proxy| proxy.uri().scheme_str());
+    match scheme.map(Option::unwrap_or_default) {
+        None | Some("http") => Ok(proxy),
+        Some(scheme) => Err(Error::Setting(format!(
+            "the environment names a proxy with `{scheme}://`: only `http://` proxies are used"
+        ))),
     }
 }
 

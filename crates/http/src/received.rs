@@ -48,23 +48,19 @@ impl Received {
         unread: Bytes,
         pool: Option<Arc<Pool>>,
     ) -> Self {
-        let incoming = Incoming {
+        let mut incoming = Some(Incoming {
             io,
             outgoing,
             decoder,
             unread,
             pool,
-        };
-        if incoming.decoder.is_at_end() {
-            let is_all = incoming.unread.is_empty();
-            incoming.release(is_all);
-            return Self {
-                incoming: None,
-                first: None,
-            };
+        });
+        if let Some(ended) = incoming.take_if(|incoming| incoming.decoder.is_at_end()) {
+            let is_all = ended.unread.is_empty();
+            ended.release(is_all);
         }
         Self {
-            incoming: Some(incoming),
+            incoming,
             first: None,
         }
     }
@@ -85,11 +81,7 @@ impl Received {
 
     /// Returns how many bytes were read before the body was polled.
     fn read_ahead(&self) -> u64 {
-        let frame = self
-            .first
-            .as_ref()
-            .and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
-        frame.map_or(0, |bytes| bytes.len() as u64)
+        self.first().map_or(0, |bytes| bytes.len() as u64)
     }
 }
 
@@ -155,23 +147,16 @@ impl Body for Received {
             Ok((bytes, _)) => bytes.is_empty() || incoming.decoder.is_at_end(),
             Err(_) => true,
         };
-        let incoming = if has_ended {
-            self.incoming.take()
-        } else {
-            None
-        };
+        let ended = self.incoming.take_if(|_| has_ended);
         let (bytes, is_all) = match polled {
             Ok(read) => read,
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        incoming
-            .into_iter()
-            .for_each(|incoming| incoming.release(is_all));
-        Poll::Ready(if bytes.is_empty() {
-            None
-        } else {
-            Some(Ok(Frame::data(bytes)))
-        })
+        if let Some(ended) = ended {
+            ended.release(is_all);
+        }
+        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
