@@ -5,6 +5,7 @@
 use super::call::Continuation;
 use super::continued::Continued;
 use super::script::{AnswerEnd, Behaviour, Lead, Step};
+use super::style::index::nodes;
 use super::tool::Tool;
 use super::wire::{Finish, Part};
 
@@ -250,25 +251,17 @@ fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str
     })
 }
 
-/// Returns the end of the last member of the root that is whole in the first `at` bytes; 0 if no
-/// member is.
+/// Returns the end of the last member of the root that has its comma in the first `at` bytes; 0 if
+/// no member has.
 fn end_of_last_member(document: &str, at: usize) -> usize {
-    let (mut depth, mut is_string, mut is_escape, mut end) = (0_usize, false, false, 0);
-    for (offset, byte) in document.bytes().enumerate().take(at) {
-        match byte {
-            _ if is_escape => is_escape = false,
-            b'\\' => is_escape = is_string,
-            b'"' => is_string = !is_string,
-            _ if is_string => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' if depth == 1 => end = offset,
-            _ => {}
-        }
-    }
-    document
-        .get(..end)
-        .map_or(0, |whole| whole.trim_end().len())
+    let nodes = nodes(document).unwrap_or_default();
+    let children = nodes.first().map_or(&[][..], |root| &root.children);
+    let ends = children.iter().map(|&child| nodes[child].span.end);
+    let has_comma = |end: &usize| {
+        let comma = document[*end..].find(',');
+        comma.is_some_and(|comma| end + comma < at)
+    };
+    ends.take_while(has_comma).last().unwrap_or(0)
 }
 
 /// Returns the largest offset up to `at` where a character of `text` begins, or the length of

@@ -183,9 +183,8 @@ impl ParsedRequest {
             prompt = &prompt[..begin];
         }
         let mut hasher = DefaultHasher::new();
-        for message in prompt {
-            message.to_string().hash(&mut hasher);
-        }
+        let texts = prompt.iter().map(Value::to_string);
+        texts.for_each(|text| text.hash(&mut hasher));
         Ok(Self {
             conversation: hasher.finish(),
             script: script(prompt)?,
@@ -196,10 +195,7 @@ impl ParsedRequest {
                 .any(|member| body.pointer(member).is_some_and(Value::is_string)),
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
-            include_usage: body
-                .pointer("/stream_options/include_usage")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
+            include_usage: body["stream_options"]["include_usage"] == true,
             tool: Tool::read(&body).filter(|_| wire.has_tools),
             prompt_bytes: messages
                 .iter()
@@ -236,6 +232,10 @@ fn bad(message: String) -> RequestError {
     RequestError::new(StatusCode::BAD_REQUEST, message)
 }
 
+fn unprocessable(message: impl Into<String>) -> RequestError {
+    RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+}
+
 impl Continuation {
     /// Returns the continuation from a token.
     fn after(token: Token, is_exhausted: bool, document: &str) -> Self {
@@ -270,8 +270,7 @@ impl Continuation {
             return Ok(None);
         };
         let Some(delivered) = delivered else {
-            return Err(RequestError::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
+            return Err(unprocessable(
                 "a continuation is asked for, but no assistant message before it has the delivered text",
             ));
         };
@@ -313,13 +312,10 @@ impl Continuation {
         let begin = end.checked_sub(anchor.trim_end_matches(WHITE_SPACE).len());
         let gap = begin.and_then(|begin| delivered.get(begin..)?.strip_prefix(anchor.as_str()));
         let Some(gap) = gap.map(str::to_owned) else {
-            return Err(RequestError::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                format!(
-                    "the overlap context is not the end of the delivered text: {:?}",
-                    tail(&anchor)
-                ),
-            ));
+            return Err(unprocessable(format!(
+                "the overlap context is not the end of the delivered text: {:?}",
+                tail(&anchor)
+            )));
         };
         Ok(Self {
             delivered,
@@ -359,15 +355,12 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     let shown = |text: &str| {
         String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned()
     };
-    Err(RequestError::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        format!(
-            "the delivered text is not a prefix of the document: at byte {} it has {:?} instead of {:?}",
-            begin + same,
-            shown(root),
-            shown(expected),
-        ),
-    ))
+    Err(unprocessable(format!(
+        "the delivered text is not a prefix of the document: at byte {} it has {:?} instead of {:?}",
+        begin + same,
+        shown(root),
+        shown(expected),
+    )))
 }
 
 /// Returns where the delivered text ends that a message renders: hints replace most of its values,
@@ -425,7 +418,7 @@ fn reasoning_off(body: &Value) -> bool {
 }
 
 fn role(message: &Value) -> &str {
-    message.get("role").and_then(Value::as_str).unwrap_or("")
+    message["role"].as_str().unwrap_or_default()
 }
 
 fn text(message: &Value) -> String {

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use restitch::provider::capability::PrefillForm;
 
+use super::call::WHITE_SPACE;
+use super::script::name_of;
 use super::token::Token;
 
 /// The provider whose behaviour the server imitates.
@@ -106,13 +108,11 @@ impl ProviderProfile {
 
     /// Returns whether a request's last message is a prefill to continue.
     pub(super) fn continues(self, body: &Value) -> bool {
-        let says =
-            |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
         last_of_assistant(body).is_some_and(|message| match self.prefill() {
             PrefillForm::Turn => true,
-            PrefillForm::Flag => says(message, "prefix"),
-            PrefillForm::Partial => says(message, "partial"),
-            PrefillForm::Final => says(body, "continue_final_message"),
+            PrefillForm::Flag => message["prefix"] == true,
+            PrefillForm::Partial => message["partial"] == true,
+            PrefillForm::Final => body["continue_final_message"] == true,
             _ => false,
         })
     }
@@ -122,22 +122,12 @@ impl ProviderProfile {
         let last = last_of_assistant(body);
         let is_asked = self.continues(body);
         let ends_in_space = || {
-            let text = last
-                .and_then(|message| message.get("content")?.as_str())
-                .unwrap_or_default();
-            text.ends_with([' ', '\t', '\n', '\r'])
+            let text = last.and_then(|message| message["content"].as_str());
+            text.is_some_and(|text| text.ends_with(WHITE_SPACE))
         };
-        let thinks = || {
-            body.pointer("/chat_template_kwargs/enable_thinking")
-                .and_then(Value::as_bool)
-                == Some(true)
-        };
-        let is_json = || {
-            body.pointer("/response_format/type")
-                .and_then(Value::as_str)
-                == Some("json_object")
-        };
-        let adds = || body.get("add_generation_prompt").and_then(Value::as_bool) != Some(false);
+        let thinks = || body["chat_template_kwargs"]["enable_thinking"] == true;
+        let is_json = || body["response_format"]["type"] == "json_object";
+        let adds = || body["add_generation_prompt"] != false;
         match self {
             Self::Anthropic if last.is_some() && ends_in_space() => Some(TRAILING_SPACE),
             Self::Anthropic46 if last.is_some() => Some(NO_PREFILL),
@@ -158,15 +148,13 @@ impl ProviderProfile {
 }
 
 fn last_of_assistant(body: &Value) -> Option<&Value> {
-    let last = body.get("messages")?.as_array()?.last()?;
-    (last.get("role")?.as_str()? == "assistant").then_some(last)
+    let last = body["messages"].as_array()?.last()?;
+    (last["role"] == "assistant").then_some(last)
 }
 
 impl fmt::Display for ProviderProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, profile)| profile == self);
-        debug_assert!(name.is_some(), "every profile has a name: {self:?}");
-        f.write_str(name.map_or("", |(name, _)| name))
+        f.write_str(name_of(&Self::NAMES, self))
     }
 }
 

@@ -240,9 +240,7 @@ impl fmt::Display for Behaviour {
         if let Self::Style(style) = self {
             return f.write_str(style.name());
         }
-        let name = BEHAVIOURS.iter().find(|(_, behaviour)| behaviour == self);
-        debug_assert!(name.is_some(), "every behaviour has a name: {self:?}");
-        f.write_str(name.map_or("", |&(name, _)| name))
+        f.write_str(name_of(BEHAVIOURS, self))
     }
 }
 
@@ -283,10 +281,18 @@ impl fmt::Display for AnswerEnd {
         if let Self::Reset(bytes) = self {
             return write!(f, "drop={bytes}");
         }
-        let name = ENDS.iter().find(|(_, end)| end == self);
-        debug_assert!(name.is_some(), "every end has a name: {self:?}");
-        f.write_str(name.map_or("", |&(name, _)| name))
+        f.write_str(name_of(ENDS, self))
     }
+}
+
+/// Returns the name of a value in a table, which has all values.
+pub(super) fn name_of<T: PartialEq + fmt::Debug>(
+    names: &[(&'static str, T)],
+    value: &T,
+) -> &'static str {
+    let name = names.iter().find(|(_, named)| named == value);
+    debug_assert!(name.is_some(), "every value has a name: {value:?}");
+    name.map_or("", |(name, _)| name)
 }
 
 /// The two sides of a script: first calls and continuations.

@@ -3,7 +3,7 @@
 //!
 //! Knows neither sockets nor the text of an answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
@@ -31,13 +31,9 @@ impl State {
     }
 }
 
-/// The progress of each conversation in its script.
+/// The progress of each conversation in its script, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Conversations {
-    progress: HashMap<u64, DocumentProgress>,
-    /// The keys of `progress`, oldest first.
-    order: VecDeque<u64>,
-}
+pub(super) struct Conversations(VecDeque<(u64, DocumentProgress)>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct DocumentProgress {
@@ -48,10 +44,9 @@ struct DocumentProgress {
 impl Conversations {
     /// Returns the step for a conversation's next first call or continuation.
     pub(super) fn next(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
-        let progress = self.progress.entry(key).or_insert_with(|| {
-            self.order.push_back(key);
-            DocumentProgress::default()
-        });
+        // Most requests are of a late one.
+        let known = self.0.iter().rposition(|(own, _)| *own == key);
+        let (_, mut progress) = known.map_or((key, DocumentProgress::default()), |at| self.0[at]);
         let step = if continuation {
             let steps = script.then();
             let at = progress.then.min(steps.len() - 1);
@@ -60,16 +55,18 @@ impl Conversations {
         } else {
             let steps = script.first();
             let at = progress.first % steps.len();
-            *progress = DocumentProgress {
+            progress = DocumentProgress {
                 first: at + 1,
                 then: 0,
             };
             steps[at]
         };
-        if self.order.len() > CONVERSATIONS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.progress.remove(&oldest);
+        match known {
+            Some(at) => self.0[at].1 = progress,
+            None => self.0.push_back((key, progress)),
+        }
+        if self.0.len() > CONVERSATIONS {
+            self.0.pop_front();
         }
         step
     }
@@ -145,10 +142,7 @@ mod tests {
         for key in 0..=CONVERSATIONS as u64 {
             conversations.next(key, false, &script);
         }
-        assert_eq!(
-            (conversations.progress.len(), conversations.order.len()),
-            (CONVERSATIONS, CONVERSATIONS)
-        );
+        assert_eq!(conversations.0.len(), CONVERSATIONS);
         assert_eq!(conversations.next(1, false, &script).to_string(), "fence");
         assert_eq!(
             conversations.next(0, false, &script).to_string(),

@@ -24,33 +24,25 @@ impl Tool {
             Some(wanted) => declared.find(|(name, _)| *name == wanted)?,
             None => declared.next()?,
         };
-        let is_eager = tool
-            .get("eager_input_streaming")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
         Some(Self {
             name: name.to_owned(),
             is_forced,
-            is_eager,
-            is_custom: tool.get("type").and_then(Value::as_str) == Some("custom"),
+            is_eager: tool["eager_input_streaming"] == true,
+            is_custom: tool["type"] == "custom",
         })
     }
 }
 
 /// Returns the declared tools, by name.
 fn declared(body: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let tools = body
-        .get("tools")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let tools = body["tools"].as_array().into_iter().flatten();
     let each = tools.flat_map(|tool| {
         let several = ["functionDeclarations", "function_declarations"]
             .iter()
             .find_map(|key| tool.get(*key)?.as_array());
         several.map_or_else(|| std::slice::from_ref(tool), Vec::as_slice)
     });
-    each.filter_map(|tool| Some((named(tool).get("name")?.as_str()?, tool)))
+    each.filter_map(|tool| Some((named(tool)["name"].as_str()?, tool)))
 }
 
 /// Returns the part of a tool, or of a choice, that has the name.
@@ -62,12 +54,9 @@ fn named(tool: &Value) -> &Value {
 /// Returns whether a call is forced, and which tool is forced. `None`: calls are forbidden.
 fn choice(body: &Value) -> Option<(bool, Option<&str>)> {
     if let Some(config) = body.pointer("/toolConfig/functionCallingConfig") {
-        let named = config
-            .pointer("/allowedFunctionNames/0")
-            .and_then(Value::as_str);
-        return match config.get("mode").and_then(Value::as_str) {
+        return match config["mode"].as_str() {
             Some("NONE") => None,
-            Some("ANY") => Some((true, named)),
+            Some("ANY") => Some((true, config["allowedFunctionNames"][0].as_str())),
             _ => Some((false, None)),
         };
     }
@@ -81,7 +70,7 @@ fn choice(body: &Value) -> Option<(bool, Option<&str>)> {
     match kind {
         "none" | "NONE" => None,
         "auto" | "allowed_tools" => Some((false, None)),
-        _ => Some((true, named(choice).get("name").and_then(Value::as_str))),
+        _ => Some((true, named(choice)["name"].as_str())),
     }
 }
 

@@ -208,5 +208,4 @@ pub(super) fn closer_missing(site: &Site<'_>) -> Option<String> {
     })
 }
 
-/// White space of RFC 8259.
-pub(super) const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+pub(super) use super::super::call::WHITE_SPACE;

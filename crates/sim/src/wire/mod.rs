@@ -38,7 +38,7 @@ static ALL: LazyLock<[Wire; 10]> = LazyLock::new(|| {
     let ollama = || Wire {
         path: "/api/chat",
         // A stream is the default.
-        streams: |body| body.get("stream").and_then(Value::as_bool).unwrap_or(true),
+        streams: |body| body["stream"] != false,
         framing: Framing::Lines,
         ..Wire::new(texts, include_str!("ollama.txt"))
     };
@@ -149,7 +149,7 @@ impl Wire {
             query: "",
             member: "messages",
             turns,
-            streams: |body| body.get("stream").and_then(Value::as_bool).unwrap_or(false),
+            streams: |body| body["stream"] == true,
             has_tools: true,
             framing: Framing::Events,
             template: Template::parse(template),

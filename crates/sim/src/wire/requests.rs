@@ -40,7 +40,7 @@ pub(super) fn input(body: &Value, _document: &str) -> Option<Turns> {
 pub(super) fn contents(body: &Value, _document: &str) -> Option<Turns> {
     let mut turns = turns(body.get("contents"), "parts")?;
     for turn in &mut turns.messages {
-        match turn.get("role").and_then(Value::as_str) {
+        match turn["role"].as_str() {
             Some("model") => turn["role"] = "assistant".into(),
             Some("") => turn["role"] = "user".into(),
             _ => {}
