@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Either;
 use napi::{Error, Result, Status};
 use napi_derive::napi;
-use restitch::repair::{RepairLevel, RepairOptions, RepairStatus};
+use restitch::repair::{RepairLevel, RepairOptions};
 use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
 
 /// A deviation in a text.
@@ -106,7 +106,7 @@ pub struct Repaired {
     /// The repaired JSON, or the complete part of a text that is malformed or cut off.
     pub json: String,
     /// `valid`, `repaired`, `truncated` or `malformed`.
-    pub status: &'static str,
+    pub status: String,
     /// The changes, as JSON.
     pub repairs: String,
 }
@@ -117,16 +117,11 @@ pub fn repair(text: String, level: String) -> Result<Repaired> {
     let level = RepairLevel::named(&level)
         .map_err(|error| Error::new(Status::InvalidArg, format!("level: {error}")))?;
     let repaired = restitch::shape::repair(&text, &RepairOptions::new(level));
-    let status = match repaired.status {
-        RepairStatus::Valid => "valid",
-        RepairStatus::Repaired => "repaired",
-        RepairStatus::Truncated => "truncated",
-        RepairStatus::Malformed(_) => "malformed",
-    };
+    let status = serde_json::to_value(repaired.status).unwrap_or_default();
     let repairs = serde_json::to_string(&repaired.repairs).unwrap_or_default();
     Ok(Repaired {
         json: repaired.into_owned().json.into(),
-        status,
+        status: status.as_str().unwrap_or_default().to_owned(),
         repairs,
     })
 }

@@ -168,12 +168,12 @@ impl Exchange {
     /// Takes all outputs: bytes for the client, the steps of the loop, the next call, and the end.
     fn poll(&self, py: Python<'_>) -> PyResult<Outputs> {
         let mut engine = self.lock(py);
-        let (mut out, mut parts, mut events) = (Bytes::new(), Vec::new(), Vec::new());
+        let (mut out, mut events) = (Vec::new(), Vec::new());
         let (mut call, mut done) = (None, None);
-        let mut push = |bytes: Bytes| match (out.is_empty(), parts.is_empty()) {
-            (true, true) => out = bytes,
-            (false, true) => parts.extend([&out[..], &bytes].concat()),
-            (_, false) => parts.extend_from_slice(&bytes),
+        // The first bytes are moved, unless the engine keeps them, too.
+        let mut push = |bytes: Bytes| match out.is_empty() {
+            true => out = bytes.into(),
+            false => out.extend_from_slice(&bytes),
         };
         while let Some(output) = engine.poll_output() {
             match output {
@@ -200,11 +200,7 @@ impl Exchange {
                 _ => {}
             }
         }
-        let bytes = match parts.is_empty() {
-            true => &out[..],
-            false => &parts,
-        };
-        Ok((PyBytes::new(py, bytes).unbind(), events, call, done))
+        Ok((PyBytes::new(py, &out).unbind(), events, call, done))
     }
 
     /// The report of an answer whose reader has left.

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
-use restitch::repair::{RepairLevel, RepairOptions, RepairStatus};
+use restitch::repair::{RepairLevel, RepairOptions};
 use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
 
 use crate::tree::{Changes, Tree};
@@ -120,7 +120,7 @@ pub(crate) struct Repaired {
     /// The repaired JSON, or the complete part of a text that is malformed or cut off.
     json: String,
     /// `valid`, `repaired`, `truncated` or `malformed`.
-    status: &'static str,
+    status: String,
     /// The changes as dicts: `rule`, `level`, `range` (bytes of the text), `original`,
     /// `replacement`, `path`.
     repairs: Py<PyAny>,
@@ -150,16 +150,11 @@ pub(crate) fn repair(py: Python<'_>, text: &Bound<'_, PyAny>, level: &str) -> Py
     let text = text.as_ref();
     let repaired =
         py.detach(|| restitch::shape::repair(text, &RepairOptions::new(level)).into_owned());
-    let status = match repaired.status {
-        RepairStatus::Valid => "valid",
-        RepairStatus::Repaired => "repaired",
-        RepairStatus::Truncated => "truncated",
-        RepairStatus::Malformed(_) => "malformed",
-    };
+    let status = serde_json::to_value(repaired.status).unwrap_or_default();
     let repairs = serde_json::to_string(&repaired.repairs).unwrap_or_default();
     Ok(Repaired {
         json: repaired.json.into(),
-        status,
+        status: status.as_str().unwrap_or_default().to_owned(),
         repairs: from_json(py, &repairs)?,
     })
 }
