@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::console::Notes;
 use super::encoding::EncodedText;
@@ -14,9 +14,7 @@ use super::texts::{TextCommand, Texts};
 use super::{Console, Exit, Failure, epilogue, repair, repairs};
 use restitch::internal::json::walk::Raw;
 use restitch::repair::RepairStatus;
-use restitch::shape::{
-    self, Attempt, Dropped, Expect, ParseError, Parsed, Renamed, RootKind, Shape,
-};
+use restitch::shape::{self, Attempt, Dropped, Expect, Parsed, Renamed, RootKind, Shape};
 
 /// Arguments of `restitch parse`.
 #[derive(Clone, Debug, clap::Args)]
@@ -174,13 +172,8 @@ pub(super) enum ParseReport<'t> {
         attempt: Attempt,
         status: RepairStatus,
         json: &'static str,
-        #[serde(serialize_with = "serialize_words")]
-        error: ParseError,
+        error: String,
     },
-}
-
-fn serialize_words<S: Serializer>(error: &ParseError, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(error)
 }
 
 impl TextCommand for Parser<'_> {
@@ -200,7 +193,7 @@ impl TextCommand for Parser<'_> {
                     attempt: Attempt::Nothing,
                     status: error.status,
                     json: if self.args.or_empty { "[]" } else { "" },
-                    error,
+                    error: error.to_string(),
                 });
             }
         };

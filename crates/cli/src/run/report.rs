@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::RunArgs;
 use super::key::Key;
-use crate::console::{count, is_zero};
+use crate::console::count;
 use crate::{Console, Exit, Failure};
 use restitch::Document;
 use restitch::context::Section;
@@ -33,46 +34,30 @@ struct Iteration {
     completion_tokens: Option<u64>,
 }
 
-/// The report of `--json`.
-#[derive(Serialize)]
-struct Report<'a> {
-    #[serde(flatten)]
-    outcome: serde_json::Value,
-    document: &'a str,
-    /// Of all answers together. Left out if the provider counts none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_tokens: Option<u64>,
-    iterations: &'a [Iteration],
-    /// The sections of the document.
-    sections: &'a [Section],
-    #[serde(skip_serializing_if = "is_zero")]
+/// Returns the report of `--json`.
+fn answered(
+    outcome: &Outcome,
+    document: &str,
+    iterations: &[Iteration],
+    sections: &[Section],
     removed_bytes: usize,
-}
-
-impl<'a> Report<'a> {
-    fn new(
-        outcome: &Outcome,
-        document: &'a str,
-        iterations: &'a [Iteration],
-        sections: &'a [Section],
-        removed_bytes: usize,
-    ) -> Self {
-        let mut members = serde_json::json!(outcome);
-        if let Some(members) = members.as_object_mut() {
-            // The complete part has no synthesized values and no cut value.
-            members.retain(|key, _| !matches!(key.as_str(), "synthesized" | "cut_value"));
-        }
-        let tally = outcome.tally();
-        let is_counted = tally.tokens.iter().any(Option::is_some);
-        Self {
-            outcome: members,
-            document,
-            completion_tokens: is_counted.then(|| tally.total_tokens()),
-            iterations,
-            sections,
-            removed_bytes,
-        }
+) -> Value {
+    let mut report = json!(outcome);
+    if let Some(members) = report.as_object_mut() {
+        // The complete part has no synthesized values and no cut value.
+        members.retain(|key, _| !matches!(key.as_str(), "synthesized" | "cut_value"));
     }
+    report["document"] = document.into();
+    report["iterations"] = json!(iterations);
+    report["sections"] = json!(sections);
+    let tally = outcome.tally();
+    if tally.tokens.iter().any(Option::is_some) {
+        report["completion_tokens"] = tally.total_tokens().into();
+    }
+    if removed_bytes > 0 {
+        report["removed_bytes"] = removed_bytes.into();
+    }
+    report
 }
 
 /// The record of the answer up to now.
@@ -165,7 +150,7 @@ pub(super) fn report(
     }
     if args.json {
         let sections = sections_of(given_up.as_ref().unwrap_or(document));
-        console.answer(&Report::new(
+        console.answer(&answered(
             outcome,
             &kept,
             &iterations,
@@ -225,43 +210,32 @@ fn note_end(
     (synthesized, cut_value): (&[String], Option<&str>),
     console: &Console,
 ) {
-    match exit {
+    let mut words = match exit {
         Exit::Cut => {
             let why = outcome.reason().map_or("the end", StopReason::as_str);
-            let added = if synthesized.is_empty() {
-                String::new()
-            } else {
-                format!("; synthesized: {}", synthesized.join(", "))
-            };
-            let cut = cut_value
-                .map(|path| format!("; cut in {path}"))
-                .unwrap_or_default();
-            console.notes.note(format_args!(
-                "given up and closed ({why}): elements may be missing{added}{cut}"
-            ));
+            format!("given up and closed ({why}): elements may be missing")
         }
-        Exit::Invalid => {
-            let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
-            let what = if begins.is_empty() {
-                "text"
-            } else {
-                "complete JSON document"
-            };
-            let finish = outcome.finish().filter(|finish| **finish != Finish::Stop);
-            let end = finish
-                .map(|finish| format!(" and ended with `{}`", finish.as_str()))
-                .unwrap_or_default();
-            let begins = if begins.is_empty() {
-                begins
-            } else {
-                format!("; it begins: {begins}")
-            };
-            console
-                .notes
-                .note(format_args!("the answer has no {what}{end}{begins}"));
+        Exit::Invalid if document.text().trim().is_empty() => "the answer has no text".to_owned(),
+        Exit::Invalid => "the answer has no complete JSON document".to_owned(),
+        _ => return,
+    };
+    if exit == Exit::Cut {
+        if !synthesized.is_empty() {
+            words.push_str(&format!("; synthesized: {}", synthesized.join(", ")));
         }
-        _ => {}
+        if let Some(path) = cut_value {
+            words.push_str(&format!("; cut in {path}"));
+        }
+    } else {
+        if let Some(finish) = outcome.finish().filter(|finish| **finish != Finish::Stop) {
+            words.push_str(&format!(" and ended with `{}`", finish.as_str()));
+        }
+        let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
+        if !begins.is_empty() {
+            words.push_str(&format!("; it begins: {begins}"));
+        }
     }
+    console.notes.note(words);
 }
 
 /// Characters that are shown of an answer that is not a document.
