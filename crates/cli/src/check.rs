@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::console::{Notes, count, one_line, short};
+use super::console::{count, one_line, short};
 use super::encoding::EncodedText;
 use super::jsonl::LineRequest;
 use super::texts::{TextCommand, Texts};
@@ -56,9 +56,6 @@ impl TextCommand for CheckArgs {
             _ => Exit::Cut,
         }
     }
-
-    /// The answer says all.
-    fn note(&self, _: &str, _: &str, _: &Checked, _: Notes) {}
 
     fn output(&self, name: &str, report: &Checked) -> Cow<'static, str> {
         Cow::Owned(one_line(&format!("{name}: {report}")) + "\n")

@@ -15,7 +15,7 @@ use restitch::Limits;
 use restitch::internal::record::{AnswerRecord, CutRecord};
 use restitch::provider::{Dialect, Finish};
 use restitch::session::CallEnd;
-use restitch_http::{Body, Client, Upstream};
+use restitch_http::{Body, BodyError, Client, Upstream};
 use restitch_proxy as proxy;
 use restitch_proxy::config::Config;
 use restitch_sim as sim;
@@ -66,10 +66,11 @@ const DOCUMENT: &str = r#"{
 /// Returns the page, and whether the document that has arrived is the one that was sent.
 async fn show(args: &DemoArgs, has_colors: bool) -> io::Result<(String, Exit)> {
     let plain = DemoStage::new(args.script.clone()).await?;
-    let cut = text_of(&plain.sim.url()).await?;
+    let cut = text_of(&plain.sim.url()).await.map_err(io::Error::other)?;
     plain.end().await;
     let stage = DemoStage::new(args.script.clone()).await?;
-    let whole = text_of(&stage.proxy.url()).await?;
+    let whole = text_of(&stage.proxy.url()).await;
+    let whole = whole.map_err(io::Error::other)?;
     let record = stage.end().await;
 
     let paint = |color: &str, text: &str| match has_colors {
@@ -169,22 +170,16 @@ impl DemoStage {
 
 /// Asks a server for the document as any client would, and returns the text. A broken connection
 /// ends the text, too.
-async fn text_of(url: &str) -> io::Result<String> {
-    let upstream = Upstream::parse(url).map_err(io::Error::other)?;
-    let client = Client::new(upstream).map_err(io::Error::other)?;
+async fn text_of(url: &str) -> Result<String, BodyError> {
+    let client = Client::new(Upstream::parse(url)?)?;
     let request = serde_json::json!({
         "model": "sim", "stream": true, "messages": [{"role": "user", "content": "Write the report as JSON."}],
     });
-    let uri = client
-        .upstream()
-        .uri_for("/v1/chat/completions")
-        .map_err(io::Error::other)?;
+    let uri = client.upstream().uri_for("/v1/chat/completions")?;
     let request = http::Request::post(uri)
         .header("content-type", "application/json")
-        .body(Body::full(request.to_string()))
-        .map_err(io::Error::other)?;
-    let response = client.send(request).await.map_err(io::Error::other)?;
-    let mut body = response.into_body();
+        .body(Body::full(request.to_string()))?;
+    let mut body = client.send(request).await?.into_body();
     let mut source = Source::new(Some(Dialect::Chat), None, &Limits::default());
     let mut text = String::new();
     while let Some(Ok(frame)) = body.frame().await {

@@ -23,7 +23,7 @@ use super::{Console, Exit, Failure, block_on, epilogue};
 use restitch::provider::capability::{PrefillForm, Table};
 use restitch::provider::{Delta, Dialect};
 use restitch::session::Rungs;
-use restitch_http::{Body, Client, TlsFiles, Upstream};
+use restitch_http::{Body, BodyError, Client, TlsFiles, Upstream};
 use restitch_proxy::address::{self, ListenAddress};
 use restitch_proxy::config::ProxyConfig;
 
@@ -198,11 +198,7 @@ struct DoctorTarget {
 
 impl DoctorTarget {
     fn of(args: &DoctorArgs) -> Result<Self, String> {
-        let provider = args
-            .provider
-            .as_deref()
-            .map(providers::by_name)
-            .transpose()?;
+        let provider = providers::named(args.provider.as_deref())?;
         let known_url = provider.and_then(|provider| provider.base_url(Dialect::Chat));
         let url = args.upstream.as_deref().or(known_url).unwrap_or_default();
         // The address is not repeated, since it may have a password.
@@ -296,7 +292,10 @@ async fn health_status(args: &DoctorArgs) -> Result<StatusCode, String> {
         ProxyAddress::Url(upstream) => {
             let client = proxy_client(args, upstream)?;
             let answered = send(&client, HEALTH, "", None).await;
-            answered.map(|answered| answered.status)
+            answered.map_or_else(
+                |error| Err(error.to_string()),
+                |answered| Ok(answered.status),
+            )
         }
         ProxyAddress::Unix(path) => ask_socket(&path)
             .await
@@ -358,7 +357,7 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
             return Reached {
                 url,
                 milliseconds,
-                error: Some(error),
+                error: Some(error.to_string()),
                 ..Reached::default()
             };
         }
@@ -395,11 +394,8 @@ async fn send(
     path: &str,
     key: &str,
     body: Option<String>,
-) -> Result<Answered, String> {
-    let uri = client
-        .upstream()
-        .uri_for(path)
-        .map_err(|error| error.to_string())?;
+) -> Result<Answered, BodyError> {
+    let uri = client.upstream().uri_for(path)?;
     let mut request = if body.is_some() {
         Request::post(uri)
     } else {
@@ -407,24 +403,19 @@ async fn send(
     };
     if !key.is_empty() {
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
-            .map_err(|_| "the key has characters that no header may have".to_owned())?;
+            .map_err(|_| "the key has characters that no header may have")?;
         bearer.set_sensitive(true);
         request = request.header(AUTHORIZATION, bearer);
     }
     let body = body.map_or_else(Body::empty, Body::full);
     let request = request
         .header(CONTENT_TYPE, "application/json")
-        .body(body)
-        .map_err(|error| error.to_string())?;
+        .body(body)?;
     let answered = timeout(PATIENCE, async {
-        let response = client
-            .send(request)
-            .await
-            .map_err(|error| error.to_string())?;
+        let response = client.send(request).await?;
         let status = response.status();
         let server = response.headers().get(SERVER).cloned();
-        let body = response.into_body().collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let body = response.into_body().collect().await?.to_bytes();
         Ok(Answered {
             status,
             server,
@@ -489,7 +480,7 @@ async fn prefill(target: &DoctorTarget, model: &str, server: Option<&str>) -> Pr
         let answer = match asked {
             Ok(answered) if is_answer => text_of(&answered.body),
             Ok(answered) => message(&answered.body, &target.key),
-            Err(error) => error,
+            Err(error) => error.to_string(),
         };
         found.tried.push(DoctorAttempt {
             form: form.as_str(),

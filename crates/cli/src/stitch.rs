@@ -120,12 +120,10 @@ impl StitchReport {
                 removed_bytes,
             };
         }
-        let rewind = if args.rewind {
-            Rewind::Element
-        } else {
-            Rewind::Never
-        };
-        let mut options = StitchOptions::new().expect(expect).rewind(rewind);
+        let mut options = StitchOptions::new().expect(expect);
+        if args.rewind {
+            options = options.rewind(Rewind::Element);
+        }
         if args.explain {
             options = options.explained();
         }

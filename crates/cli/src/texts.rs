@@ -52,7 +52,7 @@ pub(super) trait TextCommand {
     }
 
     /// Writes notes on one text to standard error.
-    fn note(&self, name: &str, text: &str, report: &Self::Report<'_>, notes: Notes);
+    fn note(&self, _name: &str, _text: &str, _report: &Self::Report<'_>, _notes: Notes) {}
 
     /// Returns the answer for people and pipes.
     fn output<'r>(&self, name: &str, report: &'r Self::Report<'_>) -> Cow<'r, str>;

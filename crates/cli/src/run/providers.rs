@@ -141,15 +141,16 @@ pub(crate) const PROVIDERS: [Provider; 12] = [
     },
 ];
 
-/// Returns the provider of this name. An error lists the known ones.
-pub(crate) fn by_name(name: &str) -> Result<Provider, String> {
-    PROVIDERS
-        .into_iter()
-        .find(|provider| provider.name == name)
-        .ok_or_else(|| {
-            let names = PROVIDERS.map(|provider| provider.name).join(", ");
-            format!("--provider {name}: not known; known are {names}")
-        })
+/// Returns the provider of this name, if one is given. An error lists the known ones.
+pub(crate) fn named(name: Option<&str>) -> Result<Option<Provider>, String> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let mut all = PROVIDERS.into_iter();
+    let found = all.find(|provider| provider.name == name);
+    let names = || PROVIDERS.map(|provider| provider.name).join(", ");
+    let unknown = || format!("--provider {name}: not known; known are {}", names());
+    found.map(Some).ok_or_else(unknown)
 }
 
 /// Returns a line for each provider with the APIs that it speaks, and for each API with the path

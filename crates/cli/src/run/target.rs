@@ -19,12 +19,7 @@ pub(super) struct Target {
 impl Target {
     /// Returns the target that the arguments name, and the key. The key is empty if none is needed.
     pub(super) fn of(args: &RunArgs) -> Result<(Self, String), Failure> {
-        let provider = args
-            .provider
-            .as_deref()
-            .map(providers::by_name)
-            .transpose()
-            .map_err(Failure::usage)?;
+        let provider = providers::named(args.provider.as_deref()).map_err(Failure::usage)?;
         let dialect = args
             .dialect
             .or(provider.map(|provider| provider.dialect()))
