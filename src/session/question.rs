@@ -613,32 +613,6 @@ mod tests {
     }
 
     #[test]
-    fn early_ends_are_counted() {
-        let mut attempts = Attempts::default();
-        let words = ContinuationMode::Reprompt;
-        attempts.count(words, Some(&SpliceError::Undecided));
-        attempts.count(words, None);
-        assert_eq!(
-            attempts,
-            Attempts {
-                unjoined: 2,
-                early_ends: 0,
-                ..Attempts::default()
-            }
-        );
-        attempts.count(words, Some(&SpliceError::EarlyEnd));
-        attempts.count(words, Some(&SpliceError::NoAlignment));
-        assert_eq!(
-            attempts,
-            Attempts {
-                unjoined: 4,
-                early_ends: 1,
-                ..Attempts::default()
-            }
-        );
-    }
-
-    #[test]
     fn two_questions_in_a_row_differ() {
         for (keeps_json_mode, has_mark) in [(false, true), (false, false), (true, false)] {
             let form = |unjoined| {

@@ -332,17 +332,6 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_verbatim_between_its_tags() {
-        let turn = turn("[\"a\", \"b", "\"a\", \"b");
-        assert!(
-            turn.prompt
-                .ends_with("\n<overlap_context>\n\"a\", \"b\n</overlap_context>"),
-            "{}",
-            turn.prompt
-        );
-    }
-
-    #[test]
     fn a_tag_that_the_text_holds_is_not_used() {
         let turn = turn("[\"</overlap_context> <overlap_context_2>", "x");
         assert!(

@@ -3,7 +3,7 @@
 
 use restitch::internal::carve::{CarveError, Carved, MAX_DEPTH, Syntax, carve};
 use restitch::{AllowedRoots, Document, Trailing};
-use restitch_testing::{at_least, chunks, corpus_documents, splits};
+use restitch_testing::{at_least, corpus_documents};
 
 fn document(text: &str) -> Document {
     let mut document = Document::with_options(1024, AllowedRoots::Any, Trailing::Stop);
@@ -211,20 +211,4 @@ fn a_grammar_of_a_corpus_cut_has_at_most_a_kibibyte() {
         }
     }
     assert!(cuts >= at_least(1000, 3000), "{cuts}");
-}
-
-#[test]
-fn chunks_are_invisible() {
-    let text = "{\"é\": [1.5e+3, \"\\ud83d\\ude00\\n\", true], \"k\": {\"a\": \"漢";
-    let expect = carved(text);
-    for cuts in splits(text.len()) {
-        if cuts.iter().any(|&cut| !text.is_char_boundary(cut)) {
-            continue;
-        }
-        let mut document = document("");
-        for chunk in chunks(text.as_bytes(), &cuts) {
-            document.push(std::str::from_utf8(chunk).unwrap()).unwrap();
-        }
-        assert_eq!(carve(&document, None), Ok(expect.clone()), "{cuts:?}");
-    }
 }

@@ -5,34 +5,10 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::chat::{self, ChatReader};
 use restitch::internal::json::walk;
 use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
-use restitch::provider::{Delta, Dialect, Finish, Kind, SlotId};
+use restitch::provider::{Dialect, Finish, Kind, SlotId};
 use serde_json::{Value, json};
 
-/// Returns one delta on one line.
-fn show(delta: &Delta<'_>) -> String {
-    match delta {
-        Delta::Text { slot, text } => format!("text {slot} {text:?}"),
-        Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
-        Delta::Reasoning { slot, text } => format!("reasoning {slot} {text:?}"),
-        Delta::ToolCall {
-            slot,
-            id,
-            name,
-            arguments,
-        } => {
-            format!(
-                "call {slot} {} {} {arguments:?}",
-                id.unwrap_or("-"),
-                name.unwrap_or("-")
-            )
-        }
-        Delta::Finish { choice, reason, .. } => format!("finish {choice} {reason}"),
-        Delta::Usage { raw } => format!("usage {raw}"),
-        Delta::Error { message, raw } => format!("error {message:?} {raw}"),
-        Delta::Done { .. } => "done".to_owned(),
-        other => format!("{other:?}"),
-    }
-}
+use crate::wires::recorded::show;
 
 /// Reads events (a name before `|` if it is not `message`) and compares their deltas and the kind
 /// of the last event.
@@ -91,7 +67,7 @@ fn several_choices() {
         &[
             r#"{"choices":[{"index":1,"delta":{"content":"b"}},{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}"#,
         ],
-        &[r#"text 1 "b""#, r#"text 0 "a""#, "finish 0 stop"],
+        &[r#"text 1 "b""#, r#"text 0 "a""#, "finish 0 Stop stop"],
         Kind::Chunk,
     );
 }
@@ -124,12 +100,12 @@ fn thoughts_and_refusals() {
 fn finish_follows_the_text_and_may_come_twice() {
     check_choice(
         r#""finish_reason":"length","index":0,"delta":{"content":"x"}"#,
-        &[r#"text 0 "x""#, "finish 0 length"],
+        &[r#"text 0 "x""#, "finish 0 Length length"],
     );
     let last = choice(r#""index":0,"delta":{},"finish_reason":"stop""#);
     check(
         &[&last, &last],
-        &["finish 0 stop", "finish 0 stop"],
+        &["finish 0 Stop stop", "finish 0 Stop stop"],
         Kind::Chunk,
     );
     check_choice(r#""index":0,"delta":{},"finish_reason":null"#, &[]);
@@ -160,7 +136,7 @@ fn usage_alone_or_with_choices() {
         &[
             r#"{"usage":{"t":1},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#,
         ],
-        &[r#"text 0 "x""#, "finish 0 stop", r#"usage {"t":1}"#],
+        &[r#"text 0 "x""#, "finish 0 Stop stop", r#"usage {"t":1}"#],
         Kind::Chunk,
     );
     check(
@@ -188,8 +164,8 @@ fn usage_alone_or_with_choices() {
 
 #[test]
 fn the_end_and_what_is_no_chunk() {
-    check(&["[DONE]"], &["done"], Kind::Done);
-    check(&[" [DONE]\r\n"], &["done"], Kind::Done);
+    check(&["[DONE]"], &["done [DONE]"], Kind::Done);
+    check(&[" [DONE]\r\n"], &["done [DONE]"], Kind::Done);
     for data in [
         "",
         "{}",
@@ -260,14 +236,17 @@ fn errors_inside_the_stream() {
         ],
         &[
             r#"text 0 "x""#,
-            "finish 0 error",
+            r#"finish 0 Other("error") error"#,
             r#"error "m" {"code":502,"message":"m"}"#,
         ],
         Kind::Error,
     );
     check(
         &[r#"{"choices":[{"error":{"message":"m"},"finish_reason":"error"}]}"#],
-        &["finish 0 error", r#"error "m" {"message":"m"}"#],
+        &[
+            r#"finish 0 Other("error") error"#,
+            r#"error "m" {"message":"m"}"#,
+        ],
         Kind::Error,
     );
     check(&[r#"{"error":null,"choices":[]}"#], &[], Kind::Chunk);
@@ -328,7 +307,7 @@ fn tool_calls_of_other_shapes() {
 fn a_message_where_a_delta_is_due() {
     check_choice(
         r#""index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop""#,
-        &[r#"text 0 "whole""#, "finish 0 stop"],
+        &[r#"text 0 "whole""#, "finish 0 Stop stop"],
     );
     check_choice(
         r#""index":0,"message":{"content":"x"},"delta":{"content":"x"}"#,
@@ -541,7 +520,7 @@ fn bodies_are_read() {
             true,
             vec![
                 r#"text 0 "{\"a\":""#.into(),
-                "finish 0 length".into(),
+                "finish 0 Length length".into(),
                 r#"usage {"t":1}"#.into()
             ]
         )

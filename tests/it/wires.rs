@@ -9,19 +9,18 @@ pub(crate) mod continued;
 mod early_finish;
 mod familiar;
 mod faults;
-mod file;
 mod gemini;
 mod given_up;
 mod messages;
 mod ollama;
 mod reattach;
-mod recorded;
+pub(crate) mod recorded;
 mod responses;
 mod tokens;
 
-use restitch::internal::chat::{Changes, Rest};
+use restitch::internal::chat::{Adaptation, Changes, Rest};
 use restitch::internal::wire::{Ending, Slot, SlotKind, SlotText, Writer};
-use restitch::provider::capability::PrefillForm;
+use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::{Dialect, Finish, SlotId};
 use restitch_testing::wires::{events, read_body};
 
@@ -103,6 +102,36 @@ fn ask(dialect: Dialect, body: &str, rest: Rest<'_>) -> String {
         .wire()
         .ask(body, Some(&rest), &Changes::default())
         .unwrap()
+}
+
+/// Asks for at most seven tokens in the form that the client asked for, with reasoning turned off by
+/// this member.
+fn ask_without_reasoning(
+    dialect: Dialect,
+    body: &str,
+    rest: Option<&Rest<'_>>,
+    (key, value): (&str, &str),
+) -> String {
+    let switch = Switch {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        keeps_json_mode: true,
+        ..Changes::default()
+    };
+    dialect.wire().ask(body, rest, &changes).unwrap()
+}
+
+/// Returns a request to another model.
+fn to_model(dialect: Dialect, body: &str, model: &str) -> Option<String> {
+    let adaptation = Adaptation {
+        model: Some(model),
+        ..Adaptation::default()
+    };
+    dialect.wire().adapt(body, &adaptation)
 }
 
 /// What cannot be read is passed over, and what cannot be edited stays as it is.

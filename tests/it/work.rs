@@ -8,12 +8,14 @@ use restitch::AllowedRoots;
 use restitch::internal::children::ChildIndex;
 use restitch::internal::json::Machine;
 use restitch::internal::relay::{BodyRelay, Output};
+use restitch::internal::wire::SlotKind;
 use restitch::json::{CloseOptions, CutState, Event, ParserView, Sink, Span};
 use restitch::paths::Paths;
 use restitch::provider::Dialect;
 use restitch::repair::{RepairOptions, RepairStatus, repair_root};
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
+use restitch_testing::answers::whole_body;
 
 /// Counts events, and reads each span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -724,26 +726,9 @@ fn the_counter_counts() {
     );
 }
 
-/// Returns a whole answer of an API with a text, which has no characters that JSON escapes but
-/// quotes and line ends.
-fn whole_answer(dialect: Dialect, text: &str) -> String {
-    let text = text.replace('"', "\\\"").replace('\n', "\\n");
-    match dialect {
-        Dialect::Messages => format!(
-            r#"{{"type":"message","role":"assistant","content":[{{"type":"text","text":"{text}"}}],"stop_reason":"end_turn"}}"#
-        ),
-        Dialect::Gemini => format!(
-            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}],"role":"model"}},"finishReason":"STOP"}}]}}"#
-        ),
-        _ => format!(
-            r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":"{text}"}},"finish_reason":"stop"}}]}}"#
-        ),
-    }
-}
-
 /// Relays a whole answer that needs no continuation. Returns the allocations of the relay.
 fn relay_whole(dialect: Dialect, text: &str) -> AllocationInfo {
-    let body = whole_answer(dialect, text);
+    let body = whole_body(dialect, SlotKind::Text, text, "stop").to_string();
     let (expected, mut sent) = (body.clone(), None);
     let used = measure(|| {
         let mut relay = BodyRelay::new(Limits::default()).dialect(dialect);

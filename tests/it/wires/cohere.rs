@@ -1,13 +1,11 @@
 //! Cohere's Chat, version 2.
 
-use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::wire::{Ending, Slot, SlotKind};
-use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish, SlotId};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, events, read, read_body, read_data, text, write_body,
-    writer_after, written,
+    PREFILL, REPROMPT, Rest, ask, ask_without_reasoning, ending, events, read, read_body,
+    read_data, text, to_model, write_body, writer_after, written,
 };
 
 const WIRE: Dialect = Dialect::Cohere;
@@ -393,38 +391,16 @@ fn the_rest_is_asked_for() {
             r#"{{"messages":[{{"role":"tool"}},{model}],"tools":[{{}}],"tool_choice":"NONE"}}"#
         )
     );
-    let switch = Switch {
-        key: "thinking".to_owned(),
-        value: r#"{"type":"disabled"}"#.to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        reasoning_off: Some(&switch),
-        max_tokens: Some(7),
-        keeps_json_mode: true,
-        replaces_prefill: false,
-    };
+    let off = ("thinking", r#"{"type":"disabled"}"#);
+    let body = r#"{"messages":[],"max_tokens":5,"response_format":{}}"#;
     assert_eq!(
-        WIRE.wire()
-            .ask(
-                r#"{"messages":[],"max_tokens":5,"response_format":{}}"#,
-                Some(&PREFILL),
-                &changes
-            )
-            .unwrap(),
+        ask_without_reasoning(WIRE, body, Some(&PREFILL), off),
         format!(
             r#"{{"messages":[{model}],"max_tokens":7,"response_format":{{}},"thinking":{{"type":"disabled"}}}}"#
         )
     );
-    let adaptation = Adaptation {
-        model: Some("b"),
-        ..Adaptation::default()
-    };
     assert_eq!(
-        WIRE.wire()
-            .adapt(r#"{"model":"a","messages":[]}"#, &adaptation)
-            .unwrap(),
+        to_model(WIRE, r#"{"model":"a","messages":[]}"#, "b").unwrap(),
         r#"{"model":"b","messages":[]}"#
     );
 }

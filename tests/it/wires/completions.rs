@@ -1,12 +1,12 @@
 //! Legacy Completions.
 
-use restitch::internal::chat::{Adaptation, Changes};
-use restitch::provider::capability::{PrefillForm, Switch};
+use restitch::internal::chat::Adaptation;
+use restitch::provider::capability::PrefillForm;
 use restitch::provider::{Dialect, Finish};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, read, read_body, read_data, text, write_body,
-    writer_after, written,
+    PREFILL, REPROMPT, Rest, ask, ask_without_reasoning, ending, read, read_data, writer_after,
+    written,
 };
 
 const WIRE: Dialect = Dialect::Completions;
@@ -71,71 +71,18 @@ fn events_are_recognized() {
 }
 
 #[test]
-fn events_are_written() {
+fn a_usage_may_have_an_event_of_its_own() {
     let mut writer = writer_after(WIRE, &[("message", FIRST)]);
-    assert!(writer.has_begun());
     let head = r#"data: {"id":"c1","object":"text_completion","created":5,"model":"m","choices":["#;
-    assert_eq!(
-        written(|out| writer.text(out, text(1), "\"1")),
-        format!(
-            "{head}{{\"index\":1,\"text\":\"\\\"1\",\"logprobs\":null,\"finish_reason\":null}}]}}\n\n"
-        )
-    );
-    let reasons = [(0, Finish::Stop), (1, Finish::Length)];
-    let end = |index: u32, reason: &str| {
-        format!(
-            "{head}{{\"index\":{index},\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}]"
-        )
-    };
-    let more = r#","usage":{"a":1},"restitch":{"calls":2}}"#;
-    assert_eq!(written(|out| writer.done(out)), "data: [DONE]\n\n");
-    assert_eq!(
-        written(|out| writer.finish(out, &[], &ending(&reasons, "{\"a\":1}"))),
-        format!("{}}}\n\n{}{more}\n\n", end(0, "stop"), end(1, "length"))
-    );
-    let mut apart = ending(&reasons[..1], "{\"a\":1}");
+    let reasons = [(0, Finish::Stop)];
+    let mut apart = ending(&reasons, "{\"a\":1}");
     apart.usage_apart = true;
     assert_eq!(
         written(|out| writer.finish(out, &[], &apart)),
-        format!("{}}}\n\n{head}]{more}\n\n", end(0, "stop"))
-    );
-    let other =
-        r#"{"id":"c2","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1}"#;
-    assert_eq!(
-        written(|out| writer.adopt(out, "message", other)),
-        r#"data: {"id":"c1","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1,"object":"text_completion","created":5,"model":"m"}"#
-            .to_owned()
-            + "\n\n"
-    );
-    assert_eq!(
-        writer.without_end(other),
-        r#"{"id":"c2","choices":[{"text":"2","finish_reason":null}],"x":1}"#
-    );
-    assert_eq!(
-        writer
-            .with_text(r#"{"choices":[{"text":"2","x":1}]}"#, "3")
-            .unwrap(),
-        r#"{"choices":[{"text":"3","x":1}]}"#
-    );
-}
-
-#[test]
-fn bodies_are_read_and_written() {
-    let body = r#"{"id":"c1", "choices": [{"index": 0, "text": "[1", "finish_reason": "length"}], "x": [1 ]}"#;
-    let whole = read_body(WIRE, body);
-    assert_eq!(
-        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
-        ("[1", "length")
-    );
-    assert_eq!(
-        write_body(
-            WIRE,
-            body,
-            text(0),
-            "[1]",
-            &ending(&[(0, Finish::Stop)], "{}")
-        ),
-        r#"{"id":"c1", "choices": [{"index": 0, "text": "[1]", "finish_reason": "stop"}], "x": [1 ],"usage":{},"restitch":{"calls":2}}"#
+        format!(
+            "{head}{{\"index\":0,\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}}]}}\n\n\
+             {head}],\"usage\":{{\"a\":1}},\"restitch\":{{\"calls\":2}}}}\n\n"
+        )
     );
 }
 
@@ -198,26 +145,9 @@ fn the_prompt_is_continued() {
         ask(WIRE, r#"{"prompt":["Go"]}"#, exact),
         r#"{"prompt":["Go \n\""]}"#
     );
-    let switch = Switch {
-        key: "think".to_owned(),
-        value: "false".to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        reasoning_off: Some(&switch),
-        max_tokens: Some(7),
-        keeps_json_mode: true,
-        replaces_prefill: false,
-    };
+    let body = r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#;
     assert_eq!(
-        WIRE.wire()
-            .ask(
-                r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#,
-                Some(&PREFILL),
-                &changes
-            )
-            .unwrap(),
+        ask_without_reasoning(WIRE, body, Some(&PREFILL), ("think", "false")),
         r#"{"prompt":"Go[1","max_tokens":7,"response_format":{},"think":false}"#
     );
     let adaptation = Adaptation {

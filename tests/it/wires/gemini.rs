@@ -4,13 +4,12 @@ use restitch::Limits;
 use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::relay::Relay;
 use restitch::internal::wire::Tool;
-use restitch::provider::capability::Switch;
-use restitch::provider::{Dialect, Finish};
+use restitch::provider::Dialect;
 
 use super::continued::{Fault, through};
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after,
-    written,
+    PREFILL, REPROMPT, Rest, ask, ask_without_reasoning, read_body, read_data, to_model,
+    writer_after,
 };
 
 const WIRE: Dialect = Dialect::Gemini;
@@ -97,52 +96,6 @@ fn events_are_recognized() {
 }
 
 #[test]
-fn events_are_written() {
-    let mut writer = writer_after(WIRE, &[("message", FIRST)]);
-    assert!(writer.has_begun());
-    let (start, head) = (
-        r#"data: {"candidates":["#,
-        r#""modelVersion":"m","responseId":"r1""#,
-    );
-    assert_eq!(
-        written(|out| writer.text(out, text(0), "\"1")),
-        format!(
-            "{start}{{\"content\":{{\"parts\":[{{\"text\":\"\\\"1\"}}],\"role\":\"model\"}},\"index\":0}}],{head}}}\r\n\r\n"
-        )
-    );
-    assert_eq!(
-        written(|out| writer.finish(
-            out,
-            &[],
-            &ending(&[(0, Finish::ToolCalls)], "{\"totalTokenCount\":9}")
-        )),
-        format!(
-            "{start}{{\"content\":{{\"parts\":[{{\"text\":\"\"}}],\"role\":\"model\"}},\"finishReason\":\"STOP\",\"index\":0}}],\
-             \"usageMetadata\":{{\"totalTokenCount\":9}},{head},\"restitch\":{{\"calls\":2}}}}\r\n\r\n"
-        )
-    );
-    assert_eq!(
-        written(|out| writer.report(out, "{}")),
-        format!("data: {{{head},\"restitch\":{{}}}}\r\n\r\n")
-    );
-    let other = r#"{"candidates":[{"content":{"parts":[{"text":"1"}]},"finishReason":"STOP","finishMessage":"ok"}],"usageMetadata":{},"responseId":"r2"}"#;
-    assert_eq!(
-        written(|out| writer.adopt(out, "message", other)),
-        format!(
-            "data: {},\"modelVersion\":\"m\"}}\r\n\r\n",
-            other
-                .replace("r2", "r1")
-                .replace("\"usageMetadata\":{},", "")
-                .trim_end_matches('}')
-        )
-    );
-    assert_eq!(
-        writer.without_end(other),
-        r#"{"candidates":[{"content":{"parts":[{"text":"1"}]}}],"responseId":"r2"}"#
-    );
-}
-
-#[test]
 fn a_text_takes_the_place_of_the_text() {
     let writer = writer_after(WIRE, &[]);
     let with = |candidate: &str| {
@@ -181,25 +134,11 @@ fn a_text_takes_the_place_of_the_text() {
 }
 
 #[test]
-fn bodies_are_read_and_written() {
-    let body = r#"{"candidates": [{"content": {"parts": [{"text": "[1"}]}, "finishReason": "MAX_TOKENS"}], "usageMetadata": {}}"#;
-    let whole = read_body(WIRE, body);
+fn a_body_may_be_an_array() {
     assert_eq!(
-        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
-        ("[1", "MAX_TOKENS")
+        read_body(WIRE, &format!("[{FIRST},\r\n{FIRST}]")).text["0"],
+        "[["
     );
-    assert_eq!(
-        write_body(
-            WIRE,
-            body,
-            text(0),
-            "[1]",
-            &ending(&[(0, Finish::Stop)], "{\"totalTokenCount\":1}")
-        ),
-        r#"{"candidates": [{"content": {"parts": [{"text": "[1]"}]}, "finishReason": "STOP"}], "usageMetadata": {"totalTokenCount":1},"restitch":{"calls":2}}"#
-    );
-    let array = format!("[{FIRST},\r\n{body}]");
-    assert_eq!(read_body(WIRE, &array).text["0"], "[[1");
 }
 
 #[test]
@@ -265,20 +204,9 @@ fn the_rest_is_asked_for() {
 
     // A history with calls keeps its tools, and no tool may be called.
     let calls = r#"{"contents":[{"parts":[{"function_call":{}}]}],"tools":[{}],"tool_config":{"x":1},"generation_config":{"response_mime_type":"a","max_output_tokens":5}}"#;
-    let switch = Switch {
-        key: "thinkingConfig".to_owned(),
-        value: r#"{"thinkingBudget":0}"#.to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        reasoning_off: Some(&switch),
-        max_tokens: Some(7),
-        keeps_json_mode: true,
-        replaces_prefill: false,
-    };
+    let off = ("thinkingConfig", r#"{"thinkingBudget":0}"#);
     assert_eq!(
-        WIRE.wire().ask(calls, Some(&PREFILL), &changes).unwrap(),
+        ask_without_reasoning(WIRE, calls, Some(&PREFILL), off),
         format!(
             "{{\"contents\":[{{\"parts\":[{{\"function_call\":{{}}}}]}},{model}],\"tools\":[{{}}],\
              \"tool_config\":{{\"functionCallingConfig\":{{\"mode\":\"NONE\"}}}},\
@@ -286,48 +214,20 @@ fn the_rest_is_asked_for() {
         )
     );
     // No configuration yet: it is added where it is needed.
-    let changes = Changes {
-        reasoning_off: Some(&switch),
-        max_tokens: Some(7),
-        ..Changes::default()
-    };
     assert_eq!(
-        WIRE.wire()
-            .ask(r#"{"contents":[]}"#, None, &changes)
-            .unwrap(),
+        ask_without_reasoning(WIRE, r#"{"contents":[]}"#, None, off),
         r#"{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#
     );
     // The built-in table has the switch of the Chat Completions API, which is an unknown name here.
-    let effort = Switch {
-        key: "reasoning_effort".to_owned(),
-        value: r#""none""#.to_owned(),
-    };
-    let changes = Changes {
-        reasoning_off: Some(&effort),
-        ..Changes::default()
-    };
+    let effort = ("reasoning_effort", r#""none""#);
+    let body = r#"{"contents":[],"generationConfig":{"topK":1}}"#;
     assert_eq!(
-        WIRE.wire()
-            .ask(
-                r#"{"contents":[],"generationConfig":{"topK":1}}"#,
-                None,
-                &changes
-            )
-            .unwrap(),
+        ask_without_reasoning(WIRE, body, None, effort),
         r#"{"contents":[],"generationConfig":{"topK":1,"thinkingConfig":{"thinkingBudget":0}}}"#
     );
     // Another switch is a member of the request; what is edited already is no switch.
-    let ask_without = |key: &str, body: &str| {
-        let switch = Switch {
-            key: key.to_owned(),
-            value: "false".to_owned(),
-        };
-        let changes = Changes {
-            reasoning_off: Some(&switch),
-            ..Changes::default()
-        };
-        WIRE.wire().ask(body, Some(&PREFILL), &changes).unwrap()
-    };
+    let ask_without =
+        |key: &str, body: &str| ask_without_reasoning(WIRE, body, Some(&PREFILL), (key, "false"));
     let prefilled = r#"{"contents":[{"role":"model","parts":[{"text":"[1"}]}]"#;
     assert_eq!(
         ask_without("thinks", r#"{"contents":[]}"#),
@@ -354,11 +254,7 @@ fn the_rest_is_asked_for() {
             .unwrap(),
         r#"{"contents":[],"generationConfig":{}}"#
     );
-    let model = Adaptation {
-        model: Some("other"),
-        ..Adaptation::default()
-    };
-    assert_eq!(WIRE.wire().adapt(r#"{"contents":[]}"#, &model), None);
+    assert_eq!(to_model(WIRE, r#"{"contents":[]}"#, "other"), None);
 }
 
 /// A fallback's model is asked with the method of the client's path.

@@ -2,11 +2,12 @@
 
 use restitch::internal::chat::{Adaptation, Changes, Rest};
 use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer};
-use restitch::provider::capability::{PrefillForm, Switch};
+use restitch::provider::capability::PrefillForm;
 use restitch::provider::{Finish, SlotId};
 use serde_json::{Value, json};
 
 use super::recorded::{deltas, named, show, transcript, written};
+use super::{ask_without_reasoning, to_model};
 
 fn wire() -> &'static dyn Wire {
     Dialect::Messages.wire()
@@ -216,15 +217,15 @@ fn errors() {
     check(
         &[r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#],
         &[
-            r#"error Overloaded {"type":"overloaded_error","message":"Overloaded"}"#,
+            r#"error "Overloaded" {"type":"overloaded_error","message":"Overloaded"}"#,
             "Error",
         ],
     );
-    check(&[r#"{"error":"no"}"#], &[r#"error no "no""#, "Error"]);
+    check(&[r#"{"error":"no"}"#], &[r#"error "no" "no""#, "Error"]);
     let event = [("error".to_owned(), "broken".to_owned())];
     assert_eq!(
         deltas(Dialect::Messages, &event),
-        ["error broken broken", "Error"]
+        [r#"error "broken" broken"#, "Error"]
     );
 }
 
@@ -269,61 +270,6 @@ fn other_members_of_the_end_are_written_again() {
         String::from_utf8_lossy(&out).contains(expected),
         "{}",
         String::from_utf8_lossy(&out)
-    );
-}
-
-#[test]
-fn new_blocks_have_the_next_index() {
-    let mut writer = begun(&[
-        START,
-        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#,
-    ]);
-    let mut out = Vec::new();
-    writer.text(&mut out, text_slot(7), "a");
-    writer.text(&mut out, text_slot(7), "b");
-    writer.text(&mut out, text_slot(0), "c");
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
-    writer.done(&mut out);
-    let events: Vec<Value> = written(&out)
-        .iter()
-        .map(|(_, data)| serde_json::from_str(data).unwrap())
-        .collect();
-    let brief: Vec<_> = events
-        .iter()
-        .map(|event| {
-            format!(
-                "{} {}",
-                event["type"]
-                    .as_str()
-                    .unwrap()
-                    .trim_start_matches("content_"),
-                event["index"]
-            )
-        })
-        .collect();
-    assert_eq!(
-        brief,
-        [
-            "block_stop 0",
-            "block_start 1",
-            "block_delta 1",
-            "block_delta 1",
-            "block_stop 1",
-            "block_start 2",
-            "block_delta 2",
-            "block_stop 2",
-            "message_delta null",
-            "message_stop null",
-        ]
-    );
-    // What the first answer told counts where nothing else is known.
-    assert_eq!(
-        events[8]["usage"],
-        json!({"output_tokens": 1, "input_tokens": 17})
-    );
-    assert_eq!(
-        events[8]["delta"],
-        json!({"stop_reason": "max_tokens", "stop_sequence": null})
     );
 }
 
@@ -686,25 +632,18 @@ fn the_clients_own_prefill_goes_on() {
 #[test]
 fn other_members_change_on_request() {
     let body = r#"{"messages":[],"max_tokens":5,"output_format":{"a":1}}"#;
-    let switch = Switch {
-        key: "thinking".to_owned(),
-        value: r#"{"type":"disabled"}"#.to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        max_tokens: Some(9),
-        reasoning_off: Some(&switch),
-        keeps_json_mode: true,
-        replaces_prefill: false,
-    };
     let rest = Rest::Reprompt {
         delivered: "",
         prompt: "p",
     };
     assert_eq!(
-        wire().ask(body, Some(&rest), &changes).unwrap(),
-        r#"{"messages":[{"role":"user","content":"p"}],"max_tokens":9,"output_format":{"a":1},"thinking":{"type":"disabled"}}"#
+        ask_without_reasoning(
+            Dialect::Messages,
+            body,
+            Some(&rest),
+            ("thinking", r#"{"type":"disabled"}"#)
+        ),
+        r#"{"messages":[{"role":"user","content":"p"}],"max_tokens":7,"output_format":{"a":1},"thinking":{"type":"disabled"}}"#
     );
     assert_eq!(
         wire()
@@ -733,14 +672,8 @@ fn requests_are_adapted() {
         r#"{"model":"a","messages":[],"tools":[{"name":"f","eager_input_streaming":true},{"type":"custom","name":"g","eager_input_streaming":true},{"type":"bash","name":"b"},{"name":"h","eager_input_streaming":false}]}"#
     );
     assert_eq!(wire().adapt(r#"{"messages":[]}"#, &streams), None);
-    let model = Adaptation {
-        model: Some("b"),
-        ..Adaptation::default()
-    };
     assert_eq!(
-        wire()
-            .adapt(r#"{"model":"a","messages":[]}"#, &model)
-            .unwrap(),
+        to_model(Dialect::Messages, r#"{"model":"a","messages":[]}"#, "b").unwrap(),
         r#"{"model":"b","messages":[]}"#
     );
 }

@@ -1,13 +1,11 @@
 //! Ollama's own API.
 
-use restitch::internal::chat::{Adaptation, Changes};
 use restitch::internal::wire::Framing;
-use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after,
-    written,
+    PREFILL, REPROMPT, Rest, ask, ask_without_reasoning, ending, read_data, text, to_model,
+    write_body, writer_after, written,
 };
 
 const WIRE: Dialect = Dialect::Ollama;
@@ -71,35 +69,23 @@ fn lines_are_recognized() {
 }
 
 #[test]
-fn lines_are_written() {
-    for (first, before, behind) in [
-        (CHAT, r#""message":{"role":"assistant","content":"#, "}"),
-        (GENERATE, r#""response":"#, ""),
-    ] {
-        let mut writer = writer_after(WIRE, &[("message", first)]);
-        assert!(writer.has_begun());
-        let line = |text: &str, rest: &str| {
-            format!(
-                "{{\"model\":\"m\",\"created_at\":\"t1\",{before}{text}{behind},\"done\":{rest}}}\n"
-            )
-        };
-        assert_eq!(
-            written(|out| writer.text(out, text(0), "\"1")),
-            line("\"\\\"1\"", "false")
-        );
-        assert_eq!(written(|out| writer.keep_alive(out)), line("\"\"", "false"));
-        assert_eq!(
-            written(|out| writer.report(out, "{}")),
-            line("\"\"", "false,\"restitch\":{}")
-        );
-        let usage = r#"{"prompt_eval_count":2,"eval_count":3}"#;
-        let end = r#"true,"done_reason":"stop","prompt_eval_count":2,"eval_count":3,"restitch":{"calls":2}"#;
-        assert_eq!(
-            written(|out| writer.finish(out, &[], &ending(&[(0, Finish::ToolCalls)], usage))),
-            line("\"\"", end)
-        );
-    }
+fn lines_of_a_prompt_are_written() {
     let mut writer = writer_after(WIRE, &[("message", GENERATE)]);
+    let line = |text: &str, rest: &str| {
+        format!("{{\"model\":\"m\",\"created_at\":\"t1\",\"response\":{text},\"done\":{rest}}}\n")
+    };
+    assert_eq!(
+        written(|out| writer.text(out, text(0), "\"1")),
+        line("\"\\\"1\"", "false")
+    );
+    assert_eq!(written(|out| writer.keep_alive(out)), line("\"\"", "false"));
+    let usage = r#"{"prompt_eval_count":2,"eval_count":3}"#;
+    let end =
+        r#"true,"done_reason":"stop","prompt_eval_count":2,"eval_count":3,"restitch":{"calls":2}"#;
+    assert_eq!(
+        written(|out| writer.finish(out, &[], &ending(&[(0, Finish::ToolCalls)], usage))),
+        line("\"\"", end)
+    );
     let other = r#"{"model":"m2","created_at":"t2","response":"1","done":true,"done_reason":"stop","eval_count":3,"x":1}"#;
     assert_eq!(
         written(|out| writer.adopt(out, "message", other)),
@@ -120,18 +106,8 @@ fn lines_are_written() {
 }
 
 #[test]
-fn bodies_are_read_and_written() {
-    let body = r#"{"model":"m", "message": {"content": "[1"}, "done": true, "done_reason": "length", "eval_count": 2}"#;
-    let whole = read_body(WIRE, body);
-    assert_eq!(
-        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
-        ("[1", "length")
-    );
+fn a_body_of_a_prompt_is_written() {
     let end = ending(&[(0, Finish::Stop)], r#"{"eval_count":5}"#);
-    assert_eq!(
-        write_body(WIRE, body, text(0), "[1]", &end),
-        r#"{"model":"m", "message": {"content": "[1]"}, "done": true, "done_reason": "stop", "eval_count": 5,"restitch":{"calls":2}}"#
-    );
     assert_eq!(
         write_body(
             WIRE,
@@ -227,36 +203,13 @@ fn the_rest_is_asked_for() {
         format!(r#"{{"prompt":"G\u006f[1\n\nGo \"on\""{rest}"#)
     );
 
-    let switch = Switch {
-        key: "think".to_owned(),
-        value: "false".to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        reasoning_off: Some(&switch),
-        max_tokens: Some(7),
-        keeps_json_mode: true,
-        replaces_prefill: false,
-    };
+    let body = r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#;
     assert_eq!(
-        WIRE.wire()
-            .ask(
-                r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#,
-                None,
-                &changes
-            )
-            .unwrap(),
+        ask_without_reasoning(WIRE, body, None, ("think", "false")),
         r#"{"prompt":"Go","format":"json","options":{"num_predict":7},"think":false}"#
     );
-    let adaptation = Adaptation {
-        model: Some("b"),
-        ..Adaptation::default()
-    };
     assert_eq!(
-        WIRE.wire()
-            .adapt(r#"{"model":"a","prompt":"Go"}"#, &adaptation)
-            .unwrap(),
+        to_model(WIRE, r#"{"model":"a","prompt":"Go"}"#, "b").unwrap(),
         r#"{"model":"b","prompt":"Go"}"#
     );
 }

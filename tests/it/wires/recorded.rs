@@ -215,7 +215,7 @@ pub(super) fn deltas(dialect: Dialect, events: &[Event]) -> Vec<String> {
 }
 
 /// Returns one delta on one line.
-pub(super) fn show(delta: &Delta<'_>) -> String {
+pub(crate) fn show(delta: &Delta<'_>) -> String {
     match delta {
         Delta::Text { slot, text } => format!("text {slot} {text:?}"),
         Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
@@ -240,7 +240,7 @@ pub(super) fn show(delta: &Delta<'_>) -> String {
             word,
         } => format!("finish {choice} {reason:?} {word}"),
         Delta::Usage { raw } => format!("usage {raw}"),
-        Delta::Error { message, raw } => format!("error {message} {raw}"),
+        Delta::Error { message, raw } => format!("error {message:?} {raw}"),
         Delta::Done { word } => format!("done {word}"),
         other => panic!("{other:?}"),
     }

@@ -2,11 +2,12 @@
 
 use restitch::internal::chat::{Adaptation, Changes, Rest};
 use restitch::internal::wire::{Dialect, Ending, Slot, SlotKind, SlotText, Wire, Writer};
-use restitch::provider::capability::{PrefillForm, Switch};
+use restitch::provider::capability::PrefillForm;
 use restitch::provider::{Finish, SlotId};
 use serde_json::{Value, json};
 
 use super::recorded::{Event, deltas, named, show, transcript, written};
+use super::{ask_without_reasoning, to_model};
 
 fn wire() -> &'static dyn Wire {
     Dialect::Responses.wire()
@@ -227,7 +228,7 @@ fn ends_and_errors() {
         ],
         &[
             r#"finish 0 Other("failed") failed"#,
-            r#"error no {"code":"c","message":"no"}"#,
+            r#"error "no" {"code":"c","message":"no"}"#,
             "done response.failed",
             "Error",
         ],
@@ -235,13 +236,13 @@ fn ends_and_errors() {
     check(
         &[r#"{"type":"error","code":"c","message":"no"}"#],
         &[
-            r#"error no {"type":"error","code":"c","message":"no"}"#,
+            r#"error "no" {"type":"error","code":"c","message":"no"}"#,
             "Error",
         ],
     );
     check(
         &[r#"{"type":"error","error":{"message":"no"}}"#],
-        &[r#"error no {"message":"no"}"#, "Error"],
+        &[r#"error "no" {"message":"no"}"#, "Error"],
     );
 }
 
@@ -281,41 +282,6 @@ fn numbered(events: &[Event]) -> Vec<Value> {
         (0..).map(Some).take(events.len()).collect::<Vec<_>>()
     );
     events
-}
-
-#[test]
-fn a_dropped_call_is_continued_after_a_whole_message() {
-    let sent = [
-        CREATED,
-        MESSAGE,
-        PART,
-        DELTA,
-        TEXT_DONE,
-        PART_DONE,
-        MESSAGE_DONE,
-        FUNCTION,
-        ARGUMENTS,
-    ];
-    let (mut writer, mut out) = (begun(&sent), Vec::new());
-    writer.text(&mut out, CALL, "1}");
-    writer.finish(
-        &mut out,
-        &[],
-        &ending(&[(0, Finish::ToolCalls)], None, None),
-    );
-    let all = [named(&sent), written(&out)].concat();
-    let events = numbered(&all);
-    assert_eq!(events[10]["arguments"], "{\"a\":1}");
-    let last = events.last().unwrap();
-    assert_eq!(last["type"], "response.completed");
-    // The message is as it came, byte for byte.
-    let message = serde_json::from_str::<Value>(MESSAGE_DONE).unwrap()["item"].clone();
-    assert_eq!(last["response"]["output"][0], message);
-    assert_eq!(last["response"]["output"][1]["arguments"], "{\"a\":1}");
-    assert_eq!(last["response"]["output"][1]["status"], "completed");
-    let found = transcript(Dialect::Responses, &all, false);
-    assert_eq!(found.tool_args["1"].args, "{\"a\":1}");
-    assert_eq!(found.tool_args["1"].id.as_deref(), Some("call_1"));
 }
 
 /// A refusal is no text to continue, and ends as one, whichever of its events have come.
@@ -744,55 +710,27 @@ fn the_rest_is_asked_for() {
 
 #[test]
 fn other_members_change_on_request() {
-    let switch = Switch {
-        key: "reasoning_effort".to_owned(),
-        value: r#""none""#.to_owned(),
-    };
-    let changes = Changes {
-        token: None,
-        grammar: None,
-        max_tokens: Some(9),
-        reasoning_off: Some(&switch),
-        keeps_json_mode: false,
-        replaces_prefill: false,
-    };
-    let ask = |body: &str| wire().ask(body, None, &changes).unwrap();
+    let asked = |body: &str, off| ask_without_reasoning(Dialect::Responses, body, None, off);
+    let ask = |body: &str| asked(body, ("reasoning_effort", r#""none""#));
     assert_eq!(
         ask(r#"{"input":[],"max_output_tokens":5,"reasoning":{"effort":"low","summary":"auto"}}"#),
-        r#"{"input":[],"max_output_tokens":9,"reasoning":{"effort":"none","summary":"auto"}}"#
+        r#"{"input":[],"max_output_tokens":7,"reasoning":{"effort":"none","summary":"auto"}}"#
     );
     assert_eq!(
         ask(r#"{"input":[]}"#),
         r#"{"input":[],"reasoning":{"effort":"none"}}"#
     );
-    let other = Switch {
-        key: "thinking".to_owned(),
-        value: "false".to_owned(),
-    };
-    let changes = Changes {
-        reasoning_off: Some(&other),
-        ..Changes::default()
-    };
     assert_eq!(
-        wire()
-            .ask(r#"{"input":[],"thinking":true}"#, None, &changes)
-            .unwrap(),
+        asked(r#"{"input":[],"thinking":true}"#, ("thinking", "false")),
         r#"{"input":[],"thinking":false}"#
     );
-    let adaptation = Adaptation {
-        model: Some("b"),
-        ..Adaptation::default()
-    };
+    let adapted = |body: &str| to_model(Dialect::Responses, body, "b").unwrap();
     assert_eq!(
-        wire()
-            .adapt(r#"{"input":[],"text":{"verbosity":"low"}}"#, &adaptation)
-            .unwrap(),
+        adapted(r#"{"input":[],"text":{"verbosity":"low"}}"#),
         r#"{"input":[],"text":{"verbosity":"low"},"model":"b"}"#
     );
     assert_eq!(
-        wire()
-            .adapt(r#"{"model":"a","input":[]}"#, &adaptation)
-            .unwrap(),
+        adapted(r#"{"model":"a","input":[]}"#),
         r#"{"model":"b","input":[]}"#
     );
     assert_eq!(

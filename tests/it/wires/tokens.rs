@@ -259,42 +259,6 @@ fn repeated_text_is_skipped_in_any_chunks() {
 }
 
 #[test]
-fn every_hop_may_be_lost_after_each_event() {
-    for pieces in [DOCUMENT, PROSE] {
-        for events in 2..pieces.len() {
-            let provider = Provider::of(pieces, usize::MAX, 2);
-            let mut calls = 0;
-            let cut = |from: usize| {
-                let all = provider.events(from);
-                let fault = if events < all.len() {
-                    Fault::Dropped
-                } else {
-                    Fault::Clean
-                };
-                (all[..events.min(all.len())].concat(), fault)
-            };
-            let (first, fault) = cut(0);
-            let received = through_with(
-                provider.relay(),
-                first.as_bytes(),
-                fault,
-                64,
-                |request, _| {
-                    calls += 1;
-                    cut(piece_of(request))
-                },
-            );
-            check_whole(
-                provider,
-                &received,
-                calls,
-                &format!("{events} {}", pieces[0]),
-            );
-        }
-    }
-}
-
-#[test]
 fn three_hops_without_progress_end_the_answer() {
     for pieces in [DOCUMENT, PROSE] {
         for again in [0, 1] {
