@@ -181,35 +181,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_from_its_end() {
-        let values = [
-            "1",
-            "-0.5e+1",
-            "true",
-            "null",
-            "\"\"",
-            r#""a""#,
-            r#""\"""#,
-            r#""\\""#,
-            r#""\\\"b\\""#,
-            r#""]}[{,:""#,
-            "[]",
-            "{}",
-            r#"[1, "]", {"a\\": "}\""}]"#,
-            r#"{"k": [[], {}]}"#,
-        ];
-        for value in values {
-            for before in ["[", "[\"x\\\\\",", "{\"k\":", "[1, "] {
-                assert_eq!(
-                    last(&format!("{before}{value}"), usize::MAX),
-                    Some(value),
-                    "{before}"
-                );
-            }
-        }
-    }
-
-    #[test]
     fn nothing_is_read_beyond_the_reach() {
         for value in ["\"abcdefgh\"", "[1,2,3,4,5]", "1234567890", r#""\\\\\\\\""#] {
             let text = format!("[{value}");

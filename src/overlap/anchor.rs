@@ -215,36 +215,6 @@ pub(crate) fn longest_border(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn anchor(text: &str) -> (&str, bool) {
-        let anchor = Anchor::of(text, 2048).unwrap();
-        (&text[anchor.range], anchor.ambiguous)
-    }
-
-    #[test]
-    fn a_short_text_is_its_own_anchor() {
-        assert_eq!(anchor(" {\"a\": 1, \n"), ("{\"a\": 1,", false));
-        assert_eq!(anchor("["), ("[", false));
-        assert_eq!(Anchor::of(" \n", 2048), None);
-        assert_eq!(Anchor::of("", 2048), None);
-    }
-
-    #[test]
-    fn the_first_rung_that_is_unique_counts() {
-        let text = format!(
-            "{{\"k\": \"{}",
-            (0..100).map(|n| format!("word{n} ")).collect::<String>()
-        );
-        let (tail, ambiguous) = anchor(&text);
-        assert_eq!((tail.chars().count(), ambiguous), (40, false));
-        // The same forty characters occur earlier: the next length.
-        let row = "{\"id\": 12345678, \"name\": \"abcdefghij\", \"value\": 1}";
-        let text = format!("[{row}, {{\"x\": 1}}, {row}");
-        let (tail, ambiguous) = anchor(&text);
-        // Sixty-four characters reach beyond the row into a member that occurs only here.
-        assert_eq!((tail.chars().count(), ambiguous), (64, false));
-        assert!(tail.ends_with(row));
-    }
-
     #[test]
     fn a_tail_that_is_long_unique_and_unbordered_proves_its_place() {
         let proves = |text: &str, from: usize| proves_place(text, &(from..text.len()), from == 0);
@@ -310,51 +280,5 @@ mod tests {
             Some("\", 1, \"the harbour master waits".to_owned())
         );
         assert_eq!(tail(" "), None);
-    }
-
-    #[test]
-    fn what_goes_on_as_it_began_is_no_anchor() {
-        let (_, ambiguous) = anchor(&format!("[{}", "false, ".repeat(2000)));
-        assert!(ambiguous);
-        let text = format!("[1, {}", "false, ".repeat(8));
-        let (tail, ambiguous) = anchor(&text);
-        // All of the text: unique, since it begins with the bracket.
-        assert_eq!((tail.starts_with("[1, false"), ambiguous), (true, false));
-    }
-
-    #[test]
-    fn it_starts_at_a_legal_place() {
-        for cut in 0..60 {
-            let text = format!(
-                "{{\"k\": \"{}\\u00e9\\n\\ud83d\\ude00é\\\\\"",
-                "x y".repeat(20)
-            );
-            let tail: String = (0..cut)
-                .map(|n| char::from(b'a' + (n % 26) as u8))
-                .collect();
-            let text = format!("{text}{tail}");
-            let (tail, _) = anchor(&text);
-            let start = text.len() - tail.len();
-            assert!(!is_inside_escape(text.as_bytes(), start), "{tail}");
-            assert!(!tail.starts_with(' '));
-        }
-        let text = b"a\\\\\\n\\u12ab\\ud83d\\ude00";
-        let inside: Vec<usize> = (0..text.len())
-            .filter(|&at| is_inside_escape(text, at))
-            .collect();
-        assert_eq!(
-            inside,
-            [
-                2, 4, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22
-            ]
-        );
-    }
-
-    #[test]
-    fn borders_are_found() {
-        assert_eq!(longest_border(b"abcab"), 2);
-        assert_eq!(longest_border(b"aaaa"), 3);
-        assert_eq!(longest_border(b"abc"), 0);
-        assert_eq!(longest_border(b""), 0);
     }
 }

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use restitch::AllowedRoots;
 use restitch::json::Event;
 use restitch::live::{AsText, Text};
-use restitch::live::{Completed, Events, FinalError, IntoFinal, LiveError, LiveExt, Snapshots};
+use restitch::live::{Events, FinalError, LiveError, LiveExt};
 use restitch::session::Status;
 use restitch::{Limits, StitchText, Stitcher, Trailing};
 use serde::Deserialize;

@@ -219,23 +219,6 @@ fn long_periods_reach_the_last_rung() {
     check(&text, 2048);
 }
 
-#[test]
-fn a_short_text_is_its_own_anchor() {
-    for text in [
-        "{",
-        "[1",
-        " {\"a\": \"b",
-        "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
-        "{\"k\": \"\\ud83d\\ud",
-    ] {
-        let anchor = Anchor::of(text, 2048).unwrap();
-        assert_eq!(
-            (&text[anchor.range], anchor.ambiguous),
-            (text.trim(), false)
-        );
-    }
-}
-
 /// Returns the end of the delivered text: before its JSON white space.
 fn end_of(delivered: &str) -> usize {
     delivered.trim_end_matches([' ', '\t', '\r', '\n']).len()
@@ -347,19 +330,6 @@ fn the_matcher_at_the_ends_of_the_text() {
             }
         }
     }
-}
-
-#[test]
-fn content_is_read_from_where_it_begins() {
-    // The beginning is named after its bytes were fed.
-    let delivered = "[10, 20, 30, 40";
-    let mut matcher = Matcher::new(delivered, 4..15, 0, 100);
-    let fragment = b"Here: 30, 40";
-    assert!((1..=10).all(|end| matcher.feed(delivered, &fragment[..end]) == Hits::default()));
-    matcher.begin(6);
-    assert_eq!(matcher.feed(delivered, &fragment[..11]).overlap, None);
-    assert_eq!(matcher.occurrence(), Some(9));
-    assert_eq!(matcher.feed(delivered, fragment).overlap, Some(9));
 }
 
 #[test]

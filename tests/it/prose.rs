@@ -130,6 +130,11 @@ fn run_all(session: &Session, first: &str, end: &CallEnd, answer: Answer<'_>) ->
     whole
 }
 
+/// Runs the same for prose whose connection is lost after `text`.
+fn dropped(text: &str, answer: Answer<'_>) -> Ended {
+    run_all(&continuing(), text, &CallEnd::Dropped, answer)
+}
+
 /// Returns what follows the delivered text in a whole one, with the anchor of the question before
 /// it.
 fn rest(whole: &str, request: &Request, delivered: &str) -> String {
@@ -227,9 +232,7 @@ fn what_does_not_repeat_the_anchor_is_never_joined() {
             .map(|&refusal| refusal.to_owned())
             .chain(others)
         {
-            let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|_, _| {
-                (refusal.clone(), stop())
-            });
+            let ended = dropped(delivered, &|_, _| (refusal.clone(), stop()));
             assert_eq!(ended.client, delivered, "{refusal:?}");
             let Outcome::Incomplete {
                 reason,
@@ -455,18 +458,13 @@ fn tags_beside_the_anchor_do_not_become_text() {
     let delivered = &LETTER[..90];
     let tagged = |before: &str, after: &str| {
         let (before, after) = (before.to_owned(), after.to_owned());
-        run_all(
-            &continuing(),
-            delivered,
-            &CallEnd::Dropped,
-            &move |request, text| {
-                let (anchor, new) = (
-                    &request.turn.as_ref().unwrap().anchor,
-                    &LETTER[text.len()..],
-                );
-                (format!("{before}{anchor}{after}{new}"), stop())
-            },
-        )
+        dropped(delivered, &move |request, text| {
+            let (anchor, new) = (
+                &request.turn.as_ref().unwrap().anchor,
+                &LETTER[text.len()..],
+            );
+            (format!("{before}{anchor}{after}{new}"), stop())
+        })
     };
     let open = "<overlap_context>\n";
     // Where the text goes on after a closing tag is not known: the line end may be a part of it.
@@ -483,17 +481,12 @@ fn tags_beside_the_anchor_do_not_become_text() {
         (ended.client.as_str(), ended.status()),
         (LETTER, Status::Complete)
     );
-    let ended = run_all(
-        &continuing(),
-        delivered,
-        &CallEnd::Dropped,
-        &|request, text| {
-            (
-                format!("{open}{}</overlap_context>", rest(LETTER, request, text)),
-                stop(),
-            )
-        },
-    );
+    let ended = dropped(delivered, &|request, text| {
+        (
+            format!("{open}{}</overlap_context>", rest(LETTER, request, text)),
+            stop(),
+        )
+    });
     assert_eq!(
         (ended.client.as_str(), ended.status()),
         (LETTER, Status::Complete)
@@ -536,12 +529,9 @@ fn text_that_has_begun_may_be_silent_for_the_idle_timeout() {
 fn an_answer_that_was_whole_ends_whole() {
     // Only the end of its stream was lost. That nothing follows is believed if it is said twice.
     for new in ["", "\n"] {
-        let ended = run_all(
-            &continuing(),
-            LETTER.trim_end(),
-            &CallEnd::Dropped,
-            &|request, _| (request.turn.as_ref().unwrap().anchor.clone() + new, stop()),
-        );
+        let ended = dropped(LETTER.trim_end(), &|request, _| {
+            (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
+        });
         assert_eq!(ended.status(), Status::Complete);
         assert_eq!(ended.client, LETTER.trim_end().to_owned() + new);
         let said: Vec<bool> = ended.seams.iter().map(|seam| seam.early_end).collect();
@@ -580,33 +570,23 @@ fn an_answer_that_was_whole_ends_whole() {
         );
     }
     // A limit ends it as it ends an answer that was not continued.
-    let ended = run_all(
-        &continuing(),
-        &LETTER[..80],
-        &CallEnd::Dropped,
-        &|request, text| {
-            (
-                rest(&LETTER[..150], request, text),
-                CallEnd::Finished(Finish::Length),
-            )
-        },
-    );
+    let ended = dropped(&LETTER[..80], &|request, text| {
+        (
+            rest(&LETTER[..150], request, text),
+            CallEnd::Finished(Finish::Length),
+        )
+    });
     assert_eq!(
         (ended.client.as_str(), ended.outcome.finish()),
         (&LETTER[..150], Some(&Finish::Length))
     );
     // A call of a tool has no place in it.
-    let ended = run_all(
-        &continuing(),
-        &LETTER[..80],
-        &CallEnd::Dropped,
-        &|request, text| {
-            (
-                rest(&LETTER[..150], request, text),
-                CallEnd::Finished(Finish::ToolCalls),
-            )
-        },
-    );
+    let ended = dropped(&LETTER[..80], &|request, text| {
+        (
+            rest(&LETTER[..150], request, text),
+            CallEnd::Finished(Finish::ToolCalls),
+        )
+    });
     assert_eq!(
         (ended.client.as_str(), ended.status()),
         (&LETTER[..150], Status::Incomplete)
@@ -620,12 +600,9 @@ fn an_end_inside_a_sentence_is_never_believed() {
         assert!(LETTER.is_char_boundary(cut) && !LETTER[..cut].trim_end().ends_with('.'));
         for new in ["", "\n", " \n\n"] {
             let delivered = LETTER[..cut].trim_end();
-            let ended = run_all(
-                &continuing(),
-                delivered,
-                &CallEnd::Dropped,
-                &|request, _| (request.turn.as_ref().unwrap().anchor.clone() + new, stop()),
-            );
+            let ended = dropped(delivered, &|request, _| {
+                (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
+            });
             assert_eq!(
                 (ended.client.as_str(), ended.status()),
                 (delivered, Status::Incomplete),
@@ -745,26 +722,14 @@ fn repairs_leave_prose_as_it_is() {
     let mut session = continuing();
     session.set_repair(restitch::repair::RepairLevel::Guess);
     for cut in cuts(LETTER).filter(|&cut| is_long(&LETTER[..cut])) {
-        let mut session = session.clone();
-        let mut out = String::new();
-        let mut take = |session: &mut Session| {
-            let mut request = None;
-            while let Some(output) = session.poll_output() {
-                match output {
-                    Output::Text(text) => out.push_str(&text),
-                    Output::Call { request: next, .. } => request = Some(next),
-                    _ => {}
-                }
-            }
-            (request, out.clone())
-        };
-        session.handle_input(NOW, Input::Text(&LETTER[..cut]));
-        session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
-        let (request, text) = take(&mut session);
-        assert_eq!(text, LETTER[..cut]);
-        session.handle_input(NOW, Input::Text(&rest(LETTER, &request.unwrap(), &text)));
-        session.handle_input(NOW, Input::CallEnd(stop()));
-        assert_eq!(take(&mut session).1, LETTER);
+        let ended = run(
+            session.clone(),
+            &LETTER[..cut],
+            CallEnd::Dropped,
+            LETTER.len(),
+            &|request, text| (rest(LETTER, request, text), stop()),
+        );
+        assert_eq!(ended.client, LETTER);
     }
 }
 

@@ -57,45 +57,6 @@ fn begin(delivered: &str) -> (Slot, Splice) {
     (slot, splice)
 }
 
-/// A push of one character takes no run.
-#[test]
-fn runs_give_what_their_characters_give() {
-    let fragments = |whole: &str, delivered: &str| {
-        let cut = delivered.len();
-        [
-            whole.to_owned(),
-            whole.replace(", ", ",\n").replace("[{", "[ {"),
-            whole[cut - 40..].to_owned(),
-            whole[cut..].to_owned(),
-            whole.replace("Quimby", "Quimbo"),
-            format!("Sure, here is the rest:\n```json\n{whole}\n```\n"),
-        ]
-    };
-    for (_, element) in elements(600) {
-        let (delivered, whole) = texts(&element);
-        for fragment in fragments(&whole, &delivered) {
-            let joined = |size: usize| {
-                let (mut slot, mut splice) = begin(&delivered);
-                let fed: Vec<_> = chunks(&fragment, size)
-                    .map(|chunk| splice.feed(&mut slot, chunk))
-                    .filter(Result::is_err)
-                    .collect();
-                let seam = splice.finish(&mut slot);
-                let repairs = splice.repairs().to_vec();
-                format!(
-                    "{:?} {seam:?} {repairs:?} {}",
-                    fed.first(),
-                    slot.document().text()
-                )
-            };
-            let expected = joined(1);
-            for size in [2, 3, 7, 64, usize::MAX] {
-                assert_eq!(joined(size), expected, "{size} {fragment}");
-            }
-        }
-    }
-}
-
 /// The digests are computed while the element is read: no byte of it is read again when it
 /// ends.
 #[test]

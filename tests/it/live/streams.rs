@@ -276,57 +276,6 @@ fn places_count_from_the_start_of_the_stream() {
     );
 }
 
-/// A line may be any value, on each level and in pieces of any size.
-#[test]
-fn lines_may_be_numbers_on_each_level() {
-    let text = "1\n-2.5 \n\"a\"\n3\n[4]\n5";
-    for cuts in splits(text.len()) {
-        for level in RepairLevel::ALL {
-            let pieces = chunks(text.as_bytes(), &cuts);
-            let found = Source::of(pieces)
-                .completed::<serde_json::Value>("")
-                .trailing(Trailing::Next);
-            let lines = lines(found.roots(AllowedRoots::Any).repair(level));
-            assert_eq!(lines.len(), 6, "{level} cut at {cuts:?}: {lines:?}");
-            assert!(
-                lines.iter().all(|line| !line.starts_with('!')),
-                "{level} cut at {cuts:?}: {lines:?}"
-            );
-        }
-    }
-}
-
-/// The adapters can be named in a struct.
-#[test]
-fn adapters_are_fields_of_a_struct() {
-    type Body = Pin<Box<dyn Stream<Item = Result<Bytes, Lost>> + Send>>;
-    struct View {
-        sections: Completed<Body, Section>,
-        events: Events<Body>,
-        states: Snapshots<Body, Report>,
-        report: Option<IntoFinal<Body, Report>>,
-    }
-    let body = || -> Body { Box::pin(tokio_stream::iter([Ok(Bytes::from(REPORT))])) };
-    let mut view = View {
-        sections: body().completed("/sections/*"),
-        events: body().events(),
-        states: body().snapshots(),
-        report: Some(body().into_final()),
-    };
-    assert_eq!(
-        all(&mut view.sections)
-            .into_iter()
-            .map(Result::unwrap)
-            .collect::<Vec<_>>(),
-        sections()
-    );
-    assert!(
-        matches!(poll(&mut view.events), Poll::Ready(Some(Ok(event))) if event.to_string() == "begin ")
-    );
-    assert!(matches!(poll(&mut view.states), Poll::Ready(Some(Ok(state))) if state == report()));
-    assert_eq!(wait(view.report.take().unwrap()).unwrap(), report());
-}
-
 #[test]
 fn events_are_printed_and_serialized() {
     let events = all(&mut Source::of(["{\"a\": [1, \"t\\n\"]} [null]"])
