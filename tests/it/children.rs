@@ -289,32 +289,6 @@ fn canonical_sum(tree: &Tree) -> String {
 }
 
 #[test]
-fn any_chunking_gives_the_same() {
-    let mut rng = Rng::new(5);
-    for _ in 0..300 {
-        let tree = Tree::random(&mut rng, 5);
-        let text = format!("[{}, ", tree.write(&mut rng));
-        let mut document = document();
-        let mut index = ChildIndex::new(1000);
-        let mut at = 0;
-        for cut in random_cuts(text.len(), &mut rng)
-            .into_iter()
-            .chain([text.len()])
-        {
-            if text.is_char_boundary(cut) {
-                document.push_with(&text[at..cut], &mut index).unwrap();
-                at = cut;
-            }
-        }
-        assert_eq!(
-            index.children(0)[0].digest,
-            digest_of(&text[1..text.len() - 2]).unwrap(),
-            "{text}"
-        );
-    }
-}
-
-#[test]
 fn variants_are_the_same_and_changes_are_not() {
     let mut rng = Rng::new(9);
     let mut changes = 0;

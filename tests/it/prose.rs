@@ -722,14 +722,26 @@ fn repairs_leave_prose_as_it_is() {
     let mut session = continuing();
     session.set_repair(restitch::repair::RepairLevel::Guess);
     for cut in cuts(LETTER).filter(|&cut| is_long(&LETTER[..cut])) {
-        let ended = run(
-            session.clone(),
-            &LETTER[..cut],
-            CallEnd::Dropped,
-            LETTER.len(),
-            &|request, text| (rest(LETTER, request, text), stop()),
-        );
-        assert_eq!(ended.client, LETTER);
+        let mut session = session.clone();
+        let mut out = String::new();
+        let mut take = |session: &mut Session| {
+            let mut request = None;
+            while let Some(output) = session.poll_output() {
+                match output {
+                    Output::Text(text) => out.push_str(&text),
+                    Output::Call { request: next, .. } => request = Some(next),
+                    _ => {}
+                }
+            }
+            (request, out.clone())
+        };
+        session.handle_input(NOW, Input::Text(&LETTER[..cut]));
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+        let (request, text) = take(&mut session);
+        assert_eq!(text, LETTER[..cut]);
+        session.handle_input(NOW, Input::Text(&rest(LETTER, &request.unwrap(), &text)));
+        session.handle_input(NOW, Input::CallEnd(stop()));
+        assert_eq!(take(&mut session).1, LETTER);
     }
 }
 

@@ -167,28 +167,6 @@ fn other_text_may_follow_where_text_was_rejected() {
     );
 }
 
-#[test]
-fn roots_come_one_at_a_time() {
-    let text = "{'a': 1,}\n{\"b\": [1 2]}\n[3,]\n";
-    for step in [1, 2, 5, 100] {
-        let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next)
-            .repairing(RepairOptions::new(RepairLevel::Syntax));
-        let mut roots = Vec::new();
-        for piece in text.as_bytes().chunks(step) {
-            let mut rest = std::str::from_utf8(piece).unwrap();
-            while !rest.is_empty() {
-                let taken = document.push_root_with(rest, &mut ()).unwrap();
-                rest = &rest[taken..];
-                if document.roots() > roots.len() {
-                    roots.push(document.root().unwrap().to_owned());
-                    document.forget_roots();
-                }
-            }
-        }
-        assert_eq!(roots, ["{\"a\": 1}", "{\"b\": [1, 2]}", "[3]"], "{step}");
-    }
-}
-
 const TRAILING: [Trailing; 4] = [
     Trailing::Stop,
     Trailing::Error,
@@ -359,21 +337,6 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
                     .map(|error| document.base() + error.offset)
             });
             assert_eq!(offset, Some(at), "{level} {text:?} by {step}");
-        }
-    }
-}
-
-#[test]
-fn a_number_whose_end_is_held_back_is_replayed() {
-    for text in ["[0,", "[0}", "{\"a\": -1.5 ", "[[1, 2", "7 // seven"] {
-        for (at, level) in (1..=text.len()).flat_map(|at| RepairLevel::ALL.map(|level| (at, level)))
-        {
-            let mut document =
-                Document::with_roots(16, AllowedRoots::Any).repairing(RepairOptions::new(level));
-            let (mut events, mut again) = (Log::default(), Log::default());
-            let _ = document.push_with(&text[..at], &mut events);
-            document.replay(&mut again);
-            assert_eq!(again, events, "{level} {:?}", &text[..at]);
         }
     }
 }
