@@ -103,12 +103,7 @@ impl fmt::Display for Checked {
             None if self.complete => return write!(f, "complete, {}", count(self.offset, "byte")),
             None => f.write_str("valid, but cut at ")?,
         }
-        let Self {
-            line,
-            column,
-            offset,
-            ..
-        } = self;
+        let (line, column, offset) = (self.line, self.column, self.offset);
         write!(f, "line {line}, column {column} (byte {offset})")?;
         if !self.path.is_empty() {
             write!(f, ", at {}", short(&self.path))?;

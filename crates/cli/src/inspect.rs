@@ -137,38 +137,27 @@ impl TextCommand for InspectArgs {
 fn described(name: &str, parsed: &Parsed) -> String {
     let document = &parsed.document;
     let cut = document.cut();
-    let part = document.complete().map_or_else(
-        || "none yet".to_owned(),
-        |part| {
-            let start = part.char_indices().rev().nth(SHOWN - 1);
-            let start = start.map_or(0, |(at, _)| at);
-            let dots = if start > 0 { "…" } else { "" };
-            let end = part.get(start..).unwrap_or_default();
-            format!("{}: {dots}{end}", count(part.len(), "byte"))
-        },
-    );
+    let stop = format!("byte {}, in `{}`", cut.offset, cut.state.as_str());
+    let part = document.complete().map(|part| {
+        let start = part.char_indices().rev().nth(SHOWN - 1);
+        let start = start.map_or(0, |(at, _)| at);
+        let dots = if start > 0 { "…" } else { "" };
+        let end = part.get(start..).unwrap_or_default();
+        format!("{}: {dots}{end}", count(part.len(), "byte"))
+    });
     let anchor = restitch::internal::context::overlap_context(
         document,
         Limits::default().continuation.max_anchor_chars,
     );
+    let overlap = Some(anchor.text).filter(|text| !text.is_empty());
     let is_complete = parsed.exit() == Exit::Complete;
     let mut lines = String::new();
     for (key, value) in [
         ("text", name),
-        (
-            "cut",
-            &format!("byte {}, in `{}`", cut.offset, cut.state.as_str()),
-        ),
+        ("cut", &stop),
         ("path", place(&cut.path)),
-        ("complete part", &part),
-        (
-            "overlap context",
-            if anchor.text.is_empty() {
-                "none"
-            } else {
-                anchor.text
-            },
-        ),
+        ("complete part", part.as_deref().unwrap_or("none yet")),
+        ("overlap context", overlap.unwrap_or("none")),
         ("ambiguous", yes_or_no(anchor.ambiguous)),
         ("complete", yes_or_no(is_complete)),
     ] {

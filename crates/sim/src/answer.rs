@@ -39,14 +39,7 @@ impl Answer {
                     delivered,
                     stops,
                 }) => Self::ending(step, text, delivered, stops),
-                None => Self::new(
-                    &Step {
-                        behaviour: Behaviour::Anchor,
-                        ..*step
-                    },
-                    document,
-                    continuation,
-                ),
+                None => Self::new(&step.with(Behaviour::Anchor), document, continuation),
             };
         }
         let rest = continuation.map_or(document, |c| &document[c.position..]);
@@ -155,10 +148,7 @@ impl Answer {
         continuation: &Continuation,
         tool: Option<&Tool>,
     ) -> Self {
-        let step = Step {
-            behaviour: Behaviour::Anchor,
-            ..*step
-        };
+        let step = step.with(Behaviour::Anchor);
         let mut answer = Self::new(&step, document, Some(continuation));
         if let Some(tool) = tool {
             answer.call(tool);
@@ -175,11 +165,7 @@ impl Answer {
         let length = floor_char_boundary(&text, step.bytes.unwrap_or(text.len()));
         let is_whole = length == text.len();
         text.truncate(length);
-        let step = Step {
-            behaviour: Behaviour::Exact,
-            ..*step
-        };
-        Self::ending(&step, text, 0, is_whole)
+        Self::ending(&step.with(Behaviour::Exact), text, 0, is_whole)
     }
 
     /// Takes away the value in which arguments were cut, like a provider that sends only whole

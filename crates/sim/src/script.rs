@@ -95,6 +95,11 @@ impl Step {
             end: None,
         }
     }
+
+    /// Returns the same step with another behaviour.
+    pub(super) fn with(self, behaviour: Behaviour) -> Self {
+        Self { behaviour, ..self }
+    }
 }
 
 impl fmt::Display for Step {

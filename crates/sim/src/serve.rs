@@ -451,16 +451,13 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
         Behaviour::Tool if tool.is_none() => Behaviour::Answer,
         behaviour => behaviour,
     };
-    let (step, continuation) = match continuation.is_some_and(|c| c.restarts) {
-        true => (
-            Step {
-                behaviour: Behaviour::Answer,
-                ..*step
-            },
-            None,
-        ),
-        false => (Step { behaviour, ..*step }, continuation),
-    };
+    let restarts = continuation.is_some_and(|c| c.restarts);
+    let step = step.with(if restarts {
+        Behaviour::Answer
+    } else {
+        behaviour
+    });
+    let continuation = continuation.filter(|_| !restarts);
     let mut answer = Answer::new(&step, &sim.document, continuation);
     let returns = sim.profile.returns_prefill(parsed.stream);
     if let Some(c) = continuation.filter(|c| matches!(c.asked, Asked::Prefill) && returns) {

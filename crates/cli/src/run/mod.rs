@@ -242,14 +242,9 @@ async fn answer(
     let (target, key) = Target::of(args)?;
     let request = target.request(args, asked, &key)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
-    let trace = args
-        .trace
-        .as_deref()
-        .map(|folder| Trace::new(folder, &key))
-        .transpose();
-    let trace = trace
-        .map_err(|error| Failure::io(format!("--trace: {error}")))?
-        .map(Arc::new);
+    let untraced = |error| Failure::io(format!("--trace: {error}"));
+    let trace = args.trace.as_deref().map(|dir| Trace::new(dir, &key));
+    let trace = trace.transpose().map_err(untraced)?.map(Arc::new);
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
@@ -279,7 +274,7 @@ async fn answer(
     read?;
     let seen = seen.lock();
     report(args, &text.document, &seen, asked.removed, console)?;
-    traced.map_err(|error| Failure::io(format!("--trace: {error}")))
+    traced.map_err(untraced)
 }
 
 /// Writes the complete part of a document whose answer failed, and reports it.

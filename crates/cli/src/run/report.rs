@@ -180,25 +180,14 @@ fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
 
 /// Reports how each call after the first ended.
 fn note_calls(iterations: &[Iteration], console: &Console) {
-    for Iteration {
-        call,
-        offset,
-        outcome,
-        alignment,
-        overlap,
-        ..
-    } in iterations
-    {
-        if *call > 0 {
-            let overlap = overlap.map(|overlap| count(overlap, "byte"));
-            let how = alignment
-                .zip(overlap)
-                .map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
-            console.notes.note(format_args!(
-                "call {call} at byte {offset}: {outcome}{}",
-                how.unwrap_or_default()
-            ));
-        }
+    for made in iterations.iter().filter(|made| made.call > 0) {
+        let how = made.alignment.zip(made.overlap);
+        let how = how.map(|(how, overlap)| format!(": {how}, {}", count(overlap, "byte")));
+        let (call, offset, outcome) = (made.call, made.offset, &made.outcome);
+        console.notes.note(format_args!(
+            "call {call} at byte {offset}: {outcome}{}",
+            how.unwrap_or_default()
+        ));
     }
 }
 

@@ -179,22 +179,17 @@ impl Wire {
 
     /// Writes an answer as one body.
     pub(super) fn body(&self, message: &Message) -> String {
-        Scene::new(self, message, Moment::Body).text("body")
+        Scene::new(self, message, Moment::Body).text(&["body"])
     }
 
     /// Writes the body that replaces a failed answer, with the status of a success.
     pub(super) fn failed(&self, message: &Message) -> String {
-        let scene = Scene::new(self, message, Moment::Error);
-        if scene.has("failed") {
-            scene.text("failed")
-        } else {
-            scene.text("problem")
-        }
+        Scene::new(self, message, Moment::Error).text(&["failed", "problem"])
     }
 
     /// Writes the body of an error.
     pub(super) fn error(&self, problem: &Problem<'_>) -> String {
-        Scene::of_problem(self, &Message::default(), problem).text("problem")
+        Scene::of_problem(self, &Message::default(), problem).text(&["problem"])
     }
 
     /// Writes the events of a moment. `sent`: how many events precede it.

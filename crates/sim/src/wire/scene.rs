@@ -60,14 +60,10 @@ impl<'a> Scene<'a> {
             .or_else(|| template.get(name))
     }
 
-    /// Returns whether the API has a section.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.section(name).is_some()
-    }
-
-    /// Writes a section; empty if the API has none.
-    pub(super) fn text(&self, name: &str) -> String {
-        let text = self.section(name).and_then(|section| self.line(section));
+    /// Writes the first of these sections that the API has; empty if it has none.
+    pub(super) fn text(&self, names: &[&str]) -> String {
+        let section = names.iter().find_map(|name| self.section(name));
+        let text = section.and_then(|section| self.line(section));
         text.unwrap_or_default()
     }
 
@@ -281,8 +277,9 @@ impl<'a> Scene<'a> {
             "state" => {
                 let is_cut = matches!(message.finish, Some(Finish::Length | Finish::Filter));
                 let is_last = self.at() + 1 == message.parts.len();
+                let is_incomplete = is_cut && is_last;
                 Some(
-                    if is_cut && is_last {
+                    if is_incomplete {
                         "incomplete"
                     } else {
                         "completed"
