@@ -274,13 +274,6 @@ test('an error of the callback does not break the answer', async (context) => {
   assert.equal(log.mock.callCount(), 8)
 })
 
-test('a whole answer is made whole', async (context) => {
-  const server = await serve(context, body('[1, 2', 'length'), body('[1, 2, 3]', 'stop'))
-  const response = await restitch()(server.url + PATH, post({ ...ASK, stream: false }))
-  const [{ message, finish_reason }] = (await response.json()).choices
-  assert.deepEqual([message.content, finish_reason], ['[1, 2, 3]', 'stop'])
-})
-
 test('a failed whole answer asks an SDK not to retry', async (context) => {
   const no = reply(['{"error":{"message":"no"}}'], { status: 400, type: 'application/json' })
   const server = await serve(context, body('[1, 2', 'length'), no)

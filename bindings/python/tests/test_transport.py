@@ -39,13 +39,6 @@ def text_of(body):
     return "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk.get("choices", []))
 
 
-def test_a_cut_answer_is_whole(serve):
-    server = serve(CUT, REST)
-    with whole.Client() as client:
-        response = client.post(server.url + PATH, json=request())
-    assert text_of(response.content) == "[1, 2, 3]"
-
-
 def test_the_key_and_the_headers_go_with_each_call(serve):
     server = serve(CUT, REST)
     headers = {"authorization": "Bearer key", "x-own": "1", "idempotency-key": "once", "content-digest": "x"}

@@ -1088,21 +1088,22 @@ fn a_line_is_answered_before_the_next_one_comes() {
 
 #[test]
 fn a_reader_that_leaves_ends_a_command_quietly() {
-    let mut child = start(Path::new("."), &["inspect", "--jsonl"]);
-    drop(child.stdout.take());
-    let mut input = child.stdin.take().unwrap();
-    // The first answer meets the closed pipe. The verdict on its line counts.
-    writeln!(input, "{{\"text\": \"[1, 2\"}}").unwrap();
-    let mut words = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut words)
-        .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(3));
-    assert_eq!(words, "");
-    drop(input);
+    for (args, text, code) in [
+        // The first answer meets the closed pipe. The verdict on its line counts.
+        (["inspect", "--jsonl"], "{\"text\": \"[1, 2\"}\n", 3),
+        (["paths", "/*"], "[1, 2, ", 0),
+    ] {
+        let mut child = start(Path::new("."), &args);
+        drop(child.stdout.take());
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        let mut words = String::new();
+        let mut errors = child.stderr.take().unwrap();
+        errors.read_to_string(&mut words).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}");
+        assert_eq!(words, "", "{args:?}");
+        drop(input);
+    }
 }
 
 /// An event with a delta of the first answer.

@@ -1136,52 +1136,6 @@ mod commands {
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
 
-    /// Neither a terminal that closes nor a service manager that sends SIGHUP for a reload ends an
-    /// answer.
-    #[cfg(unix)]
-    #[test]
-    fn a_hangup_does_not_end_the_proxy() {
-        use std::io::{BufRead, BufReader, Read, Write};
-
-        let args = [
-            "proxy",
-            "--upstream",
-            "http://127.0.0.1:9",
-            "--listen",
-            "127.0.0.1:0",
-        ];
-        let mut child = crate::cli::start(Path::new("."), &args);
-        let mut words = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        words.read_line(&mut line).unwrap();
-        let address = line
-            .strip_prefix("restitch: listening on http://")
-            .and_then(|rest| rest.split(',').next());
-        let signal = |name: &str| {
-            assert!(
-                Command::new("kill")
-                    .args([name, &child.id().to_string()])
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-        };
-        for _ in 0..2 {
-            signal("-HUP");
-            let mut told = String::new();
-            words.read_line(&mut told).unwrap();
-            told.has("there is nothing to read again");
-        }
-        let mut socket = std::net::TcpStream::connect(address.unwrap()).unwrap();
-        socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
-        write!(socket, "GET /healthz HTTP/1.0\r\n\r\n").unwrap();
-        let mut reply = String::new();
-        socket.read_to_string(&mut reply).unwrap();
-        reply.begins("HTTP/1.0 200");
-        signal("-TERM");
-        assert_eq!(child.wait().unwrap().code(), Some(0));
-    }
-
     /// Flags win over the environment, that over the file, and that over the defaults; of several
     /// `--set` the last one wins.
     #[test]

@@ -742,14 +742,6 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     answer.has("\"stop\":\"context\"");
     assert_eq!(base.asked(), 2, "{answer}");
-    // A refusal for any other reason is the client's own.
-    let base = Raw::new(vec![refused("400 Bad Request", "")]).await;
-    let other = Raw::new(vec![whole("[1]")]).await;
-    let proxy = proxy_of(&base, &[&other], ONE).await;
-    exchange(proxy.addr(), &post(ASK_WHOLE))
-        .await
-        .begins("HTTP/1.1 400 ");
-    assert!(other.asked() == 0);
 }
 
 /// The same request would be refused again. The refusals are not an outage: the next answers are

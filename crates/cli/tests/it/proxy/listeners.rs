@@ -163,26 +163,6 @@ pub(super) fn certificate() -> ServerTls {
     ServerTls::from_files(&file("server.pem"), &file("server.key")).unwrap()
 }
 
-#[test]
-fn a_file_that_cannot_be_used_is_named() {
-    for (cert, key, words) in [
-        ("missing.pem", "server.key", "missing.pem: "),
-        ("server.pem", "missing.key", "missing.key: "),
-        (
-            "server.key",
-            "server.key",
-            "server.key has no certificate in PEM",
-        ),
-        ("server.pem", "ca.pem", "ca.pem: "),
-        ("server.pem", "client.key", "server.pem and "),
-    ] {
-        let error = ServerTls::from_files(&file(cert), &file(key))
-            .unwrap_err()
-            .to_string();
-        error.has(words).lacks("BEGIN");
-    }
-}
-
 /// Bytes of a client, of whatever kind.
 trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 

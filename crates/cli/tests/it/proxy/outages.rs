@@ -385,89 +385,49 @@ async fn a_body_that_was_silent_for_long_is_not_requested_again() {
 /// the client's SDK.
 #[tokio::test]
 async fn sdks_are_told_whether_to_send_a_request_again() {
-    let brief = || Limits::default().with_patience(Duration::from_millis(100));
+    let of = |patience| Limits::default().with_patience(Duration::from_millis(patience));
+    let impatient = || {
+        of(100)
+            .with_first_byte_timeout(BRIEF)
+            .with_idle_timeout(BRIEF)
+    };
     let busy =
         "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{";
+    let no = Some("false");
     for (name, limits, pieces, status, told) in [
-        (
-            "a lost call",
-            brief(),
-            vec![Piece::Reset],
-            "502",
-            Some("false"),
-        ),
+        ("a lost call", of(100), vec![Piece::Reset], "502", no),
         (
             "a lost body",
-            brief(),
+            of(100),
             vec![send(half), Piece::Reset],
             "502",
-            Some("false"),
+            no,
         ),
-        (
-            "silence",
-            brief()
-                .with_first_byte_timeout(BRIEF)
-                .with_idle_timeout(BRIEF),
-            vec![Piece::Hold],
-            "504",
-            Some("false"),
-        ),
-        (
-            "busy, repeated",
-            brief(),
-            vec![send(busy)],
-            "503",
-            Some("false"),
-        ),
-        (
-            "busy, not repeated",
-            Limits::default().with_patience(Duration::ZERO),
-            vec![send(busy)],
-            "503",
-            None,
-        ),
+        ("silence", impatient(), vec![Piece::Hold], "504", no),
+        ("busy, repeated", of(100), vec![send(busy)], "503", no),
+        ("busy, not repeated", of(0), vec![send(busy)], "503", None),
     ] {
         let base = Raw::new(vec![pieces; 20]).await;
         let proxy = base.proxy(limits).await;
-        check_retry(
-            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
-            status,
-            told,
-            name,
-        );
+        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+        check_retry(&answer, status, told, name);
     }
     let (refusing, _socket) = Mortal::new();
-    let proxy = proxy_of(refusing.addr, brief()).await;
-    check_retry(
-        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
-        "502",
-        Some("false"),
-        "refused connections",
-    );
+    let proxy = proxy_of(refusing.addr, of(100)).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    check_retry(&answer, "502", no, "refused connections");
 
     let base = Raw::new(vec![]).await;
     let mut limits = Limits::default();
     limits.server.max_connections = 1;
     let proxy = base.proxy(limits).await;
     let _first = connect(proxy.addr()).await;
-    check_retry(
-        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
-        "503",
-        Some("true"),
-        "no room",
-    );
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    check_retry(&answer, "503", Some("true"), "no room");
     let proxy = base.proxy(Limits::default()).await;
-    let odd = post(ASK_WHOLE).replace(
-        "connection: close",
-        "connection: close\r\nx-restitch: maybe",
-    );
-    check_retry(
-        &exchange(proxy.addr(), &odd).await,
-        "400",
-        Some("false"),
-        "a mistake",
-    );
+    let odd = post(ASK_WHOLE).replace("host: h", "host: h\r\nx-restitch: maybe");
+    check_retry(&exchange(proxy.addr(), &odd).await, "400", no, "a mistake");
 }
 
 fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {

@@ -328,17 +328,6 @@ async fn a_route_and_a_request_restrict_how_the_rest_is_asked_for() {
     }
 }
 
-#[tokio::test]
-async fn an_unknown_rung_in_a_header_is_refused() {
-    let base = Raw::new(vec![]).await;
-    let proxy = base.proxy(Limits::default()).await;
-    let ask = request("/v1/chat/completions", "x-restitch-rungs: word", ASK);
-    let answer = exchange(proxy.addr(), &ask).await;
-    answer.begins("HTTP/1.1 400 ");
-    answer.has("`x-restitch-rungs`: `word` is not one of `token`, `reattach`");
-    assert!(base.asked() == 0);
-}
-
 /// Another tool misses the cache of prompts, so words precede it where the prompt is long, by its
 /// usage or by the size of the request.
 #[tokio::test]

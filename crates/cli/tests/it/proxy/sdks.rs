@@ -111,138 +111,47 @@ use Incomplete::{Finish, Raises, Silent};
 /// incomplete answer.
 type Api = (&'static str, Shows, &'static str, Incomplete);
 
+/// The views that several scripts have.
+const LONG: Incomplete = Raises("LengthFinishReasonError");
+const MOST: Incomplete = Finish("max_output_tokens");
+const MAX: Incomplete = Finish("max_tokens");
+const NO_CALL: Incomplete = Raises("IncompleteToolCall");
+const UNEXPECTED: Incomplete = Raises("UnexpectedModelBehavior");
+const INCOMPLETE: Incomplete = Raises("IncompleteOutputException");
+const NO_OBJECT: Incomplete = Raises("AI_NoObjectGeneratedError");
+
 const PYTHON: &[Api] = &[
-    (
-        "chat",
-        Shows::Text,
-        "stop",
-        Raises("LengthFinishReasonError"),
-    ),
-    (
-        "chat_tools",
-        Shows::Call,
-        "tool_calls",
-        Raises("LengthFinishReasonError"),
-    ),
+    ("chat", Shows::Text, "stop", LONG),
+    ("chat_tools", Shows::Call, "tool_calls", LONG),
     ("chat_body", Shows::BodyCall, "tool_calls", Finish("length")),
     ("completions", Shows::RawText, "stop", Silent),
-    (
-        "responses",
-        Shows::Text,
-        "completed",
-        Finish("max_output_tokens"),
-    ),
-    (
-        "responses_resumed",
-        Shows::Text,
-        "completed",
-        Finish("max_output_tokens"),
-    ),
-    (
-        "responses_tools",
-        Shows::Call,
-        "completed",
-        Finish("max_output_tokens"),
-    ),
-    ("messages", Shows::Text, "end_turn", Finish("max_tokens")),
-    (
-        "messages_tools",
-        Shows::Call,
-        "tool_use",
-        Finish("max_tokens"),
-    ),
-    (
-        "pydantic_chat",
-        Shows::BodyValue,
-        "",
-        Raises("IncompleteToolCall"),
-    ),
-    (
-        "pydantic_chat_stream",
-        Shows::Value,
-        "",
-        Raises("UnexpectedModelBehavior"),
-    ),
-    (
-        "pydantic_responses",
-        Shows::BodyValue,
-        "",
-        Raises("IncompleteToolCall"),
-    ),
-    (
-        "pydantic_responses_stream",
-        Shows::Value,
-        "",
-        Raises("UnexpectedModelBehavior"),
-    ),
-    (
-        "pydantic_messages",
-        Shows::PassedValue,
-        "",
-        Raises("UnexpectedModelBehavior"),
-    ),
-    (
-        "pydantic_messages_stream",
-        Shows::Value,
-        "",
-        Raises("UnexpectedModelBehavior"),
-    ),
-    (
-        "instructor",
-        Shows::BodyValue,
-        "",
-        Raises("IncompleteOutputException"),
-    ),
-    (
-        "instructor_messages",
-        Shows::PassedValue,
-        "",
-        Raises("IncompleteOutputException"),
-    ),
+    ("responses", Shows::Text, "completed", MOST),
+    ("responses_resumed", Shows::Text, "completed", MOST),
+    ("responses_tools", Shows::Call, "completed", MOST),
+    ("messages", Shows::Text, "end_turn", MAX),
+    ("messages_tools", Shows::Call, "tool_use", MAX),
+    ("pydantic_chat", Shows::BodyValue, "", NO_CALL),
+    ("pydantic_chat_stream", Shows::Value, "", UNEXPECTED),
+    ("pydantic_responses", Shows::BodyValue, "", NO_CALL),
+    ("pydantic_responses_stream", Shows::Value, "", UNEXPECTED),
+    ("pydantic_messages", Shows::PassedValue, "", UNEXPECTED),
+    ("pydantic_messages_stream", Shows::Value, "", UNEXPECTED),
+    ("instructor", Shows::BodyValue, "", INCOMPLETE),
+    ("instructor_messages", Shows::PassedValue, "", INCOMPLETE),
     ("instructor_stream", Shows::Value, "", Silent),
 ];
 
 const JAVASCRIPT: &[Api] = &[
     ("chat_tools", Shows::Call, "tool_calls", Finish("length")),
-    (
-        "responses_resumed",
-        Shows::Text,
-        "completed",
-        Finish("max_output_tokens"),
-    ),
-    (
-        "responses_tools",
-        Shows::Call,
-        "completed",
-        Finish("max_output_tokens"),
-    ),
-    (
-        "messages_tools",
-        Shows::Call,
-        "tool_use",
-        Finish("max_tokens"),
-    ),
+    ("responses_resumed", Shows::Text, "completed", MOST),
+    ("responses_tools", Shows::Call, "completed", MOST),
+    ("messages_tools", Shows::Call, "tool_use", MAX),
     ("ai_chat", Shows::Call, "tool-calls", Finish("length")),
     ("ai_responses", Shows::Call, "tool-calls", Finish("length")),
     ("ai_messages", Shows::Call, "tool-calls", Finish("length")),
-    (
-        "ai_chat_object",
-        Shows::TextValue,
-        "",
-        Raises("AI_NoObjectGeneratedError"),
-    ),
-    (
-        "ai_responses_object",
-        Shows::TextValue,
-        "",
-        Raises("AI_NoObjectGeneratedError"),
-    ),
-    (
-        "ai_messages_object",
-        Shows::TextValue,
-        "",
-        Raises("AI_NoObjectGeneratedError"),
-    ),
+    ("ai_chat_object", Shows::TextValue, "", NO_OBJECT),
+    ("ai_responses_object", Shows::TextValue, "", NO_OBJECT),
+    ("ai_messages_object", Shows::TextValue, "", NO_OBJECT),
 ];
 
 #[tokio::test]

@@ -511,33 +511,37 @@ async fn a_request_says_how_often_it_is_continued() {
         assert_eq!(report["status"], "incomplete", "{header}");
     }
     let setup = Setup::new("answer").await;
-    for value in ["0", "no", "false", ""] {
-        let raw = Raw::new(vec![cut("[1, 2")]).await;
-        let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
-        let answer = exchange(proxy.addr(), &with_header(&format!("x-restitch: {value}"))).await;
-        answer.begins("HTTP/1.1 400").has("must be `on` or `off`");
-    }
-    for header in [
-        "x-restitch-continuations: many",
-        "x-restitch-continuations: -1",
+    let (number, risk) = ("must be a whole number", "must be a number from 0 to 1");
+    for (name, value, told) in [
+        ("x-restitch", "0", "must be `on` or `off`"),
+        ("x-restitch", "no", "must be `on` or `off`"),
+        ("x-restitch", "false", "must be `on` or `off`"),
+        ("x-restitch", "", "must be `on` or `off`"),
+        ("x-restitch-continuations", "many", number),
+        ("x-restitch-continuations", "-1", number),
+        ("x-restitch-max-risk", "2", risk),
+        (
+            "x-restitch-give-up",
+            "never",
+            "`never` is not one of `close`, `leave`, `error`",
+        ),
+        (
+            "x-restitch-rungs",
+            "word",
+            "`word` is not one of `token`, `reattach`",
+        ),
+        (
+            "x-restitch-repair",
+            "all",
+            "`all` is not one of `strict`, `syntax`, `guess`",
+        ),
     ] {
-        let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
-        answer.begins("HTTP/1.1 400 ");
-        answer.has("`x-restitch-continuations`: must be a whole number");
+        let asked = with_header(&format!("{name}: {value}"));
+        let answer = exchange(setup.proxy.addr(), &asked).await;
+        answer
+            .begins("HTTP/1.1 400 ")
+            .has(format!("`{name}`: {told}"));
     }
-    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-max-risk: 2")).await;
-    answer.begins("HTTP/1.1 400 ");
-    answer.has("`x-restitch-max-risk`: must be a number from 0 to 1");
-    let answer = exchange(
-        setup.proxy.addr(),
-        &with_header("x-restitch-give-up: never"),
-    )
-    .await;
-    answer.begins("HTTP/1.1 400 ");
-    answer.has("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`");
-    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-repair: all")).await;
-    answer.begins("HTTP/1.1 400 ");
-    answer.has("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`");
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }

@@ -540,6 +540,8 @@ fn the_address_of_a_server_that_cannot_be_reached_is_told() {
     last.begins("restitch: http://127.0.0.1:9: the upstream can't be reached: ");
 }
 
+const GEMINI: &str = "models/m:streamGenerateContent?alt=sse";
+
 /// The API and the key of a provider, at another address.
 #[test]
 fn a_provider_speaks_its_own_api() {
@@ -550,101 +552,62 @@ fn a_provider_speaks_its_own_api() {
         .iter()
         .map(|name| (name.as_str(), name.as_str()))
         .collect();
-    for (provider, dialect, without, path, key) in [
+    let bearer = "authorization: Bearer ";
+    for (provider, dialect, path, header, key) in [
+        ("openai", "", "chat/completions", bearer, "OPENAI"),
         (
             "openai",
-            None,
-            None,
-            "/v1/chat/completions",
-            "authorization: Bearer OPENAI_API_KEY",
+            "openai-chat",
+            "chat/completions",
+            bearer,
+            "OPENAI",
         ),
+        ("openai", "openai-responses", "responses", bearer, "OPENAI"),
         (
             "openai",
-            Some("openai-chat"),
-            None,
-            "/v1/chat/completions",
-            "authorization: Bearer OPENAI_API_KEY",
+            "openai-completions",
+            "completions",
+            bearer,
+            "OPENAI",
         ),
-        (
-            "openai",
-            Some("openai-responses"),
-            None,
-            "/v1/responses",
-            "authorization: Bearer OPENAI_API_KEY",
-        ),
-        (
-            "openai",
-            Some("openai-completions"),
-            None,
-            "/v1/completions",
-            "authorization: Bearer OPENAI_API_KEY",
-        ),
+        ("anthropic", "", "messages", "x-api-key: ", "ANTHROPIC"),
         (
             "anthropic",
-            None,
-            None,
-            "/v1/messages",
-            "x-api-key: ANTHROPIC_API_KEY",
+            "openai-chat",
+            "chat/completions",
+            bearer,
+            "ANTHROPIC",
         ),
-        (
-            "anthropic",
-            Some("openai-chat"),
-            None,
-            "/v1/chat/completions",
-            "authorization: Bearer ANTHROPIC_API_KEY",
-        ),
+        ("gemini", "", GEMINI, "x-goog-api-key: ", "GEMINI"),
         (
             "gemini",
-            None,
-            None,
-            "/v1/models/m:streamGenerateContent?alt=sse",
-            "x-goog-api-key: GEMINI_API_KEY",
+            "openai-chat",
+            "chat/completions",
+            bearer,
+            "GEMINI",
         ),
-        (
-            "gemini",
-            Some("openai-chat"),
-            None,
-            "/v1/chat/completions",
-            "authorization: Bearer GEMINI_API_KEY",
-        ),
-        (
-            "cohere",
-            None,
-            None,
-            "/v1/v2/chat",
-            "authorization: Bearer CO_API_KEY",
-        ),
-        (
-            "cohere",
-            None,
-            Some("CO_API_KEY"),
-            "/v1/v2/chat",
-            "authorization: Bearer COHERE_API_KEY",
-        ),
-        ("ollama", None, None, "/v1/api/chat", ""),
+        ("cohere", "", "v2/chat", bearer, "CO"),
+        // Without the other variable.
+        ("cohere", "", "v2/chat", bearer, "COHERE"),
+        ("ollama", "", "api/chat", "", ""),
     ] {
         let (seen, requests) = channel();
-        let url = scripted_and_seen(
-            vec![response("401 Unauthorized", "application/json", "{}")],
-            seen,
-        );
+        let refused = response("401 Unauthorized", "application/json", "{}");
+        let url = scripted_and_seen(vec![refused], seen);
         let mut arguments = vec!["--provider", provider, "--base-url", &url, "x"];
-        arguments.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
-        let keys: Vec<_> = keys
-            .iter()
-            .copied()
-            .filter(|(name, _)| without != Some(*name))
-            .collect();
+        if !dialect.is_empty() {
+            arguments.extend(["--dialect", dialect]);
+        }
+        let is_set = |(name, _): &(&str, &str)| key != "COHERE" || *name != "CO_API_KEY";
+        let keys: Vec<_> = keys.iter().copied().filter(is_set).collect();
         with_keys(&folder, &arguments, &keys);
         let request = requests.recv().unwrap();
         request
             .of(provider)
-            .begins(format!("POST {path} HTTP/1.1\r\n"));
-        let found: Vec<&str> = request
-            .lines()
-            .filter(|line| line.contains("_API_KEY"))
-            .collect();
-        assert_eq!(found.concat(), key, "{provider}");
+            .begins(format!("POST /v1/{path} HTTP/1.1\r\n"));
+        let found = request.lines().filter(|line| line.contains("_API_KEY"));
+        let suffix = if key.is_empty() { "" } else { "_API_KEY" };
+        assert_eq!(found.collect::<String>(), format!("{header}{key}{suffix}"));
     }
 }
 
