@@ -3,13 +3,16 @@
 mod opening;
 mod response;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{Stream, StreamExt, iter};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
+use http_body_util::BodyDataStream;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -26,7 +29,6 @@ use super::caller::Caller;
 use super::encoding::{self, DecodedBody};
 use super::error_redactor::{RedactedBody, without_key};
 use super::fallback::without_foreign_headers;
-use super::frames::{Frames, Source};
 use super::kept::StopOnDrop;
 use super::record::Event;
 use super::refusal::{RetryAdvice, unreachable};
@@ -58,6 +60,9 @@ pub(super) struct AnswerPolicy {
     /// `None`: the answer ends with its client.
     pub(super) keep: Option<Retention>,
 }
+
+/// The bytes of a call's stream.
+type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, CallError>> + Send>>;
 
 /// The reason why a further call brought no stream.
 #[derive(Debug)]
@@ -150,13 +155,21 @@ impl Conversation {
         }
     }
 
+    /// Returns the bytes of a response's body, and records the time of the first ones.
     fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
         let body = RedactedBody::new(body, self.caller.error_redactor(Some(framing)));
-        Frames {
-            source: Source::Body(body),
-            tap: self.caller.proxy.shared.tap.clone(),
-            waiting: Some(Arc::clone(&self.caller.exchange)),
-        }
+        let tap = self.caller.proxy.shared.tap.clone();
+        let mut waiting = Some(Arc::clone(&self.caller.exchange));
+        Box::pin(BodyDataStream::new(body).map(move |data| {
+            let data = data?;
+            if let Some(exchange) = waiting.take() {
+                exchange.apply(Event::FirstChunk);
+            }
+            if let Some(tap) = &tap {
+                tap.response(&data);
+            }
+            Ok::<_, CallError>(data)
+        }))
     }
 
     /// Answers with the first call's response. Continues a cut answer if it has the format that the
@@ -347,14 +360,12 @@ impl Conversation {
     /// logged event: after a seam the upstream does not know that event, and would send other bytes
     /// than those in the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> ObservedStream {
-        // The first process has shown and measured these events.
-        let log = Frames {
-            source: Source::Log(events.into_iter()),
-            tap: None,
-            waiting: None,
-        };
+        // The first process has shown and measured these events, and is gone: after them the
+        // connection counts as lost.
+        let lost = Err(CallError(CallEnd::Dropped));
+        let log = iter(events.into_iter().map(Ok).chain([lost]));
         let relay = self.relay(Framing::Events).reattaching(Reattach::Never);
-        self.stitched(log, relay, Framing::Events, Stopped::never())
+        self.stitched(Box::pin(log), relay, Framing::Events, Stopped::never())
     }
 
     /// Reads the first call's stream, and makes the calls for the rest. `cut`: the signal that ends

@@ -27,7 +27,6 @@ mod error_redactor;
 mod exchange;
 mod fallback;
 mod first_call;
-mod frames;
 mod gate;
 mod kept;
 mod listen;

@@ -174,7 +174,7 @@ pub(super) async fn answer(
         Offset::After(at) => at,
     };
     match query.live {
-        Some(LiveMode::Sse) => Ok(Events::open(source, start, query.cursor).await?.response()),
+        Some(LiveMode::Sse) => Events::answer(source, start, query.cursor).await,
         live => source.read(start, live, (query, log)).await,
     }
 }

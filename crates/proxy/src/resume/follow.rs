@@ -1,20 +1,17 @@
 //! Follows a kept answer, and writes its events with their ids.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_core::Stream;
+use futures_util::stream::{StreamExt, unfold};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::live::Reader;
 use super::restore::TakeoverContext;
-use crate::store::{
-    AnswerId, Batch, End, Entry, Pending, Position, ReaderLease, Store, StoreError,
-};
+use crate::store::{AnswerId, Batch, End, Entry, Position, ReaderLease, Store, StoreError};
 use restitch_http::BodyError;
 
 /// The events of a kept answer after a position, as the bytes of an event stream: first the
@@ -30,7 +27,7 @@ pub(super) struct Follow {
     /// Set if this process writes the answer.
     reader: Option<Arc<Reader>>,
     /// Keeps the answer in the store until this response has its last bytes.
-    _reading: ReaderLease,
+    reading: ReaderLease,
     source: EventOrigin,
     state: FollowState,
 }
@@ -66,12 +63,7 @@ enum EventOrigin {
 }
 
 enum FollowState {
-    Start,
-    Reading(Pending<'static, Batch>),
-    /// The store has failed. Waits for the writer in this process to notice.
-    Moving(Pin<Box<dyn Future<Output = ()> + Send>>),
-    /// This process is taking the answer over.
-    Inheriting(Pending<'static, ()>),
+    Reading,
     /// The end of the answer. `None`: the reader can't get its rest.
     Ended(Option<End>),
     Over,
@@ -91,7 +83,7 @@ impl Follow {
         // A read renews the answer's time, so the reader reads at least twice in that time.
         let wait = wait.min(keep / 2);
         Self {
-            _reading: store.reading(id),
+            reading: store.reading(id),
             store,
             id,
             after,
@@ -109,7 +101,7 @@ impl Follow {
             },
             reader: None,
             source: EventOrigin::Store,
-            state: FollowState::Start,
+            state: FollowState::Reading,
         }
     }
 
@@ -139,47 +131,88 @@ impl Follow {
         self
     }
 
-    fn read(&mut self) -> Pending<'static, Batch> {
-        let (store, id, after, wait) = (
-            Arc::clone(&self.store),
-            self.id,
-            self.after,
-            self.format.wait,
-        );
-        if self.reader.is_none() && store.is_shared() {
+    /// Returns the events as bytes.
+    pub(super) fn stream(mut self) -> impl Stream<Item = Result<Bytes, BodyError>> + Send {
+        let reading = std::mem::take(&mut self.reading);
+        let events = unfold(self, |mut follow| async move {
+            let next = follow.next().await?;
+            Some((next, follow))
+        });
+        // A client may get the last bytes after the end of the stream: the lease ends with the body.
+        events.map(move |next| reading.during(next))
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
+        loop {
+            match self.state {
+                FollowState::Reading => {}
+                FollowState::Ended(end) => {
+                    self.state = FollowState::Over;
+                    // A broken answer must not look like a whole one, so its body fails.
+                    return (end != Some(End::Whole)).then(|| Err("the answer broke off".into()));
+                }
+                FollowState::Over => return None,
+            }
+            match self.read().await {
+                Ok(batch) => {
+                    self.failures = 0;
+                    let batch = self.of_writer(batch);
+                    let bytes = batch.map(|batch| self.take(&batch)).unwrap_or_default();
+                    if !bytes.is_empty() {
+                        return Some(Ok(bytes));
+                    }
+                }
+                // The error is of a store that the writer has given up: its events come from here
+                // now.
+                Err(_) if self.has_moved() => {}
+                Err(StoreError::Failed(_))
+                    if self.reader.is_some() && self.failures < MOST_FAILURES =>
+                {
+                    self.failures += 1;
+                    // The writer in this process may notice, too: the events then come from it.
+                    if let Some(reader) = &self.reader {
+                        drop(timeout(TRY_AGAIN, reader.moved()).await);
+                    }
+                }
+                Err(StoreError::Unwritten)
+                    if self.takeover.context.is_some() && self.takeover.made < MOST_TAKEOVERS =>
+                {
+                    self.takeover.made += 1;
+                    match self.inherit().await {
+                        // Drops a reader of the earlier epoch, if there is one.
+                        Ok(()) => self.reader = None,
+                        Err(error) => self.break_off(&error, "a kept answer cannot be taken over"),
+                    }
+                }
+                Err(error) => {
+                    self.break_off(&error, "a kept answer cannot be followed to its end");
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Batch, StoreError> {
+        let (id, after, wait) = (self.id, self.after, self.format.wait);
+        if self.reader.is_none() && self.store.is_shared() {
             // This process may have taken the answer over for another client.
             let context = self.takeover.context.as_ref();
             self.reader = context.and_then(|context| context.answers.reader(id, after));
         }
-        match self.reader.clone().filter(|reader| reader.serves(after)) {
+        match self.reader.as_ref().filter(|reader| reader.serves(after)) {
             Some(reader) => {
                 self.source = EventOrigin::Live;
-                Box::pin(async move { reader.read_after(after, wait).await })
+                reader.read_after(after, wait).await
             }
-            None => Box::pin(async move { store.read_after(id, after, wait).await }),
+            None => self.store.read_after(id, after, wait).await,
         }
     }
 
-    /// Waits until the writer notices that the store fails: the events then come from the writer.
-    fn wait_for_writer(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let reader = self.reader.clone();
-        Box::pin(async move {
-            if let Some(reader) = reader {
-                drop(timeout(TRY_AGAIN, reader.moved()).await);
-            }
-        })
-    }
-
     /// Takes the answer over.
-    fn inherit(&self) -> Pending<'static, ()> {
-        let (context, id) = (self.takeover.context.clone(), self.id);
-        let inherited = async move {
-            match context {
-                Some(context) => context.take_over(id).await,
-                None => Err(StoreError::Unwritten),
-            }
-        };
-        Box::pin(inherited.instrument(self.takeover.span.clone()))
+    async fn inherit(&self) -> Result<(), StoreError> {
+        let context = self.takeover.context.as_ref();
+        let context = context.ok_or(StoreError::Unwritten)?;
+        let taking = context.take_over(self.id);
+        Box::pin(taking.instrument(self.takeover.span.clone())).await
     }
 
     fn break_off(&mut self, error: &StoreError, what: &'static str) {
@@ -231,10 +264,9 @@ impl Follow {
                 .filter(|reader| last.at.epoch <= reader.epoch());
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
-        self.state = match batch.end {
-            Some(end) => FollowState::Ended(Some(end)),
-            None => FollowState::Reading(self.read()),
-        };
+        if batch.end.is_some() {
+            self.state = FollowState::Ended(batch.end);
+        }
         if batch.entries.is_empty() && batch.end.is_none() && self.format.has_comments {
             // Also finds out whether the client is still there.
             return Bytes::from_static(KEEP_ALIVE);
@@ -262,70 +294,6 @@ impl Follow {
             }
         }
         bytes.freeze()
-    }
-}
-
-impl Stream for Follow {
-    type Item = Result<Bytes, BodyError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        loop {
-            match &mut this.state {
-                FollowState::Start => this.state = FollowState::Reading(this.read()),
-                FollowState::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
-                    Ok(batch) => {
-                        this.failures = 0;
-                        match this.of_writer(batch) {
-                            Some(batch) => {
-                                let bytes = this.take(&batch);
-                                if !bytes.is_empty() {
-                                    return Poll::Ready(Some(Ok(bytes)));
-                                }
-                            }
-                            None => this.state = FollowState::Start,
-                        }
-                    }
-                    // The error is of a store that the writer has given up: its events come from
-                    // here now.
-                    Err(_) if this.has_moved() => this.state = FollowState::Start,
-                    Err(StoreError::Failed(_))
-                        if this.reader.is_some() && this.failures < MOST_FAILURES =>
-                    {
-                        this.failures += 1;
-                        this.state = FollowState::Moving(this.wait_for_writer());
-                    }
-                    Err(StoreError::Unwritten)
-                        if this.takeover.context.is_some()
-                            && this.takeover.made < MOST_TAKEOVERS =>
-                    {
-                        this.takeover.made += 1;
-                        this.state = FollowState::Inheriting(this.inherit());
-                    }
-                    Err(error) => {
-                        this.break_off(&error, "a kept answer cannot be followed to its end");
-                    }
-                },
-                FollowState::Moving(moving) => {
-                    ready!(moving.as_mut().poll(cx));
-                    this.state = FollowState::Start;
-                }
-                FollowState::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
-                    Ok(()) => {
-                        // Drops a reader of the earlier epoch, if there is one.
-                        (this.reader, this.state) = (None, FollowState::Start);
-                    }
-                    Err(error) => this.break_off(&error, "a kept answer cannot be taken over"),
-                },
-                FollowState::Ended(end) => {
-                    let is_whole = *end == Some(End::Whole);
-                    this.state = FollowState::Over;
-                    // A broken answer must not look like a whole one, so its body fails.
-                    return Poll::Ready((!is_whole).then(|| Err("the answer broke off".into())));
-                }
-                FollowState::Over => return Poll::Ready(None),
-            }
-        }
     }
 }
 
@@ -369,7 +337,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
     use crate::resume::live::LiveTail;
@@ -410,20 +379,15 @@ mod tests {
         }));
         write_answer(&store, first).await.unwrap();
         let of = (first, Duration::from_secs(60));
-        let mut follow = Follow::new(
+        let follow = Follow::new(
             Arc::clone(&store) as Arc<dyn Store>,
             of,
             Position::START,
             Duration::ZERO,
         );
-        let cx = &mut Context::from_waker(Waker::noop());
-        assert!(
-            matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600)
-        );
-        assert!(matches!(
-            Pin::new(&mut follow).poll_next(cx),
-            Poll::Ready(None)
-        ));
+        let mut follow = Box::pin(follow.stream());
+        assert!(matches!(next(&mut follow), Poll::Ready(Some(text)) if text.len() > 600));
+        assert_eq!(next(&mut follow), Poll::Ready(None));
         assert!(matches!(
             write_answer(&store, second).await,
             Err(StoreError::Full(_))
@@ -441,8 +405,11 @@ mod tests {
     }
 
     /// Polls a reader, and returns its output as text.
-    fn next(follow: &mut Follow) -> Poll<Option<String>> {
-        let next = Pin::new(follow).poll_next(&mut Context::from_waker(Waker::noop()));
+    fn next(
+        follow: &mut Pin<Box<impl Stream<Item = Result<Bytes, BodyError>>>>,
+    ) -> Poll<Option<String>> {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let next = follow.as_mut().poll_next(cx);
         next.map(|bytes| bytes.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap()))
     }
 
@@ -462,7 +429,8 @@ mod tests {
                 Position::START,
                 Duration::ZERO,
             );
-            let mut follow = follow.with_reader(Some(live.reader(Position::START)));
+            let follow = follow.with_reader(Some(live.reader(Position::START)));
+            let mut follow = Box::pin(follow.stream());
             store.append(id, vec![event(1, 1)]).await.unwrap();
             live.push(vec![event(1, 1)]);
             assert_eq!(

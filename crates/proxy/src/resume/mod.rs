@@ -287,7 +287,7 @@ impl Retention {
         let mut pump = Pump::new(writer, line, limits);
         pump.names = names;
         pump.spawn(stream.kept(limits));
-        Body::stream(follow)
+        Body::stream(follow.stream())
     }
 
     async fn open(&self) -> Result<(AnswerId, WriterLease), StoreError> {

@@ -1,13 +1,11 @@
 //! Writes an answer to the store, whether or not a client reads it.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_core::Stream;
+use futures_util::{Stream, StreamExt};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tracing::Instrument;
 
@@ -142,7 +140,7 @@ impl Pump {
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = loop {
             let next = tokio::select! {
-                next = next(stream) => next,
+                next = stream.next() => next,
                 // A live answer is in no store, so it has no lease.
                 _ = renewal.tick(), if !live.is_live() => {
                     self.renew().await?;
@@ -355,10 +353,6 @@ impl Pump {
         let Created { response } = data(event)?;
         response_name(&credential, &response.id)
     }
-}
-
-async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
-    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
 
 impl Drop for Pump {

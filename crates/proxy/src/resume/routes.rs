@@ -297,7 +297,7 @@ impl KeptAnswers {
         let follow = follow
             .starting_after(starting_after)
             .with_takeover(Arc::clone(takeover));
-        let mut response = Response::new(Body::stream(follow));
+        let mut response = Response::new(Body::stream(follow.stream()));
         let headers = response.headers_mut();
         described_by(headers, id, found);
         Ok(response)

@@ -1,13 +1,10 @@
 //! An answer as events of the protocol: `data` with the bytes, and `control` with the position
 //! after them.
 
-use std::future::ready;
-use std::pin::Pin;
-use std::task::{self, Context, Poll};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_core::Stream;
+use futures_util::stream::{StreamExt, unfold};
 use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
@@ -16,7 +13,7 @@ use tracing::Span;
 
 use super::{AnswerSource, ReadPosition, cursor, offset_of};
 use crate::resume::follow::KEEP_ALIVE;
-use crate::store::{Batch, End, Pending, Position, ReaderLease, StoreError};
+use crate::store::{Batch, End, Position, StoreError};
 use restitch_http::{Body, BodyError};
 
 /// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then
@@ -26,18 +23,11 @@ pub(super) struct Events {
     after: Position,
     /// The cursor for the client's next request.
     cursor: u64,
-    /// Keeps the answer in the store until this response has its last bytes.
-    _reading: ReaderLease,
     is_first: bool,
     until: Instant,
-    state: ReadState,
+    is_over: bool,
     /// The span of the request.
     span: Span,
-}
-
-enum ReadState {
-    Reading(Pending<'static, Batch>),
-    Over,
 }
 
 /// The data of a `control` event.
@@ -57,37 +47,61 @@ struct Control {
 }
 
 impl Events {
-    /// Reads the first events before the response begins, so that a failure gets its own status.
-    pub(super) async fn open(
+    /// Answers with the events. Reads the first ones before the response begins, so that a failure
+    /// gets its own status.
+    pub(super) async fn answer(
         source: AnswerSource,
         after: Position,
         asked: Option<u64>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Response<Body>, StoreError> {
         let reading = source.store.reading(source.id);
-        let first = source.batch(after, Duration::ZERO).await;
-        let state = ReadState::Reading(Box::pin(ready(Ok(first?))));
-        let until = Instant::now() + LIFETIME;
-        Ok(Self {
+        let first = source.batch(after, Duration::ZERO).await?;
+        let mut events = Self {
             source,
             after,
             cursor: cursor(asked),
-            _reading: reading,
             is_first: true,
-            until,
-            state,
+            until: Instant::now() + LIFETIME,
+            is_over: false,
             span: Span::current(),
-        })
-    }
-
-    pub(super) fn response(self) -> Response<Body> {
-        let mut response = Response::new(Body::stream(self));
+        };
+        let first = events.take(&first);
+        let stream = unfold((Some(first), events), |(first, mut events)| async move {
+            let next = match first {
+                Some(first) => Ok(first),
+                None => events.next().await?,
+            };
+            Some((next, (None, events)))
+        });
+        // Keeps the answer in the store until this response has its last bytes.
+        let stream = stream.map(move |next| reading.during(next));
+        let mut response = Response::new(Body::stream(stream));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(
             CACHE_CONTROL,
             HeaderValue::from_static("no-cache, no-store"),
         );
-        response
+        Ok(response)
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
+        if self.is_over {
+            return None;
+        }
+        let left = self.until.saturating_duration_since(Instant::now());
+        let (source, wait) = (&self.source, self.source.patience.min(left));
+        match source.store.read_after(source.id, self.after, wait).await {
+            Ok(batch) => Some(Ok(self.take(&batch))),
+            Err(error) => {
+                // The client reconnects, and then gets the reason for the failure, or finds that
+                // another process has resumed the answer.
+                self.span
+                    .in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
+                self.is_over = true;
+                Some(Err("the answer cannot be read on".into()))
+            }
+        }
     }
 
     /// Takes a batch, and returns its bytes for the client.
@@ -104,17 +118,7 @@ impl Events {
             self.write_control(&place, &mut out);
         }
         (self.is_first, self.after) = (false, place.next);
-        self.state = match place.end.is_some() || is_late {
-            true => ReadState::Over,
-            false => {
-                let left = self.until.saturating_duration_since(Instant::now());
-                ReadState::Reading(read(
-                    &self.source,
-                    self.after,
-                    self.source.patience.min(left),
-                ))
-            }
-        };
+        self.is_over = place.end.is_some() || is_late;
         out.freeze()
     }
 
@@ -131,33 +135,6 @@ impl Events {
         let control = serde_json::to_string(&control).unwrap_or_default();
         out.put_slice(format!("event: control\ndata:{control}\n\n").as_bytes());
     }
-}
-
-impl Stream for Events {
-    type Item = Result<Bytes, BodyError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        let ReadState::Reading(reading) = &mut this.state else {
-            return Poll::Ready(None);
-        };
-        match task::ready!(reading.as_mut().poll(cx)) {
-            Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
-            Err(error) => {
-                // The client reconnects, and then gets the reason for the failure, or finds that
-                // another process has resumed the answer.
-                this.span
-                    .in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
-                this.state = ReadState::Over;
-                Poll::Ready(Some(Err("the answer cannot be read on".into())))
-            }
-        }
-    }
-}
-
-fn read(source: &AnswerSource, after: Position, wait: Duration) -> Pending<'static, Batch> {
-    let (store, id) = (std::sync::Arc::clone(&source.store), source.id);
-    Box::pin(async move { store.read_after(id, after, wait).await })
 }
 
 /// Writes text as an event. Splits at every type of line end, so that no text can end the event.
