@@ -17,7 +17,7 @@ fn main() {
     for name in names.by_ref().map_while(Result::ok) {
         show(&name);
     }
-    // The answer is cut, and the adapter says so.
+    // The adapter reports that the answer is cut.
     show(&names.outcome().map(ToString::to_string).unwrap_or_default());
 }
 

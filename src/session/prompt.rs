@@ -25,7 +25,7 @@ pub struct Parts<'a> {
     pub cut_off_element: Option<&'a str>,
     /// The JSON Pointer of that element. Sent only if an earlier question failed.
     pub cut_path: Option<&'a str>,
-    /// What the request's schema requires and the last answer lacked.
+    /// The requirements of the request's schema that the last answer did not meet.
     pub shortfall: Option<&'a str>,
     /// The document is short: the task has fewer words.
     pub is_short: bool,

@@ -39,7 +39,7 @@ pub struct Explained {
     pub repairs: Vec<Repair>,
 }
 
-/// A candidate, and what it means for the document.
+/// A candidate, and the document that it would give.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ExplainedCandidate {

@@ -137,7 +137,7 @@ struct DoctorReport {
     capability: Vec<CapabilityRow>,
 }
 
-/// What was found out about a model, as the configuration file has it.
+/// The tested abilities of a model, in the format of the configuration file.
 #[derive(Debug, Serialize)]
 struct CapabilityRow {
     model: String,

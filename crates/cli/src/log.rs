@@ -42,7 +42,7 @@ pub(super) fn start(filter: Targets, format: LogFormat) -> LogHandle {
 
 /// Writes fields as `key=value`, the message first and without a key. A value that comes from a
 /// client or an upstream can't add a field or a line, since everything that could end the value is
-/// quoted and escaped. The formats of `tracing-subscriber` write a displayed value as it is.
+/// quoted and escaped. The formats of `tracing-subscriber` don't escape a displayed value.
 #[derive(Debug)]
 struct QuotedFields;
 

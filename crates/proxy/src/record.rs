@@ -39,7 +39,7 @@ pub(super) struct Record {
     /// The status that the client gets.
     pub(super) status: Option<StatusCode>,
     pub(super) upstream: UpstreamFacts,
-    /// What the answer's session reports.
+    /// The report of the answer's session.
     pub(super) answer: AnswerRecord,
     /// The calls of this process.
     calls: Vec<CallFacts>,
@@ -96,7 +96,7 @@ pub(super) struct CallFacts {
     pub(super) model: String,
     /// Since the request.
     began: Duration,
-    /// Since the call. `None`: its stream has no bytes so far.
+    /// Since the call. `None`: no byte of its stream has arrived.
     pub(super) first_chunk: Option<Duration>,
     /// `None`: the call is open.
     pub(super) took: Option<Duration>,

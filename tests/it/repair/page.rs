@@ -1,4 +1,4 @@
-//! docs/internals/repair.md says what the table of rules says.
+//! The table in docs/internals/repair.md has the rules of `json::repair`.
 
 use std::fmt::Write as _;
 use std::fs;

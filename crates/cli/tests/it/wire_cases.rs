@@ -39,7 +39,7 @@ async fn the_command_answers_as_the_files_say() {
     assert!(replays.end().await >= 30);
 }
 
-/// A few replays at a time, so that their waits overlap and none is late.
+/// A few replays at a time: their waits overlap, and each meets its times.
 #[derive(Default)]
 struct Replays {
     open: JoinSet<Option<String>>,
@@ -144,7 +144,7 @@ async fn through_the_command(case: WireCase, prompt: String) -> Option<String> {
     let mut found = Vec::new();
     let text = text_of(&case);
     let mut report: Value = serde_json::from_str(&case.report).unwrap();
-    // The command tells the rungs by call, and the cut value in words.
+    // The command prints the rung of each call, and describes the cut value.
     let mut apart = |name| report.as_object_mut().unwrap().remove(name);
     let (rungs, cut_value) = (apart("rungs"), apart("cut_value"));
     // The document that the command writes ends before the text that would be added.

@@ -17,7 +17,7 @@ pub(super) struct Prompt {
     /// Ask how much of the document there is; the answer has a line `PROGRESS: n`.
     progress: bool,
     /// A text of your own in place of the message, with `{{overlap_context}}` (the text to repeat),
-    /// `{{context}}` (what is known of the cut) and `{{continue_mark}}`.
+    /// `{{context}}` (a description of the cut) and `{{continue_mark}}`.
     #[serde(deserialize_with = "instruction")]
     instruction: Option<String>,
 }

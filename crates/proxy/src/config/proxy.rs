@@ -60,7 +60,7 @@ pub struct ProxyConfig {
     #[schemars(range(min = 1, max = Self::MOST_THREADS))]
     pub threads: usize,
     /// Adapt first requests to their model. Remove a `response_format` that the model rejects, and
-    /// ask the Messages API for tool arguments as they are written.
+    /// ask the Messages API to stream tool arguments without buffering.
     pub adapt: bool,
     /// The factor by which each further call may be longer than the one before, where the request
     /// limits its tokens.

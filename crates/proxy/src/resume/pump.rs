@@ -93,8 +93,8 @@ impl Pump {
             caller: self.writer.caller,
             live: Arc::clone(&self.writer.live),
         };
-        // Inserts before it spawns: the task removes the entry at its end, which comes before
-        // `spawn` returns if the runtime has ended.
+        // Inserts before it spawns: the task removes the entry at its end, and in a runtime that has
+        // ended this happens before `spawn` returns.
         self.writer
             .answers
             .running()
