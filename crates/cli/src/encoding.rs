@@ -60,28 +60,3 @@ pub(super) fn open_character(bytes: &[u8]) -> Option<usize> {
     // Without a length, more bytes could complete it.
     open.error_len().is_none().then_some(last + start)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::EncodedText;
-
-    #[test]
-    fn only_a_cut_character_is_half() {
-        for (bytes, text, removed, half) in [
-            (&b"caf\xc3\xa9"[..], "café", 0, &b""[..]),
-            (b"caf\xc3", "caf", 0, b"\xc3"),
-            (b"\xf0\x9f\x98", "", 0, b"\xf0\x9f\x98"),
-            (b"a\xffb\xe2\x82", "ab", 1, b"\xe2\x82"),
-            (b"caf\xe9\"", "caf\"", 1, b""),
-            (b"a\xff", "a", 1, b""),
-            (b"a\x80\x80\x80\x80", "a", 4, b""),
-        ] {
-            let encoded = EncodedText::new(bytes.to_vec());
-            assert_eq!(encoded.bytes(), bytes);
-            assert_eq!(
-                (encoded.text.as_str(), encoded.removed, &encoded.half[..]),
-                (text, removed, half)
-            );
-        }
-    }
-}

@@ -380,25 +380,3 @@ fn one_line_into(line: &mut String, value: &str) {
         line.push_str(part.trim_matches([' ', '\t']));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::one_line_into;
-
-    #[test]
-    fn values_are_put_on_one_line() {
-        for (value, expect) in [
-            ("1", "1"),
-            ("\" a\\n \"", "\" a\\n \""),
-            ("{ \"a\" : 1 }", "{ \"a\" : 1 }"),
-            (
-                "{\r\n  \"a\": 1,\n\n\t\"b\" :\n[1, 2]  \n}",
-                "{\"a\": 1,\"b\" :[1, 2]}",
-            ),
-        ] {
-            let mut line = String::new();
-            one_line_into(&mut line, value);
-            assert_eq!(line, expect);
-        }
-    }
-}

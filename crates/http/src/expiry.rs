@@ -116,7 +116,6 @@ const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TlsFiles;
     use crate::tls::certificates;
 
     fn file(name: &str) -> PathBuf {
@@ -171,33 +170,5 @@ mod tests {
             Expiry { at: None, ..expiry }.validity(at(0)),
             Validity::Unknown
         );
-    }
-
-    #[test]
-    fn the_files_for_upstreams_are_checked() {
-        let files = |ca: &str, cert: &str, key: &str| TlsFiles {
-            ca_file: Some(file(ca)),
-            client_cert: Some(file(cert)),
-            client_key: Some(file(key)),
-        };
-        let expiries = files("ca.pem", "client.pem", "client.key").check().unwrap();
-        assert_eq!(
-            expiries
-                .iter()
-                .map(|expiry| expiry.role)
-                .collect::<Vec<_>>(),
-            [Role::Client, Role::Ca]
-        );
-        assert_eq!(TlsFiles::default().check().unwrap(), []);
-        for (ca, cert, key, named) in [
-            ("missing.pem", "client.pem", "client.key", "missing.pem"),
-            ("ca.pem", "missing.pem", "client.key", "missing.pem"),
-            ("ca.pem", "client.pem", "missing.key", "missing.key"),
-            ("ca.pem", "client.pem", "server.key", "server.key"),
-            ("client.key", "client.pem", "client.key", "client.key"),
-        ] {
-            let error = files(ca, cert, key).check().unwrap_err().to_string();
-            assert!(error.contains(named), "{error}");
-        }
     }
 }

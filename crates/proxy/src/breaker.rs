@@ -182,34 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn closes_with_the_first_answer() {
-        let mut breaker = breaker();
-        (0..10).for_each(|_| {
-            assert_ne!(
-                breaker.count("m", SECOND, true).map(|change| change.0),
-                Some(false)
-            );
-        });
-        assert!(breaker.admits("m", SECOND) && !breaker.admits("m", SECOND));
-        assert!(matches!(
-            breaker.count("m", SECOND, false),
-            Some((
-                false,
-                Calls {
-                    made: 11,
-                    failed: 10,
-                    ..
-                }
-            ))
-        ));
-        assert!(breaker.admits("m", SECOND) && breaker.admits("m", SECOND));
-        assert!(
-            breaker.count("m", SECOND, true).is_none(),
-            "the failures before the answer no longer count"
-        );
-    }
-
-    #[test]
     fn half_is_not_most() {
         let mut breaker = breaker();
         for n in 0..20 {

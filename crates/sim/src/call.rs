@@ -439,21 +439,8 @@ const OPENERS: [char; 2] = ['{', '['];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     const DOCUMENT: &str = r#"{"a": [1, 2, 3], "b": "text"}"#;
-
-    fn ask(messages: &Value) -> Result<ParsedRequest, RequestError> {
-        let body = json!({ "messages": messages }).to_string();
-        let path = "/v1/chat/completions";
-        ParsedRequest::read(
-            wire::chat(),
-            body.as_bytes(),
-            DOCUMENT,
-            ProviderProfile::OpenAi,
-            path,
-        )
-    }
 
     #[test]
     fn the_position_is_the_length_of_the_delivered_root() {
@@ -493,77 +480,5 @@ mod tests {
         assert_eq!(end(r#"{"a": [7], "b": "x"#, r#", "b": "x"#), None);
         assert_eq!(end(r#"{"a": …, "b": "x"#, r#""a": "#), None);
         assert_eq!(end(r#"{"a": …, "b": "x"#, ""), None);
-    }
-
-    #[test]
-    fn a_continuation_belongs_to_the_conversation_of_its_first_call() {
-        let prompt = json!({"role": "user", "content": "a document"});
-        let more = |anchor: &str| json!({"role": "user", "content": format!("Go on.\n<overlap_context>\n{anchor}\n</overlap_context>")});
-        let said =
-            |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
-
-        let first = ask(&json!([prompt])).unwrap();
-        assert!(first.continuation.is_none());
-        let second = ask(&json!([prompt, said(r#"{"a": [1, "#), more("[1,")])).unwrap();
-        assert_eq!(second.conversation, first.conversation);
-        let continuation = second.continuation.unwrap();
-        assert_eq!(
-            (
-                continuation.anchor.as_str(),
-                continuation.gap.as_str(),
-                continuation.position
-            ),
-            ("[1,", " ", 10)
-        );
-        // A client that keeps its earlier continuation turns.
-        let third = ask(&json!([
-            prompt,
-            said(r#"{"a""#),
-            more(r#""a""#),
-            said(r#"{"a": ["#),
-            more("["),
-        ]))
-        .unwrap();
-        assert_eq!(third.conversation, first.conversation);
-        assert_eq!(third.continuation.unwrap().position, 7);
-        // Another prompt is another conversation.
-        assert_ne!(
-            ask(&json!([{"role": "user", "content": "another"}]))
-                .unwrap()
-                .conversation,
-            first.conversation
-        );
-
-        let status = |messages: Value| ask(&messages).map(|_| ()).unwrap_err().status.as_u16();
-        assert_eq!(status(json!([prompt, more("x")])), 422);
-        assert_eq!(
-            status(json!([prompt, said(r#"{"a": [1"#), more("[2")])),
-            422
-        );
-        assert_eq!(
-            status(json!([
-                prompt,
-                said(r#"{"a": [1"#),
-                more(r#"very long {"a": [1"#)
-            ])),
-            422
-        );
-        assert_eq!(status(json!([])), 400);
-    }
-
-    #[test]
-    fn a_prompt_brings_its_own_script() {
-        let with = |content: &str| ask(&json!([{"role": "user", "content": content}]));
-        assert!(with("plain").unwrap().script.is_none());
-        let script = with("One [[script: 500 | exact]] document")
-            .unwrap()
-            .script
-            .unwrap();
-        assert_eq!(script.to_string(), "500 | exact");
-        let error = with("[[script: bogus]]").map(|_| ()).unwrap_err();
-        assert_eq!(
-            error.message,
-            "the prompt's script: no behaviour is called `bogus` (byte 1)"
-        );
     }
 }

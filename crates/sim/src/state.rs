@@ -117,25 +117,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_wrap_around_and_the_last_continuation_repeats() {
-        let script: Script = "answer fence | refusal anchor".parse().unwrap();
-        let mut conversations = Conversations::default();
-        let mut step =
-            |key, continuation| conversations.next(key, continuation, &script).to_string();
-        assert_eq!(step(1, false), "answer");
-        assert_eq!(step(1, true), "refusal");
-        assert_eq!(step(1, true), "anchor");
-        assert_eq!(step(1, true), "anchor");
-        // Another conversation has its own progress.
-        assert_eq!(step(2, false), "answer");
-        assert_eq!(step(2, true), "refusal");
-        // A first call starts the continuations again.
-        assert_eq!(step(1, false), "fence");
-        assert_eq!(step(1, true), "refusal");
-        assert_eq!(step(1, false), "answer");
-    }
-
-    #[test]
     fn conversations_are_bounded() {
         let script: Script = "answer fence".parse().unwrap();
         let mut conversations = Conversations::default();

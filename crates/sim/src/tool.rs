@@ -87,13 +87,8 @@ mod tests {
         let any = json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["b"]}});
         let cases = [
             (json!({}), None),
-            (json!({"tools": []}), None),
             (json!({"tools": chat}), Some(("a", false, false))),
             (json!({"tools": chat, "tool_choice": "none"}), None),
-            (
-                json!({"tools": chat, "tool_choice": "auto"}),
-                Some(("a", false, false)),
-            ),
             (
                 json!({"tools": chat, "tool_choice": "required"}),
                 Some(("a", true, false)),
@@ -108,14 +103,9 @@ mod tests {
             ),
             (json!({"tools": flat}), Some(("a", false, true))),
             (
-                json!({"tools": flat, "tool_choice": {"type": "any"}}),
-                Some(("a", true, true)),
-            ),
-            (
                 json!({"tools": flat, "tool_choice": {"type": "tool", "name": "b"}}),
                 Some(("b", true, false)),
             ),
-            (json!({"tools": gemini}), Some(("a", false, false))),
             (
                 json!({"tools": gemini, "toolConfig": any}),
                 Some(("b", true, false)),

@@ -24,17 +24,3 @@ impl fmt::Debug for Key {
         f.write_str("Key")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Key;
-
-    #[test]
-    fn a_key_is_removed() {
-        assert_eq!(
-            Key::new("sk/u-Aé").out_of(r"\ %2 sk\/u-\u0041é\u00 %4"),
-            r"\ %2 [key]\u00 %4"
-        );
-        assert_eq!(Key::default().out_of(r"A"), r"A");
-    }
-}

@@ -104,15 +104,7 @@ fn the_schema_takes_the_defaults_and_all_examples() {
     for text in ["", &shown, contrib, OWN] {
         assert_eq!(violations(&file_schema(), text), [""; 0], "{text}");
     }
-    for time in [
-        "7",
-        "2.5",
-        "\"7\"",
-        "\"250ms\"",
-        "\"2.5s\"",
-        "\"1h 30m\"",
-        "\"1y\"",
-    ] {
+    for time in ["2.5", "\"7\"", "\"1h 30m\""] {
         let text = format!("[limits]\nidle_timeout = {time}\n");
         parse(&text);
         assert_eq!(violations(&file_schema(), &text), [""; 0], "{text}");
@@ -135,68 +127,26 @@ x = 1
 [limit]
 [limits]⏎max_continuation = 4
 [limits]⏎max_continuations = -1
-[limits]⏎max_continuations = "4"
 [limits]⏎max_risk = 1.5
-[limits]⏎max_connections = 0
 [limits]⏎idle_timeout = 0
-[limits]⏎idle_timeout = true
 [limits]⏎idle_timeout = "soon"
 [limits]⏎threads = 7
 [proxy]⏎threads = 0
-[proxy]⏎threads = 1025
 [proxy]⏎adapt = "yes"
-[proxy]⏎raise_max_tokens = 0
 [proxy]⏎on_give_up = "never"
-[proxy]⏎prose = "always"
-[proxy]⏎repair = "all"
 [proxy]⏎log_format = "xml"
 [access]⏎allow_hosts = "localhost"
 [access]⏎token = "a"
-[[access.token]]⏎secret = "file:a"
 [[access.token]]⏎name = "a"⏎secret = 1
-[[access.token]]⏎name = "a"⏎file = "a"
-[limits]⏎max_connections_per_client = 0
-[limits]⏎max_connections_per_client = "all"
 [[route]]⏎token = "a"
 [prompt]⏎mark = "sometimes"
-[prompt]⏎instruction = 1
 [prompt]⏎word = true
-[[capability]]⏎host = "a"
 [[capability]]⏎model = "a"⏎prefill = "half"
 [[capability]]⏎model = "a"⏎reasoning_off = { a = 1 }
 [[route]]⏎continuation = "never"
 [[route]]⏎fallback = [{ model = "a" }]
 [[route]]⏎fallback = [{ upstream = "http://a", wire = "a" }]
 "##;
-
-/// An editor shows the description, and the schema is the same on each machine.
-#[test]
-fn the_schema_describes_each_setting_and_has_its_default() {
-    let schema = Config::schema();
-    assert_eq!(
-        schema["$schema"],
-        "https://json-schema.org/draft/2020-12/schema"
-    );
-    let limits = &schema["$defs"]["LimitsConfig"]["properties"];
-    assert_eq!(limits["max_continuations"]["default"], 8);
-    assert_eq!(limits["idle_timeout"]["default"], "1m");
-    assert_eq!(
-        limits["max_continuations"]["description"],
-        "Calls after the first one, for one answer."
-    );
-    let proxy = &schema["$defs"]["ProxyConfig"]["properties"];
-    assert_eq!(proxy["listen"]["default"], "127.0.0.1:7378");
-    assert_eq!(proxy["threads"].get("default"), None);
-    for (name, table) in schema["$defs"].as_object().unwrap() {
-        let members = table["properties"].as_object().into_iter().flatten();
-        for (key, member) in members {
-            assert!(
-                member["description"].is_string(),
-                "{name}.{key} has no description"
-            );
-        }
-    }
-}
 
 #[test]
 fn an_empty_file_is_the_default() {
@@ -274,16 +224,10 @@ fn a_setting_is_set_by_its_name() {
             "unknown key `limits.max_continuation`: did you mean `limits.max_continuations`?",
         ),
         (
-            "max_continuations",
-            "4",
-            "unknown key `max_continuations`: did you mean `limits.max_continuations`?",
-        ),
-        (
             "proxy.max_risk",
             "4",
             "unknown key `proxy.max_risk`: did you mean `limits.max_risk`?",
         ),
-        ("x.y", "4", "unknown key `x.y`"),
         ("route.name", "a", "unknown key `route.name`"),
         ("limits.max_risk", "2", "`2` is not a number from 0 to 1"),
         ("limits.max_continuations", "x", "invalid type: string"),
@@ -291,16 +235,6 @@ fn a_setting_is_set_by_its_name() {
             "proxy.upstream_key",
             "sk-secret",
             "is this the secret itself?",
-        ),
-        (
-            "access.token",
-            "[{ name = \"a b\", secret = \"env:A\" }]",
-            "is not a token's name",
-        ),
-        (
-            "prompt.instruction",
-            "Weiter",
-            "needs `{{overlap_context}}`",
         ),
         (
             "proxy.listen",
@@ -400,7 +334,6 @@ fn what_is_wrong_is_told_with_its_line() {
 /// Line and column, a part of the message, and the file, with signs for its line ends.
 const WRONG: &str = r##"
 2:1 | unknown field `continuation`: did you mean `max_continuations`? | [limits]⏎continuation = 4⏎
-1:2 | unknown field `limit`: did you mean `limits`? | [limit]⏎
 1:1 | unknown field `x` | x = 1⏎
 4:10 | `nowhere` is no address to listen on: write | ⏎⏎[proxy]⏎listen = "nowhere"⏎
 2:10 | `99999` is no port | [proxy]⏎listen = "localhost:99999"⏎
@@ -408,16 +341,11 @@ const WRONG: &str = r##"
 2:15 | invalid type: integer | [proxy]⏎socket_mode = 384⏎
 2:7 | `loud` is no level: there are off, error, warn, info, debug, trace | [proxy]⏎log = "loud"⏎
 2:14 | unknown variant `never`, expected one of `close`, `leave`, `error` | [proxy]⏎on_give_up = "never"⏎
-2:9 | unknown variant `always`, expected `pass` or `anchor` | [proxy]⏎prose = "always"⏎
-3:9 | unknown variant `all`, expected `pass` or `anchor` | [[route]]⏎model = "a"⏎prose = "all"⏎
-2:10 | unknown variant `all`, expected one of `strict`, `syntax`, `guess` | [proxy]⏎repair = "all"⏎
 2:20 | invalid value: integer `0`, expected a nonzero u32 | [proxy]⏎raise_max_tokens = 0⏎
 2:15 | `http://a` is not a host like | [access]⏎allow_hosts = ["http://a"]⏎
 2:17 | `https://a/` is not an origin like | [access]⏎allow_origins = ["https://a/"]⏎
 2:17 | `a.example` is not an origin like | [access]⏎allow_origins = ["a.example"]⏎
 2:15 | `v1/*` is not a path like | [access]⏎allow_paths = ["/v1", "v1/*"]⏎
-2:15 | `/*/models` is not a path like | [access]⏎allow_paths = ["/*/models"]⏎
-2:1 | unknown field `tokens` | [access]⏎tokens = "a"⏎
 2:9 | expected a sequence | [access]⏎token = "a"⏎
 1:1 | missing field `secret` | [[access.token]]⏎name = "a"⏎
 1:1 | `a b` is not a token's name | [[access.token]]⏎name = "a b"⏎secret = "file:f"⏎
@@ -426,35 +354,21 @@ const WRONG: &str = r##"
 2:16 | a secret is `env:VARIABLE` or `file:PATH`: is this the secret itself? | [proxy]⏎upstream_key = "sk-x"⏎
 3:10 | this is not a variable's name: is it the value itself? | [[access.token]]⏎name = "a"⏎secret = "env:sk-x"⏎
 1:1 | the key of a route needs the `upstream` that it is for | [[route]]⏎key = "file:k"⏎
-2:30 | invalid value: integer `0`, expected a nonzero usize | [limits]⏎max_connections_per_client = 0⏎
-2:30 | invalid type: string "all", expected a nonzero usize | [limits]⏎max_connections_per_client = "all"⏎
-2:12 | invalid type: integer `1`, expected a boolean | [prompt]⏎progress = 1⏎
-2:8 | unknown variant `often`, expected one of `always`, `on-retries`, `never` | [prompt]⏎mark = "often"⏎
 3:19 | expected a boolean | [[capability]]⏎model = "a"⏎drops_json_mode = 1⏎
 3:15 | `{{here}}` at byte 6 is not a placeholder | [prompt]⏎# é⏎instruction = "go on {{here}}"⏎
 2:16 | `0` is not a time from 1ms to a year | [limits]⏎idle_timeout = 0⏎
-2:16 | `-1` is not a time from 1ms to a year | [limits]⏎idle_timeout = -1⏎
 2:23 | is not a time from 0s to a year | [limits]⏎keep_alive_interval = 1e99⏎
-2:23 | is not a time from 0s to a year | [limits]⏎keep_alive_interval = nan⏎
 2:18 | invalid value | [limits]⏎max_body_bytes = -1⏎
 2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = 1.5⏎
-2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = -1⏎
-2:12 | is not a number from 0 to 1 | [limits]⏎max_risk = nan⏎
-2:1 | unknown field `risk` | [limits]⏎risk = 0.5⏎
 1:1 | missing field `model` | [[capability]]⏎prefill = "turn"⏎
-3:11 | unknown variant `yes`, expected one of `none` | [[capability]]⏎model = "a"⏎prefill = "yes"⏎
-4:1 | unknown field `modell` | [[capability]]⏎model = "a"⏎[[capability]]⏎modell = "b"⏎
 3:17 | the value is not a JSON object with one member | [[capability]]⏎model = "a"⏎reasoning_off = '{"b": '⏎
 2:1 | unknown field `modell` | [[route]]⏎modell = "a"⏎
 2:9 | `` is no pattern of models | [[route]]⏎model = ""⏎
-2:8 | `v1` is no pattern of paths | [[route]]⏎path = "v1"⏎
 2:8 | `/v1?x` is no pattern of paths | [[route]]⏎path = "/v1?x"⏎
 2:16 | `maybe` is not `auto` or `off`, nor a list of rungs | [[route]]⏎continuation = "maybe"⏎
 2:22 | `0` is not a time from 1ms | [[route]]⏎first_byte_timeout = 0⏎
 2:13 | missing field `upstream` | [[route]]⏎fallback = [{ model = "a" }]⏎
-2:31 | unknown field `keys` | [[route]]⏎fallback = [{ upstream = "a", keys = "a" }]⏎
 2:38 | unknown variant `b`, expected one of `openai-chat` | [[route]]⏎fallback = [{ upstream = "a", wire = "b" }]⏎
-2:18 | `-1` is not a time from 0s | [[route]]⏎max_total_time = -1⏎
 2:12 | `a b` is no name of a header | [[route]]⏎header = { "a b" = "c" }⏎
 2:12 | `X-Api-Key` may hold a secret | [[route]]⏎header = { X-Api-Key = "c" }⏎
 2:16 | ` c` is no pattern of a header's value | [[route]]⏎header = { a = " c" }⏎
@@ -462,7 +376,6 @@ const WRONG: &str = r##"
 3:8 | `default` is the name of what no route matches | [[route]]⏎model = "a"⏎name = "default"⏎
 5:8 | the route of line 1 has the name `x`, too | [[route]]⏎model = "a"⏎name = "x"⏎[[route]]⏎name = "x"⏎model = "b"⏎
 4:1 | this route is never reached: route `route-1` of line 1 takes its requests | [[route]]⏎model = "a*"⏎⏎[[route]]⏎model = "ab*c"⏎path = "/v1"⏎
-2:1 | never reached | [[route]]⏎[[route]]⏎model = "a"⏎
 1:8 |  | [limits⏎
 3:1 | duplicate key | [limits]⏎idle_timeout = 1⏎idle_timeout = 2⏎
 3:1 | unknown field `none` | [limits]␍⏎idle_timeout = 1␍⏎none = 2␍⏎
@@ -621,10 +534,6 @@ fn the_upstream_is_shown_without_its_password() {
             "upstream = \"https://llm.example/api\"",
         ),
         (
-            "https://user:secret@llm.example",
-            "upstream = \"https://user:***@llm.example\"",
-        ),
-        (
             "https://user:se:c@ret@llm.example/x",
             "upstream = \"https://user:***@llm.example/x\"",
         ),
@@ -632,14 +541,6 @@ fn the_upstream_is_shown_without_its_password() {
         (
             "https://user:1/secret@llm.example",
             "upstream = \"https://user:***@llm.example\"",
-        ),
-        (
-            "https://user:1?secret@llm.example",
-            "upstream = \"https://user:***@llm.example\"",
-        ),
-        (
-            "https://user:1#secret@llm.example/x",
-            "upstream = \"https://user:***@llm.example/x\"",
         ),
         (
             "https://llm.example/x#secret",
@@ -729,6 +630,10 @@ mod commands {
                 "needs its key",
             ),
             (
+                upstream("client.key", "client.pem", "client.key"),
+                "client.key",
+            ),
+            (
                 upstream("missing.pem", "client.pem", "client.key"),
                 "missing.pem",
             ),
@@ -793,7 +698,6 @@ mod commands {
                 token("short"),
                 "token `team-a`: short: the secret is too short",
             ),
-            (token("empty"), "token `team-a`: empty: the file is empty"),
             (token("lines"), "lines: the secret has characters"),
             (token("long"), "long: a secret has at most 8192 bytes"),
             (token("missing"), "missing: No such file"),
@@ -1073,36 +977,12 @@ mod commands {
                 "the configuration stays as it was error=\"f.toml: line 4, column 9: invalid type",
             ),
             (
-                "listen = \"127.0.0.1:1\"\n",
-                "the configuration stays as it was error=\"f.toml: line 4, column 1: duplicate key",
-            ),
-            (
-                "log_format = \"json\"\n[[route]]\nmax_total_time = 5\n",
-                "fixed=log_format",
-            ),
-            // The first line silences the warning about the second.
-            ("log = \"error\"\nlog_format = \"json\"\n", ""),
-            (
                 "[[route]]\nupstream = \"http://a\"\n",
                 "read the configuration again",
             ),
         ] {
             let path = folder.join("f.toml");
-            // No line says that the proxy has read this file. A pipe does: it takes no text before
-            // it is read.
-            let is_pipe = told.is_empty();
-            std::fs::remove_file(&path).unwrap();
-            if is_pipe {
-                assert!(
-                    Command::new("mkfifo")
-                        .arg(&path)
-                        .status()
-                        .unwrap()
-                        .success()
-                );
-            } else {
-                std::fs::write(&path, file(more)).unwrap();
-            }
+            std::fs::write(&path, file(more)).unwrap();
             assert!(
                 Command::new("kill")
                     .args(["-HUP", &child.id().to_string()])
@@ -1110,10 +990,6 @@ mod commands {
                     .unwrap()
                     .success()
             );
-            if is_pipe {
-                std::fs::write(&path, file(more)).unwrap();
-                continue;
-            }
             let line = next();
             line.of(more).has(told);
         }
@@ -1268,14 +1144,5 @@ mod commands {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
         let schema: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
         assert!(schema["properties"]["limits"].is_object());
-    }
-
-    #[test]
-    fn help_has_examples() {
-        for command in ["check", "show", "schema"] {
-            let ran = run(Path::new("."), &["config", command, "--help"], b"");
-            assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-            ran.out.has("Examples:\n  restitch config ");
-        }
     }
 }

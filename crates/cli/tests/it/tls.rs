@@ -185,11 +185,6 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
             "a client key needs its certificate",
         ),
         (
-            files(None, Some("client.pem"), Some("missing.key")),
-            "missing.key: ",
-        ),
-        (files(None, Some("client.pem"), Some("ca.pem")), "ca.pem: "),
-        (
             files(None, Some("client.pem"), Some("server.key")),
             "client.pem and ",
         ),
@@ -305,16 +300,8 @@ mod commands {
         ];
         let roots = ("SSL_CERT_FILE", file("ca.pem"));
         let roots = (roots.0, roots.1.to_str().unwrap());
-        let values = [
-            "http://",
-            "http://user:pass@",
-            "ftp://user:pass@h:1",
-            "user:pass h",
-            "/pass",
-            "http://h:99999",
-            "http://:8080",
-        ];
-        let names = ["https_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, values[1]));
+        let values = ["http://user:pass@", "ftp://user:pass@h:1", "http://h:99999"];
+        let names = ["https_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, values[0]));
         let of_https = values.map(|value| ("HTTPS_PROXY", value));
         for (name, value) in names.into_iter().chain(of_https) {
             let (code, _, err) = run(&args, &[roots, (name, value)]);

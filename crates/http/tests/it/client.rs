@@ -418,38 +418,3 @@ async fn a_dropped_body_closes_its_connection() {
         0
     );
 }
-
-/// On a system with certificate roots the handshake fails; on one without, creating the client
-/// fails. The error names the cause.
-#[tokio::test]
-async fn https_needs_tls_and_roots() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let upstream = Upstream::parse(&format!("https://{}", listener.local_addr().unwrap())).unwrap();
-    let client = match Client::new(upstream) {
-        Ok(client) => client,
-        Err(error) => {
-            error
-                .to_string()
-                .of(error)
-                .begins("https needs the system's certificate roots: ");
-            return;
-        }
-    };
-    let request = Request::get(client.upstream().uri_for("/").unwrap())
-        .body(Body::empty())
-        .unwrap();
-    let (answer, ()) = tokio::join!(
-        timeout(Duration::from_secs(30), client.send(request)),
-        async {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            socket
-                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-                .await
-                .unwrap();
-            // The client sends its alert before it closes; closing first would lose the answer.
-            let _ = socket.read_to_end(&mut Vec::new()).await;
-        }
-    );
-    let error = answer.unwrap().unwrap_err();
-    assert!(error.is_connect(), "{error}");
-}

@@ -6,7 +6,7 @@ mod wires;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use restitch_sim::{Call, CallKind, ProviderProfile, Script, Server, Sim};
+use restitch_sim::{CallKind, ProviderProfile, Script, Server, Sim};
 use restitch_testing::case_file::read_rows;
 use restitch_testing::says::Says;
 use serde_json::{Value, json};
@@ -163,53 +163,6 @@ fn continuation(delivered: &str, anchor: &str, stream: bool) -> Value {
         {"role": "assistant", "content": delivered},
         {"role": "user", "content": format!("Go on, please.\n<overlap_context>\n{anchor}\n</overlap_context>\n")},
     ]})
-}
-
-#[tokio::test]
-async fn a_stream_has_the_provider_s_bytes() {
-    let sim = Sim::new(r#"{"a": 1}"#, Script::default())
-        .chunk(5)
-        .model("tiny");
-    let server = sim.bind(LOOPBACK).await.unwrap();
-    let head = r#"data: {"id":"chatcmpl-sim-1","object":"chat.completion.chunk","created":1750000001,"model":"tiny","system_fingerprint":"fp_sim","choices":["#;
-    let choice = |delta: &str, finish: &str| {
-        format!(r#"{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}"#)
-    };
-    let mut body = first(true);
-    body["stream_options"] = json!({"include_usage": true});
-    let prompt = body["messages"][0].to_string().len() / 4;
-    let expected = [
-        format!(
-            "{head}{}],\"usage\":null}}",
-            choice(r#"{"role":"assistant","content":""}"#, "null")
-        ),
-        format!(
-            "{head}{}],\"usage\":null}}",
-            choice(r#"{"content":"{\"a\":"}"#, "null")
-        ),
-        format!(
-            "{head}{}],\"usage\":null}}",
-            choice(r#"{"content":" 1}"}"#, "null")
-        ),
-        format!("{head}{}],\"usage\":null}}", choice("{}", r#""stop""#)),
-        format!(
-            "{head}],\"usage\":{{\"completion_tokens\":2,\"prompt_tokens\":{prompt},\"total_tokens\":{}}}}}",
-            prompt + 2,
-        ),
-        "data: [DONE]".into(),
-    ];
-    let got = post(&server, &body).await;
-    assert_eq!(got.body, expected.map(|event| event + "\n\n").concat());
-    assert!(got.whole);
-    got.head.begins("http/1.1 200 ok\r\n");
-    got.head.has("content-type: text/event-stream\r\n");
-
-    // The next call has its own id and time; without the option there is no usage.
-    let got = post(&server, &first(true)).await;
-    got.body.begins(
-        r#"data: {"id":"chatcmpl-sim-2","object":"chat.completion.chunk","created":1750000002,"#,
-    );
-    got.body.lacks("usage");
 }
 
 #[tokio::test]
@@ -373,38 +326,6 @@ async fn a_drop_loses_nothing_that_was_sent() {
 
 #[tokio::test]
 async fn answers_as_one_body() {
-    let cases = [
-        ("answer", DOCUMENT, json!("stop")),
-        ("answer@9", r#"{"a": [1,"#, json!("length")),
-        ("answer@9!stop", r#"{"a": [1,"#, json!("stop")),
-        ("answer@9!filter", r#"{"a": [1,"#, json!("content_filter")),
-        ("answer@9!eof", r#"{"a": [1,"#, Value::Null),
-        ("answer@9!done", r#"{"a": [1,"#, Value::Null),
-        (
-            "refusal",
-            "I'm sorry, but I can't help with that.",
-            json!("stop"),
-        ),
-        ("empty", "", json!("stop")),
-    ];
-    let prompt = first(false)["messages"][0].to_string().len() / 4;
-    for (script, text, finish) in cases {
-        let got = post(&serve(script).await, &first(false)).await;
-        assert!(got.whole, "{got:?}");
-        got.head.has("content-type: application/json\r\n");
-        let tokens = text.len() / 4;
-        let expected = json!({
-            "id": "chatcmpl-sim-1", "object": "chat.completion", "created": 1_750_000_001, "model": "sim",
-            "system_fingerprint": "fp_sim",
-            "choices": [{
-                "index": 0, "message": {"role": "assistant", "content": text, "refusal": null}, "logprobs": null,
-                "finish_reason": finish,
-            }],
-            "usage": {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens},
-        });
-        assert_eq!(got.json(), expected, "{script}");
-    }
-
     // Like a dropped answer, it has no finish.
     let whole = post(&serve("answer!eof").await, &first(false)).await.body;
     for (script, sent) in [
@@ -462,39 +383,6 @@ async fn conversations_are_independent() {
         got.json()["error"]["message"],
         "the prompt's script: `x` is not a number that fits (byte 8)"
     );
-}
-
-#[tokio::test]
-async fn the_log_has_the_requests() {
-    let server = serve("answer@9 | exact@3").await;
-    post(&server, &first(true)).await;
-    let body = continuation("```json\n{\"a\": [1,", "[1,", false);
-    exchange(&server, &request("/prefix/chat/completions?x=1", &body))
-        .await
-        .unwrap();
-    server.received(2).await;
-
-    let calls: Vec<Call> = server.calls();
-    assert_eq!(calls.len(), 2);
-    assert_eq!(calls[0].path.as_str(), "/v1/chat/completions");
-    assert_eq!(calls[0].method.as_str(), "POST");
-    assert_eq!((&calls[0].kind, calls[0].delivered), (&CallKind::First, 9));
-    assert_eq!(calls[0].step.unwrap().to_string(), "answer@9");
-    assert_eq!(calls[0].body, first(true).to_string());
-    assert_eq!(calls[1].path, "/prefix/chat/completions?x=1");
-    assert_eq!(
-        calls[1].kind,
-        CallKind::Continuation {
-            anchor: "[1,".into(),
-            position: 9
-        }
-    );
-    assert_eq!(calls[1].delivered, 3);
-    assert_eq!(calls[1].step.unwrap().to_string(), "exact@3");
-    for call in &calls {
-        assert_eq!(call.status.unwrap(), 200);
-        assert_eq!(call.headers["host"], "sim");
-    }
 }
 
 #[tokio::test]
@@ -585,64 +473,17 @@ fn prefixed(delivered: &str, message: &Value, body: &Value) -> Value {
     )
 }
 
-/// Which profiles continue a prefill and how a request asks for it; which reject it, and with which
-/// message.
+/// Prefills that the proxy does not send: it asks each profile as its row says.
 #[tokio::test]
 async fn profiles_continue_or_reject_a_prefill() {
-    let (none, flag, partial) = (json!({}), json!({"prefix": true}), json!({"partial": true}));
-    let last = json!({"continue_final_message": true, "add_generation_prompt": false});
+    let none = json!({});
     let both = json!({"continue_final_message": true});
     let thinks = json!({"chat_template_kwargs": {"enable_thinking": true}});
-    let (v1, beta) = ("/v1/chat/completions", "/beta/chat/completions");
-    let rest = r#", 3], "b": "text"}"#;
-    let echo = DOCUMENT;
+    let v1 = "/v1/chat/completions";
     for (profile, path, message, body, expected) in [
         // It answers from the start.
         (ProviderProfile::OpenAi, v1, &none, &none, Ok(DOCUMENT)),
-        (ProviderProfile::Perplexity, v1, &none, &none, Ok(DOCUMENT)),
-        (ProviderProfile::Anthropic, v1, &none, &none, Ok(rest)),
-        (
-            ProviderProfile::Anthropic46,
-            v1,
-            &none,
-            &none,
-            Err("does not support assistant message prefill"),
-        ),
-        (ProviderProfile::Gemini, v1, &none, &none, Ok(rest)),
-        (
-            ProviderProfile::Gemini36,
-            v1,
-            &none,
-            &none,
-            Err("Requests ending with a model turn are not supported."),
-        ),
-        (ProviderProfile::DeepSeek, beta, &flag, &none, Ok(rest)),
-        (
-            ProviderProfile::DeepSeek,
-            v1,
-            &flag,
-            &none,
-            Err("prefix is only available when using beta api"),
-        ),
-        (
-            ProviderProfile::DeepSeek,
-            beta,
-            &none,
-            &none,
-            Err("an assistant message with prefix mode on"),
-        ),
-        (ProviderProfile::Mistral, v1, &flag, &none, Ok(echo)),
-        (
-            ProviderProfile::Mistral,
-            v1,
-            &none,
-            &none,
-            Err("Expected last role User or Tool"),
-        ),
-        (ProviderProfile::Partial, v1, &partial, &none, Ok(rest)),
         (ProviderProfile::Partial, v1, &none, &none, Ok(DOCUMENT)),
-        (ProviderProfile::Vllm, v1, &none, &last, Ok(rest)),
-        (ProviderProfile::Vllm, v1, &none, &none, Ok(DOCUMENT)),
         (
             ProviderProfile::Vllm,
             v1,
@@ -650,7 +491,6 @@ async fn profiles_continue_or_reject_a_prefill() {
             &both,
             Err("Cannot set both"),
         ),
-        (ProviderProfile::LlamaCpp, v1, &none, &none, Ok(rest)),
         (
             ProviderProfile::LlamaCpp,
             v1,
@@ -679,28 +519,7 @@ async fn profiles_continue_or_reject_a_prefill() {
 
 #[tokio::test]
 async fn profiles_reject_other_requests() {
-    let space = prefixed(r#"{"a": [1, "#, &json!({}), &json!({}));
-    let server = with_profile(ProviderProfile::Anthropic, "").await;
-    let got = post(&server, &space).await;
-    assert!(got.status == 400, "{got:?}");
-    got.body.has("cannot end with trailing whitespace");
-    // Other profiles continue it after that space, which is not repeated.
-    let server = with_profile(ProviderProfile::Gemini, "").await;
-    assert_eq!(
-        post(&server, &space).await.summary().0,
-        r#"2, 3], "b": "text"}"#
-    );
-
-    let mut shaped = first(true);
-    shaped["response_format"] = json!({"type": "json_object"});
     for (_, profile) in ProviderProfile::NAMES {
-        let got = post(&with_profile(profile, "").await, &shaped).await;
-        let expected = if profile == ProviderProfile::Perplexity {
-            400
-        } else {
-            200
-        };
-        assert_eq!(got.status, expected, "{profile}");
         assert_eq!(profile.to_string().parse(), Ok(profile));
     }
     "openai-2"
@@ -708,40 +527,9 @@ async fn profiles_reject_other_requests() {
         .unwrap_err()
         .begins("there are openai, anthropic, ");
     // A prefill that is not the document's gets an error message.
+    let server = with_profile(ProviderProfile::Gemini, "").await;
     let wrong = prefixed("{\"b", &json!({}), &json!({}));
     assert_eq!(post(&server, &wrong).await.status, 422);
-}
-
-/// Calls of both kinds belong to one conversation.
-#[tokio::test]
-async fn a_prefill_takes_the_next_step_of_the_conversation() {
-    let server = with_profile(
-        ProviderProfile::Gemini,
-        "answer@11!length | anchor@5 refusal anchor",
-    )
-    .await;
-    let (none, v) = (json!({}), json!({}));
-    assert_eq!(
-        post(&server, &first(true)).await.summary().0,
-        r#"{"a": [1, 2"#
-    );
-    assert_eq!(
-        post(&server, &prefixed(r#"{"a": [1, 2"#, &none, &v))
-            .await
-            .summary()
-            .0,
-        ", 3],"
-    );
-    let refused = post(&server, &prefixed(r#"{"a": [1, 2, 3],"#, &none, &v))
-        .await
-        .summary()
-        .0;
-    assert_eq!(refused, "I'm sorry, but I can't help with that.");
-    let worded = continuation(r#"{"a": [1, 2, 3],"#, "[1, 2, 3],", true);
-    assert_eq!(
-        post(&server, &worded).await.summary().0,
-        r#"[1, 2, 3], "b": "text"}"#
-    );
 }
 
 #[tokio::test]

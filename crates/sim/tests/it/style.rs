@@ -18,21 +18,6 @@ const CUT: Cut<'static> = Cut {
     anchor: 12,
     mark: None,
 };
-
-const PRETTY: &str = r#"{
-  "s": [
-    {
-      "id": 1,
-      "t": "Hello world"
-    },
-    {
-      "id": 2,
-      "t": "x"
-    }
-  ]
-}
-"#;
-
 fn named(name: &str) -> ContinuationStyle {
     ContinuationStyle::by_name(name).unwrap_or_else(|| panic!("no style {name}"))
 }
@@ -56,31 +41,6 @@ fn cut_after<'a>(document: &'a str, delivered: &str, anchor: usize) -> Cut<'a> {
         anchor: offset - anchor,
         mark: None,
     }
-}
-
-#[test]
-fn names_are_unique_and_found() {
-    let names: BTreeMap<&str, ContinuationStyle> = ContinuationStyle::ALL
-        .iter()
-        .map(|style| (style.name(), *style))
-        .collect();
-    assert_eq!(names.len(), ContinuationStyle::ALL.len());
-    for (name, style) in names {
-        assert_eq!(ContinuationStyle::by_name(name), Some(style));
-        assert!(
-            name.bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
-            "{name}"
-        );
-    }
-    assert_eq!(ContinuationStyle::by_name("anchored"), None);
-    assert_eq!(
-        (
-            ContinuationStyle::HalfAnchor.group(),
-            ContinuationStyle::Bare.group()
-        ),
-        (Group::Unasked, Group::Rest)
-    );
 }
 
 /// The rows of `tests/cases/fragments.rows`.
@@ -111,128 +71,6 @@ fn fragments_of_one_cut() {
             assert_eq!(after, rest);
         }
     }
-}
-
-/// The same document with line breaks: what depends on the layout.
-#[test]
-fn fragments_of_an_indented_document() {
-    let cut = cut_after(PRETTY, "Hello wor", 16);
-    let rest = "ld\"\n    },\n    {\n      \"id\": 2,\n      \"t\": \"x\"\n    }\n  ]\n}\n";
-    let cases = [
-        ("anchor", format!(" \"t\": \"Hello wor{rest}")),
-        ("line", format!("      \"t\": \"Hello wor{rest}")),
-        ("member", format!("\"t\": \"Hello wor{rest}")),
-        (
-            "element",
-            format!("{{\n      \"id\": 1,\n      \"t\": \"Hello wor{rest}"),
-        ),
-        (
-            "element-reformatted",
-            r#"{"t": "Hello world", "id": 1}, {"id": 2, "t": "x"}]}"#.to_owned(),
-        ),
-        (
-            "element-reformatted",
-            r#"{"t":"Hello world","id":1},{"id":2,"t":"x"}]}"#.to_owned(),
-        ),
-        (
-            "bare-list",
-            "[{\n      \"id\": 2,\n      \"t\": \"x\"\n    }]".to_owned(),
-        ),
-        (
-            "new-root-rest",
-            format!("{{\n  \"s\": [\n    {{\n      \"t\": \"Hello wor{rest}"),
-        ),
-        (
-            "new-root-rest",
-            r#"{"s": [{"t": "Hello world"}, {"id": 2, "t": "x"}]}"#.to_owned(),
-        ),
-        (
-            "closer-missing",
-            format!(" \"t\": \"Hello wor{}", rest.strip_suffix("}\n").unwrap()),
-        ),
-    ];
-    for (name, fragment) in cases {
-        let texts = all(name, &cut);
-        assert!(
-            texts.contains(&fragment),
-            "{name}: none is\n{fragment}\nbut\n{}",
-            texts.join("\n")
-        );
-    }
-    assert!(
-        all("root-reformatted", &cut)
-            .iter()
-            .all(|text| text != PRETTY.trim())
-    );
-}
-
-/// A new root leaves out the delivered values beside the path.
-#[test]
-fn fragments_in_a_new_root() {
-    let document =
-        r#"{"v":1,"s":[{"id":1},{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#;
-    let cut = cut_after(document, r#""u":[5"#, 9);
-    // The innermost array is `[5,6]`, and the cut is after its last element: the cut element is the
-    // fourth row.
-    let cases = [
-        (
-            "new-root",
-            r#"{"s":[{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#,
-        ),
-        (
-            "new-root",
-            r#"{"s": [{"id": 4, "t": "ab", "u": [5, 6]}, {"id": 7}], "w": true}"#,
-        ),
-        (
-            "new-root-last",
-            r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#,
-        ),
-        (
-            "new-root-last",
-            r#"{"s":[{"id":2},{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#,
-        ),
-        ("new-root-rest", r#"{"s":[{"u":[5,6]},{"id":7}],"w":true}"#),
-        ("new-root-without", r#"{"s":[{"u":[6]},{"id":7}],"w":true}"#),
-        (
-            "new-root-reformatted",
-            r#"{"s": [{"u": [5, 6], "t": "ab", "id": 4}, {"id": 7}], "w": true}"#,
-        ),
-        ("bare", "6"),
-        ("bare-list", "[6]"),
-    ];
-    for (name, fragment) in cases {
-        let texts = all(name, &cut);
-        assert!(
-            texts.iter().any(|text| text == fragment),
-            "{name}: none is\n{fragment}\nbut\n{}",
-            texts.join("\n")
-        );
-    }
-    let between = cut_after(document, r#"{"id":2},"#, 4);
-    let absent = [
-        "new-root",
-        "new-root-rest",
-        "element",
-        "bare-list-cut",
-        "value",
-        "reopened",
-        "trimmed",
-        "line",
-    ];
-    for name in absent {
-        assert_eq!(all(name, &between), [""; 0], "{name}");
-    }
-    assert!(
-        all("new-root-without", &between).contains(
-            &r#"{"s":[{"id":3},{"id":4,"t":"ab","u":[5,6]},{"id":7}],"w":true}"#.to_owned()
-        )
-    );
-    // There is no delivered value beside the path.
-    assert_eq!(all("new-root", &CUT), [""; 0]);
-    assert_eq!(
-        all("new-root-last", &cut_after(DOCUMENT, r#""id":2,"#, 3)),
-        [""; 0]
-    );
 }
 
 /// The model leaves elements out and marks the omission.
@@ -325,31 +163,6 @@ fn the_mark_follows_the_anchor() {
             );
         }
     }
-}
-
-#[test]
-fn commas_and_spaces() {
-    let document = r#"{"a": [1, 22 , "b c"], "d": null}"#;
-    let at = |delivered: &str| cut_after(document, delivered, 2);
-    assert_eq!(
-        all("comma-extra", &at("[1,")),
-        [r#", 22 , "b c"], "d": null}"#]
-    );
-    assert_eq!(
-        all("comma-extra", &at("[1, ")),
-        [r#",22 , "b c"], "d": null}"#]
-    );
-    assert_eq!(all("comma-extra", &at("[1")), [""; 0]);
-    assert_eq!(
-        all("comma-missing", &at("[1")),
-        [r#" 22 , "b c"], "d": null}"#]
-    );
-    assert_eq!(all("comma-missing", &at("22")), [""; 0]);
-    assert_eq!(all("comma-missing", &at("]")), [r#" "d": null}"#]);
-    // Two numbers would become one.
-    assert_eq!(all("comma-missing", &cut_after("[1,2]", "[1", 1)), [""; 0]);
-    assert_eq!(all("trimmed", &at("\"b")), [r#"c"], "d": null}"#]);
-    assert_eq!(all("trimmed", &at("[1,")), [""; 0]);
 }
 
 /// The spelling of characters changes, and their meaning does not.

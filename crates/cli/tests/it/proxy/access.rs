@@ -106,10 +106,6 @@ async fn pages_in_browsers_are_refused_unless_allowed() {
         ("GET /x\nOrigin: null", "origin_refused"),
         ("GET /x\nOrigin:", "origin_refused"),
         (
-            "POST /v1/chat/completions\nOrigin: http://127.0.0.1:3000\nSec-Fetch-Site: same-origin",
-            "origin_refused",
-        ),
-        (
             "OPTIONS /x\nOrigin: https://evil.example\nAccess-Control-Request-Method: POST",
             "origin_refused",
         ),
@@ -121,7 +117,6 @@ async fn pages_in_browsers_are_refused_unless_allowed() {
             "GET /x\nOrigin: HTTPS://APP.example\nSec-Fetch-Site: cross-site",
             "",
         ),
-        ("GET /x\nOrigin: https://app.example:444", "origin_refused"),
         ("GET /x\nOrigin: http://app.example", "origin_refused"),
         (
             "GET /x\nOrigin: https://app.example.evil.example",
@@ -235,18 +230,8 @@ async fn a_token_is_asked_for_and_stays_here() {
             Some("authorization: Bearer sk-1"),
         ),
         (
-            format!("x-restitch-token: {TOKEN}\r\nx-api-key: sk-1"),
-            Some("x-api-key: sk-1"),
-        ),
-        (
             format!("x-api-key: {TOKEN}\r\nAuthorization: Bearer sk-1"),
             Some("authorization: Bearer sk-1"),
-        ),
-        (
-            format!(
-                "x-restitch-token: {TOKEN}\r\nAuthorization: Bearer {TOKEN}\r\nx-api-key: {TOKEN}"
-            ),
-            None,
         ),
         (
             format!("x-restitch-token: x\r\nx-restitch-token: {TOKEN}"),
@@ -349,26 +334,14 @@ async fn a_refused_head_is_answered_in_the_form_of_the_api() {
     for (path, pointer, value) in [
         ("/v1/chat/completions", "/error/type", "proxy_error"),
         ("/v1/messages", "/type", "error"),
-        (
-            "/v1beta/models/m:generateContent",
-            "/error/status",
-            "INVALID_ARGUMENT",
-        ),
-        ("/api/chat", "/code", ""),
-        ("/v2/chat", "/code", ""),
     ] {
-        for (path, host, reason) in [
-            (path.to_owned(), "h:99999", "bad_host"),
-            (path.to_owned(), "", "bad_host"),
-            (format!("/{path}"), "h", "two_slashes"),
-        ] {
+        for (path, host) in [(path.to_owned(), ""), (format!("/{path}"), "h")] {
             let request = format!(
                 "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
             );
             let answer = exchange(proxy.addr(), &request).await;
             answer.of(&path).begins("HTTP/1.1 400 ");
             let body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
-            let value = if value.is_empty() { reason } else { value };
             assert_eq!(
                 body.pointer(pointer).and_then(Value::as_str),
                 Some(value),

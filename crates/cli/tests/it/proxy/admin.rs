@@ -828,42 +828,6 @@ async fn calls_are_those_of_the_model_that_is_asked() {
     }
 }
 
-/// Each choice of an answer that a fallback has begun is cut under the name that its model has
-/// there.
-#[tokio::test]
-async fn the_choices_of_a_fallback_are_cut_under_its_name() {
-    let second = |text: &str| chunk(text).replace("\"index\":0", "\"index\":1");
-    let error = vec![send(
-        "HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
-    )];
-    let first = vec![
-        send(format!("{STREAM}{}{}", chunk("[1, 2"), second("[3, 4"))),
-        Piece::Reset,
-    ];
-    let rest = |text: &str| full(text);
-    let (main, fallback) = (
-        Raw::new(vec![error]).await,
-        Raw::new(vec![first, rest("[1, 20]"), rest("[3, 40]")]).await,
-    );
-    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
-    let proxy = in_front_of(&main, |proxy| {
-        super::routes::with_routes(proxy, &[&fallback], routes)
-    })
-    .await;
-    let answer = exchange(proxy.addr(), &post(&ASK.replacen('{', "{\"n\":2,", 1))).await;
-    answer.has("\"status\":\"complete\"");
-    let seen = metrics(&proxy, 1).await;
-    seen.check(r#"restitch_cuts_total{model="other",cause="drop"} 2"#);
-    // The upstream has not answered for the name that the client has chosen.
-    assert_eq!(
-        seen.counted(
-            "gen_ai_server_request_duration_seconds_count",
-            "gen_ai_request_model"
-        ),
-        ["other"]
-    );
-}
-
 /// The metrics count a refusal before the proxy could read the request, too.
 #[tokio::test]
 async fn a_head_that_is_not_read_is_counted() {
@@ -1012,18 +976,6 @@ async fn the_listener_answers_what_it_has() {
             "/page",
             "404 Not Found",
             "there is /, /metrics, /healthz, /readyz and /reload\n",
-        ),
-        (
-            "POST",
-            "/v1/chat/completions",
-            "404 Not Found",
-            "there is /, /metrics, /healthz, /readyz and /reload\n",
-        ),
-        (
-            "POST",
-            "/metrics",
-            "405 Method Not Allowed",
-            "allowed: GET, HEAD\n",
         ),
         (
             "DELETE",

@@ -44,29 +44,6 @@ fn told(answer: &str) -> (String, Vec<String>, Value) {
 
 const CUT: &str = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora Bo";
 
-#[tokio::test]
-async fn the_rest_is_the_input_of_a_custom_tool() {
-    // The head begins between words, 12 to 40 characters before the cut.
-    let raw = Raw::new(vec![cut(CUT), input("\"name\": \"Aurora Borealis\"}")]).await;
-    let proxy = proxy(
-        &raw,
-        Row::of("*").grammar(GrammarForm::CustomTool),
-        |proxy| proxy,
-    )
-    .await;
-    let (text, reasons, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    let asked = seen(&raw, 1).1;
-    let grammar = asked.pointer("/tools/0/custom/format/grammar/definition");
-    let grammar = grammar.and_then(Value::as_str).unwrap();
-    grammar.has("Aurora Bo");
-    assert_eq!(text, format!("{CUT}realis\"}}"), "{grammar}");
-    assert_eq!(reasons, ["stop"]);
-    assert_eq!(
-        report,
-        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar"]})
-    );
-}
-
 /// Whatever the refusal says: the grammar is what is new in the request.
 #[tokio::test]
 async fn a_refused_grammar_is_learned_and_is_no_failure() {
@@ -119,29 +96,6 @@ async fn an_answer_outside_its_grammar_is_learned_and_is_no_failure() {
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(seen(&raw, 4).1["response_format"], Value::Null);
     assert_eq!(raw.asked(), 5);
-}
-
-#[tokio::test]
-async fn a_prefill_goes_with_the_grammar() {
-    let raw = Raw::new(vec![cut(CUT), rest(" \"name\": \"Aurora Borealis\"}")]).await;
-    let row = Row::of("*").prefill(PrefillForm::Final);
-    let proxy = proxy(&raw, row.grammar(GrammarForm::StructuredOutputs), |proxy| {
-        proxy
-    })
-    .await;
-    let (text, reasons, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    let asked = seen(&raw, 1).1;
-    let sent = asked["messages"].as_array().unwrap().last().unwrap()["content"]
-        .as_str()
-        .unwrap();
-    assert_eq!(format!("{sent} \"name\": \"Aurora Bo"), CUT);
-    assert!(asked["structured_outputs"]["grammar"].is_string());
-    assert_eq!(text, format!("{CUT}realis\"}}"));
-    assert_eq!(reasons, vec!["stop".to_owned()]);
-    assert_eq!(
-        report,
-        json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar"]})
-    );
 }
 
 /// Sends a request, and returns the text that the client has of the answer and its report.
@@ -344,20 +298,6 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(report["failures"], 0);
     assert_eq!(report["rungs"], json!(["grammar", "words"]));
-}
-
-#[tokio::test]
-async fn a_grammar_is_the_format_of_the_answer_to_a_reprompt() {
-    let raw = Raw::new(vec![cut(CUT), rest("\"name\": \"Aurora Borealis\"}")]).await;
-    let row = Row::of("*").grammar(GrammarForm::ResponseFormat);
-    let server = proxy(&raw, row, |proxy| proxy).await;
-    let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!(text, format!("{CUT}realis\"}}"));
-    assert_eq!(report["rungs"], json!(["grammar"]));
-    let asked = seen(&raw, 1).1;
-    assert_eq!(asked["response_format"]["type"], "grammar");
-    let grammar = asked["response_format"]["grammar"].as_str().unwrap();
-    grammar.has("Aurora Bo");
 }
 
 /// A call of the client's own custom tool has text of any kind, so it passes. Another call beside

@@ -276,68 +276,6 @@ async fn spans_alone_are_pushed() {
     }
 }
 
-#[tokio::test]
-async fn an_outage_of_the_collector_is_logged() {
-    let no = "HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    let spans = Raw::new(vec![vec![send(no)]; 100]).await;
-    let raw = Raw::new(vec![full("[1]")]).await;
-    let endpoint = format!("http://{}", spans.addr);
-    let variables = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint[..])];
-    let proxy = Program::start(raw.addr, &variables).await;
-    exchange(proxy.addr, &ask()).await;
-    let (_, said) = proxy.end().await;
-    assert!(spans.asked() > 0, "{said}");
-    said.has("the collector does not take spans");
-    said.lacks("again");
-}
-
-/// Returns the fields of a message of protobuf that have bytes, by their numbers
-/// (<https://protobuf.dev/programming-guides/encoding/>).
-fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
-    let (mut rest, mut found) = (message, Vec::new());
-    let varint = |rest: &mut &[u8]| {
-        let length = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
-        let (bytes, after) = rest.split_at(length);
-        *rest = after;
-        bytes
-            .iter()
-            .rev()
-            .fold(0_u64, |value, byte| value << 7 | u64::from(byte & 0x7f))
-    };
-    while !rest.is_empty() {
-        let key = varint(&mut rest);
-        let length = match key & 7 {
-            0 => {
-                varint(&mut rest);
-                continue;
-            }
-            1 => 8,
-            2 => varint(&mut rest) as usize,
-            5 => 4,
-            other => panic!("protobuf has no wire type {other}"),
-        };
-        let (bytes, after) = rest.split_at(length);
-        rest = after;
-        if (key >> 3, key & 7) == (number, 2) {
-            found.push(bytes);
-        }
-    }
-    found
-}
-
-/// Returns the names of spans in an OTLP request, inside its resources and scopes.
-fn names(body: &[u8]) -> Vec<String> {
-    let scopes = fields(body, 1)
-        .into_iter()
-        .flat_map(|resource| fields(resource, 2));
-    let named = scopes
-        .flat_map(|scope| fields(scope, 2))
-        .flat_map(|span| fields(span, 5));
-    named
-        .map(|name| String::from_utf8(name.to_vec()).unwrap())
-        .collect()
-}
-
 /// The default protocol, which collectors get.
 #[tokio::test]
 async fn what_is_pushed_is_protobuf() {
@@ -347,7 +285,7 @@ async fn what_is_pushed_is_protobuf() {
     let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
     exchange(proxy.addr, &ask()).await;
     assert!(proxy.end().await.0.success());
-    let mut spans = Vec::new();
+    let mut spans = 0;
     for request in collector.bytes.lock().unwrap().iter() {
         let at = request
             .windows(4)
@@ -356,9 +294,10 @@ async fn what_is_pushed_is_protobuf() {
         let (head, body) = (String::from_utf8_lossy(&request[..at]), &request[at + 4..]);
         head.has("content-type: application/x-protobuf");
         assert_eq!(head.split(' ').nth(1), Some("/v1/traces"));
-        spans.extend(names(body));
+        // The exporter of OpenTelemetry writes the messages.
+        spans += body.windows(6).filter(|name| name == b"chat m").count();
     }
-    assert_eq!(spans, ["chat m"; 2]);
+    assert_eq!(spans, 2);
 }
 
 #[tokio::test]

@@ -4,12 +4,9 @@
 mod browser;
 pub(super) mod driver;
 
-use std::sync::Arc;
-
 use restitch::Limits;
 use restitch_proxy::Server;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use super::raw::*;
 use crate::proxy::made::{Access, TestProxy};
@@ -243,33 +240,6 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
         body_of(&closed),
         "the closed JSON is what there is first"
     );
-}
-
-/// A reader that polls gets the text that has been added since its last poll.
-#[tokio::test]
-async fn a_reader_polls_for_added_text() {
-    let rest = Arc::new(Notify::new());
-    let raw = Raw::new(vec![vec![
-        opening("{\"a\": \"é"),
-        Piece::Await(Arc::clone(&rest)),
-        send(chunk("x\"}") + &finish("stop")),
-    ]])
-    .await;
-    let proxy = proxy(&raw, 1, Limits::default()).await;
-    let mut client = begin(proxy.addr(), &asked_as("mine", ASK)).await;
-    read_until(&mut client, "é").await;
-    let poll = async |from: usize| {
-        let path = format!("/answers/mine?view=added&restarts=0&from={from}");
-        json_of(&proxy, &path).await["slots"][0].clone()
-    };
-    let begun =
-        json!({"name": "text 0", "bytes": 9, "added": [{"call": null, "text": "{\"a\": \"é"}]});
-    assert_eq!(poll(0).await, begun);
-    assert_eq!(poll(9).await["added"], json!([]));
-    rest.notify_one();
-    read_until(&mut client, "[DONE]").await;
-    let ended = json!({"name": "text 0", "bytes": 12, "added": [{"call": null, "text": "x\"}"}]});
-    assert_eq!(poll(9).await, ended);
 }
 
 /// A page whose name was made to point here reads nothing: no answer, no name of a model or of an

@@ -303,16 +303,6 @@ async fn a_kept_answer_goes_on_without_its_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_stays_gets_the_same_events() {
-    let (_raw, proxy, go) = waiting(1, keeping()).await;
-    go.notify_one();
-    let response = exchange(proxy.addr(), &ask_kept()).await;
-    assert_eq!(header(&response, "x-restitch-keep"), "30");
-    assert_eq!(body_of(&response), (numbered(&five(), 1), true));
-    proxy.shutdown().await;
-}
-
-#[tokio::test]
 async fn an_answer_that_is_cut_is_completed_without_its_client() {
     let rest = chunk("[1, 2, 3]") + &finish("stop");
     let raw = Raw::new(vec![
@@ -475,23 +465,6 @@ async fn an_answer_that_nobody_reads_is_stopped_and_expires() {
     let repeat = with(&request, "last-event-id: 1-1");
     expect(other.addr(), &repeat, 410).await;
     assert_eq!(held.asked(), 1);
-}
-
-#[tokio::test]
-async fn a_reader_keeps_an_answer() {
-    let go = Arc::new(Notify::new());
-    let raw = Raw::new(vec![pausing(&go), unfinished(), unfinished()]).await;
-    let mut limits = keeping();
-    limits.keep.max_keep_time = Duration::from_millis(150);
-    let proxy = raw.proxy(limits).await;
-    let mut client = begin(proxy.addr(), &ask_kept()).await;
-    read_until(&mut client, "id: 1-2\n\n").await;
-    expires(&proxy).await;
-    expires(&proxy).await;
-    go.notify_one();
-    let rest = read_to_end(&mut client).await;
-    rest.has("id: 1-5");
-    proxy.shutdown().await;
 }
 
 /// An `EventSource` connects again after the end of each stream, until it gets a 204. Such a read

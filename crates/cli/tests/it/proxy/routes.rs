@@ -171,18 +171,11 @@ async fn a_route_has_limits_of_its_own() {
     for (setting, header, calls, stop) in [
         ("continuation = \"auto\"", "", 4, None),
         ("continuation = \"off\"", "", 1, None),
-        ("max_continuations = 0", "", 1, Some("continuations")),
         ("max_continuations = 1", "", 2, Some("continuations")),
         // A client can only ask for less.
         (
             "max_continuations = 1",
             "x-restitch-continuations: 5",
-            2,
-            Some("continuations"),
-        ),
-        (
-            "max_continuations = 2",
-            "x-restitch-continuations: 1",
             2,
             Some("continuations"),
         ),
@@ -207,30 +200,10 @@ async fn a_route_has_limits_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_route_says_what_is_joined_repaired_and_waited_for() {
-    let row = |n: usize| {
-        format!(
-            "{{\"id\": {n}, \"name\": \"{}\"}}",
-            ["Alma", "Berta", "Cicero"][n % 3].repeat(n + 2)
-        )
-    };
-    let whole = format!(
-        "{{\"rows\": [{}]}}",
-        (0..9).map(row).collect::<Vec<_>>().join(", ")
-    );
-    let begun = &whole[..whole.len() - 20];
-    let again = || full(&whole);
+async fn a_route_says_what_is_repaired_and_waited_for() {
     let repaired = || vec![full("[1, 2,]")];
     let silent = || held("[1, 2, 3");
     for (setting, answers, text, told) in [
-        // The document begins again, although the request asks for its rest.
-        (
-            "",
-            // A copy that closes everything after one value is believed the second time.
-            vec![cut(begun, 20), again(), again()],
-            whole.as_str(),
-            "\"status\":\"complete\"",
-        ),
         ("repair = \"strict\"", repaired(), "[1, 2,]", "[DONE]"),
         (
             "repair = \"syntax\"",

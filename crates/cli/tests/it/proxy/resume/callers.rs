@@ -8,13 +8,7 @@ use super::*;
 /// request comes from the same one.
 #[tokio::test]
 async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
-    for none in [
-        "x-none: 1",
-        "authorization: Bearer ",
-        "x-api-key:",
-        "cookie: session=1",
-        "proxy-authorization: Basic eDp5",
-    ] {
+    for none in ["authorization: Bearer ", "cookie: session=1"] {
         let (raw, proxy, go) = waiting(2, keeping()).await;
         let id = ask_and_leave(
             &proxy,

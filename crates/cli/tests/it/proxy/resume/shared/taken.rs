@@ -259,10 +259,13 @@ async fn an_answer_stays_on_the_server_while_its_client_is_behind() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    slow::makes_no_room(&redis.url()).await;
-    // Twice the time between two looks of a proxy at the answers that are read.
-    slow::does_not_expire(&redis.url(), Duration::from_secs(1)).await;
-    slow::is_stopped_at_once(&redis.url()).await;
+    let url = redis.url();
+    tokio::join!(
+        slow::makes_no_room(&url),
+        // Twice the time between two looks of a proxy at the answers that are read.
+        slow::does_not_expire(&url, Duration::from_secs(1)),
+        slow::is_stopped_at_once(&url),
+    );
 }
 
 #[tokio::test]
