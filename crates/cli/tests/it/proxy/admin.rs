@@ -551,11 +551,7 @@ async fn models_have_labels_up_to_a_limit() {
 /// An answer is measured as that of the upstream that the client has it from.
 #[tokio::test]
 async fn an_answer_has_the_provider_that_answers() {
-    let error = |status: &str| {
-        vec![send(format!(
-            "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
-        ))]
-    };
+    let error = |status: &str| respond(status, "{}");
     let cut = || limited("[1, 2");
     let rest = || full("[1, 2, 3]");
     for (first, other, provider) in [
@@ -764,11 +760,7 @@ async fn the_cuts_of_a_model_begin_with_none() {
 async fn calls_are_those_of_the_model_that_is_asked() {
     let cut = || limited("[1, 2");
     let rest = || full("[1, 2, 3]");
-    let error = || {
-        vec![send(
-            "HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
-        )]
-    };
+    let error = || respond("503 Unavailable", "{}");
     let head_alone = || vec![send(STREAM), Piece::Hold];
     for (name, first, other, cut_model) in [
         ("the rest", vec![cut(), error()], vec![rest()], "m"),

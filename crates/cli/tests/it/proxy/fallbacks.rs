@@ -65,12 +65,7 @@ fn whole(text: &str) -> Vec<Piece> {
 fn whole_with(text: &str, finish: &str) -> Vec<Piece> {
     let body = serde_json::json!({"id": "b", "choices": [{"index": 0, "message": {"role": "assistant", "content": text},
         "finish_reason": finish}]});
-    let body = body.to_string();
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    vec![send(format!(
-        "{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ))]
+    respond("200 OK", &body.to_string())
 }
 
 const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.2\n\
@@ -262,20 +257,7 @@ async fn a_cut_answer_is_continued_in_another_api() {
         assert!(is_whole, "{model}: {answer}");
         body.of(format!("{model}: {answer}"))
             .ends("data: [DONE]\n\n");
-        let text = body
-            .lines()
-            .filter_map(|line| {
-                serde_json::from_str::<serde_json::Value>(line.strip_prefix("data: ")?).ok()
-            })
-            .filter_map(|chunk| {
-                Some(
-                    chunk
-                        .pointer("/choices/0/delta/content")?
-                        .as_str()?
-                        .to_owned(),
-                )
-            })
-            .collect::<String>();
+        let text = text_of(&body);
         assert_eq!(text, "{\"a\": [1, 2, 3]}", "{model}: {answer}");
         // The client reads one answer of Chat Completions.
         body.lacks("content_block").lacks("message_stop");
@@ -304,10 +286,7 @@ async fn a_cut_answer_is_continued_in_another_api() {
 #[tokio::test]
 async fn a_fallback_is_asked_until_the_answer_is_whole() {
     let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
-    let no_prefill = vec![send(format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    ))];
+    let no_prefill = respond("400 Bad Request", body);
     let base = Raw::new(vec![stream(&chunk("[1, 2")), vec![]]).await;
     let other = Raw::new(vec![
         no_prefill,
@@ -486,20 +465,12 @@ async fn the_metrics_say_who_has_answered() {
 #[tokio::test]
 async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
     let (log, _guard) = listening();
-    let quoting = refused("400 Bad Request", "").remove(0);
-    let Piece::Send(quoting) = quoting else {
-        panic!()
-    };
-    let quoting = String::from_utf8(quoting)
-        .unwrap()
-        .replace("primary", "key-of-K and more")
-        .replace(": 7", ": 17");
     let base = Raw::new(vec![
         stream(&chunk("[1, 2")),
         refused("503 Service Unavailable", ""),
     ])
     .await;
-    let other = Raw::new(vec![vec![send(quoting)]; 9]).await;
+    let other = Raw::new(vec![respond("400 Bad Request", "key-of-K and more"); 9]).await;
     let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE)
         .start()
         .await;
@@ -696,12 +667,7 @@ async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
 
 fn too_long() -> Vec<Piece> {
     let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}}"#;
-    let head =
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    vec![send(format!(
-        "{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ))]
+    respond("400 Bad Request", body)
 }
 
 /// Another model may have a longer context. The same one is never asked for the same again.

@@ -5,7 +5,7 @@ use restitch_sim::{ProviderProfile, Sim};
 use serde_json::{Value, json};
 
 use super::raw::*;
-use super::ways::{cut, proxy, refusal, rest, seen};
+use super::ways::{cut, proxy, rest, seen, told};
 use crate::proxy::made::TestProxy;
 use restitch_testing::rows::Rows;
 
@@ -26,22 +26,6 @@ fn input(text: &str) -> Vec<Piece> {
     stream(&body)
 }
 
-/// The text of a streamed answer, its finish reasons and its report.
-fn told(answer: &str) -> (String, Vec<String>, Value) {
-    let (body, whole) = body_of(answer);
-    assert!(whole, "{answer}");
-    let (mut text, mut reasons, mut report) = (String::new(), Vec::new(), Value::Null);
-    let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
-    for data in events.filter(|data| *data != "[DONE]") {
-        let chunk: Value = serde_json::from_str(data).unwrap();
-        let choice = &chunk["choices"][0];
-        text += choice["delta"]["content"].as_str().unwrap_or_default();
-        reasons.extend(choice["finish_reason"].as_str().map(str::to_owned));
-        report = chunk.get("restitch").cloned().unwrap_or(report);
-    }
-    (text, reasons, report)
-}
-
 const CUT: &str = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora Bo";
 
 /// Whatever the refusal says: the grammar is what is new in the request.
@@ -49,7 +33,7 @@ const CUT: &str = "{\"place\": \"Norway, north of Bergen\", \"name\": \"Aurora B
 async fn a_refused_grammar_is_learned_and_is_no_failure() {
     let raw = Raw::new(vec![
         cut("[1, 2"),
-        refusal("400 Bad Request", r#"{"error":{"message":"Invalid grammar: too complex","type":"invalid_request_error"}}"#),
+        respond("400 Bad Request", r#"{"error":{"message":"Invalid grammar: too complex","type":"invalid_request_error"}}"#),
         rest("[1, 2, 3]"),
         cut("[4, 5"),
         rest("[4, 5, 6]"),
@@ -61,14 +45,14 @@ async fn a_refused_grammar_is_learned_and_is_no_failure() {
         |proxy| proxy,
     )
     .await;
-    let (text, _, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(
         report,
         json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["grammar", "words"], "cut_values": {"/1": 5}})
     );
     assert_eq!(seen(&raw, 2).1["tools"], Value::Null);
-    let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    let (text, _) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(seen(&raw, 4).1["tools"], Value::Null);
     assert_eq!(raw.asked(), 5);
@@ -87,12 +71,12 @@ async fn an_answer_outside_its_grammar_is_learned_and_is_no_failure() {
     .await;
     let row = Row::of("*").grammar(GrammarForm::ResponseFormat);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
-    let (text, _, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(report["failures"], 0);
     assert_eq!(report["rungs"], json!(["grammar", "words"]));
     assert_eq!(seen(&raw, 1).1["response_format"]["type"], "grammar");
-    let (text, ..) = told(&exchange(proxy.addr(), &post(ASK)).await);
+    let (text, _) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
     assert_eq!(seen(&raw, 4).1["response_format"], Value::Null);
     assert_eq!(raw.asked(), 5);
@@ -261,7 +245,7 @@ async fn a_cut_costs_one_call_where_the_server_enforces_the_grammar() {
 #[tokio::test]
 async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
     let refused = r#"{"error":{"message":"Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.","type":"invalid_request_error","param":"reasoning_effort"}}"#;
-    let refused = || refusal("400 Bad Request", refused);
+    let refused = || respond("400 Bad Request", refused);
     let row = || Row::of("*").grammar(GrammarForm::CustomTool);
     let raw = Raw::new(vec![
         cut(CUT),
@@ -272,7 +256,7 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
     ])
     .await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
-    let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
     assert_eq!(text, format!("{CUT}realis\"}}"));
     assert_eq!(
         report,
@@ -283,7 +267,7 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
         .collect();
     assert_eq!(efforts, [Value::Null, json!("none")]);
     // The next answer of this model is continued without a refused call.
-    let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
     assert_eq!(text, format!("{CUT}realis\"}}"));
     assert_eq!(report["rungs"], json!(["grammar"]));
     let efforts: Vec<_> = (3..5)
@@ -294,7 +278,7 @@ async fn a_custom_tool_that_excludes_reasoning_is_called_without_it() {
     // Where that is refused, too, the next rung asks.
     let raw = Raw::new(vec![cut("[1, 2"), refused(), refused(), rest("[1, 2, 3]")]).await;
     let server = proxy(&raw, row(), |proxy| proxy).await;
-    let (text, _, report) = told(&exchange(server.addr(), &post(ASK)).await);
+    let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
     assert_eq!(report["failures"], 0);
     assert_eq!(report["rungs"], json!(["grammar", "words"]));
@@ -338,7 +322,7 @@ async fn a_call_beside_a_custom_tools_call_is_continued() {
 
     let whole = |message: Value, reason: &str| {
         let choice = json!({"index": 0, "message": message, "finish_reason": reason});
-        refusal(
+        respond(
             "200 OK",
             &json!({"id": "a", "choices": [choice]}).to_string(),
         )
@@ -373,8 +357,8 @@ async fn an_item_after_a_custom_tools_call_is_continued_in_a_body() {
             "incomplete_details": {"reason": "max_output_tokens"}, "output": [custom, item]});
         let second = json!({"id": "s", "object": "response", "status": "completed", "output": [message(text)]});
         let raw = Raw::new(vec![
-            refusal("200 OK", &first.to_string()),
-            refusal("200 OK", &second.to_string()),
+            respond("200 OK", &first.to_string()),
+            respond("200 OK", &second.to_string()),
         ])
         .await;
         let server = proxy(&raw, Row::of("m"), |proxy| proxy).await;

@@ -402,11 +402,7 @@ async fn open_answers_are_cut_when_the_time_to_end_is_over() {
 #[tokio::test]
 async fn the_rest_of_a_whole_answer_is_cut_when_the_time_to_end_is_over() {
     let body = r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"[1, 2"},"finish_reason":"length"}]}"#;
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    let first = vec![send(format!(
-        "{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ))];
+    let first = respond("200 OK", body);
     for (give_up, status, told) in [
         ("error", 503, "the limit `drain_timeout = 0.05` is reached"),
         (

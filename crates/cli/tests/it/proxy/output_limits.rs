@@ -190,14 +190,7 @@ async fn calls_for(documents: usize, routes: &str) -> usize {
     for number in 0..documents {
         current.store(number, Ordering::SeqCst);
         let answer = exchange(proxy.addr(), &post(&ask.to_string())).await;
-        let text: String = restitch_testing::event_data(body_of(&answer).0.as_bytes())
-            .iter()
-            .filter_map(|event| {
-                event["choices"][0]["delta"]["content"]
-                    .as_str()
-                    .map(str::to_owned)
-            })
-            .collect();
+        let text = text_of(&body_of(&answer).0);
         assert_eq!(text, long_document(number));
     }
     server.abort();

@@ -2,7 +2,6 @@
 
 use restitch::Limits;
 use restitch::session::GiveUp;
-use serde_json::Value;
 
 use super::raw::*;
 use super::routes::with_routes;
@@ -18,19 +17,6 @@ fn events(text: &str) -> String {
         .map(|piece| chunk(&piece.iter().collect::<String>()))
         .collect::<String>()
         + &finish("stop")
-}
-
-fn text_of(body: &str) -> String {
-    let events = body
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
-    events
-        .filter_map(|event| {
-            event["choices"][0]["delta"]["content"]
-                .as_str()
-                .map(str::to_owned)
-        })
-        .collect()
 }
 
 /// Returns a response in chunks that breaks off after `body`.

@@ -283,6 +283,15 @@ pub(super) fn stream(body: &str) -> Vec<Piece> {
     vec![send(format!("{STREAM}{body}"))]
 }
 
+/// Returns a response with a body of JSON, after which the connection is closed.
+pub(super) fn respond(status: &str, body: &str) -> Vec<Piece> {
+    let head = "content-type: application/json\r\nconnection: close\r\ncontent-length: ";
+    vec![send(format!(
+        "HTTP/1.1 {status}\r\n{head}{}\r\n\r\n{body}",
+        body.len()
+    ))]
+}
+
 /// Returns a stream that stops after a text.
 pub(super) fn full(text: &str) -> Vec<Piece> {
     stream(&(chunk(text) + &finish("stop")))
@@ -301,6 +310,15 @@ pub(super) fn opening(text: &str) -> Piece {
 /// Returns a stream that is silent after a text.
 pub(super) fn held(text: &str) -> Vec<Piece> {
     vec![opening(text), Piece::Hold]
+}
+
+/// Returns the text of a stream of Chat Completions.
+pub(super) fn text_of(body: &str) -> String {
+    let events = restitch_testing::event_data(body.as_bytes());
+    let texts = events
+        .iter()
+        .map(|event| &event["choices"][0]["delta"]["content"]);
+    texts.filter_map(|text| text.as_str()).collect()
 }
 
 /// Returns the body of a response without its chunks, and whether it ended as announced.

@@ -820,14 +820,7 @@ async fn a_response_id_that_several_answers_have_finds_none_of_them() {
 #[tokio::test]
 async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     let (log, _listening) = listening();
-    let go = Arc::new(Notify::new());
-    let events = five();
-    let pieces = vec![
-        send(format!("{STREAM}{}", events[..2].concat())),
-        Piece::Await(Arc::clone(&go)),
-        send(events[2..].concat()),
-    ];
-    let raw = Raw::new(vec![pieces]).await;
+    let (raw, _, go) = waiting(1, keeping()).await;
     let proxy = raw
         .unbound(keeping())
         .admin(Some(([127, 0, 0, 1], 0).into()))
@@ -840,14 +833,6 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     read_to_end(&mut reader).await;
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     exchange(proxy.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-    for (path, with) in [
-        ("/streams/", "//streams/"),
-        ("/streams/", "/v1/streams/"),
-        ("/streams/", "/"),
-        (" /", " /x%2f"),
-    ] {
-        exchange(proxy.addr(), &about("GET", &id, "").replace(path, with)).await;
-    }
     let metrics = get_at(proxy.admin_addr().unwrap(), "/metrics").await;
     for outcome in ["running", "ended", "unknown"] {
         let line = format!("restitch_resumes_total{{outcome=\"{outcome}\"}} 1");
@@ -855,14 +840,5 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     }
     proxy.shutdown().await;
     let log = log.text();
-    for path in [
-        "\"/streams/*\"",
-        "\"//streams/*\"",
-        "\"/v1/streams/*\"",
-        "\"/*\"",
-        "\"/x%2fstreams/*\"",
-    ] {
-        log.of(path).has(format!("path={path}"));
-    }
-    log.lacks(&id).lacks("sk-1");
+    log.has("path=\"/streams/*\"").lacks(&id).lacks("sk-1");
 }

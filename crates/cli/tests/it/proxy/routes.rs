@@ -4,7 +4,6 @@ use restitch::Limits;
 use restitch::provider::capability::{GrammarForm, PrefillForm, Row, SchemaSubset};
 use restitch_proxy::Server;
 use restitch_proxy::config::Config;
-use serde_json::Value;
 
 use super::raw::*;
 use crate::proxy::made::TestProxy;
@@ -227,17 +226,7 @@ async fn a_route_says_what_is_repaired_and_waited_for() {
         )
         .await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        let data = answer
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: {"));
-        let events = data.map(|data| serde_json::from_str::<Value>(&format!("{{{data}")).unwrap());
-        let seen: String = events
-            .filter_map(|event| {
-                event["choices"][0]["delta"]["content"]
-                    .as_str()
-                    .map(str::to_owned)
-            })
-            .collect();
+        let seen = text_of(&body_of(&answer).0);
         assert_eq!(seen, text, "{setting}: {answer}");
         answer.of(setting).has(told);
     }

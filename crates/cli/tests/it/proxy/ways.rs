@@ -27,15 +27,6 @@ pub(super) async fn proxy(
     with(proxy).start().await
 }
 
-pub(super) fn refusal(status: &str, body: &str) -> Vec<Piece> {
-    let head =
-        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
-    vec![send(format!(
-        "{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    ))]
-}
-
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
 
 /// Returns the target and the body of a request that the upstream has received.
@@ -53,25 +44,13 @@ fn last_message(body: &Value) -> &Value {
 }
 
 /// Returns the text of a streamed answer, and its report.
-fn told(answer: &str) -> (String, Value) {
+pub(super) fn told(answer: &str) -> (String, Value) {
     let (body, whole) = body_of(answer);
     assert!(whole, "{answer}");
-    let (mut text, mut report) = (String::new(), Value::Null);
-    for data in body
-        .lines()
-        .filter_map(|line| line.strip_prefix("data: "))
-        .filter(|data| *data != "[DONE]")
-    {
-        let chunk: Value = serde_json::from_str(data).unwrap();
-        text.push_str(
-            chunk
-                .pointer("/choices/0/delta/content")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        );
-        report = chunk.get("restitch").cloned().unwrap_or(report);
-    }
-    (text, report)
+    let events = restitch_testing::event_data(body.as_bytes());
+    let report = events.iter().rfind(|event| event.get("restitch").is_some());
+    let report = report.map(|event| event["restitch"].clone());
+    (text_of(&body), report.unwrap_or_default())
 }
 
 pub(super) fn cut(text: &str) -> Vec<Piece> {
@@ -129,11 +108,11 @@ async fn whole_bodies_learn_as_well() {
     let whole = |text: &str, reason: &str| {
         let body = json!({"id": "a", "choices": [
             {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}]});
-        refusal("200 OK", &body.to_string())
+        respond("200 OK", &body.to_string())
     };
     let raw = Raw::new(vec![
         whole("[1, 2", "length"),
-        refusal(
+        respond(
             "422 Unprocessable Entity",
             r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#,
         ),
@@ -159,7 +138,7 @@ async fn other_refusals_are_failures() {
         (PrefillForm::None, NO_PREFILL),
     ] {
         let mut answers = vec![cut("[1, 2")];
-        answers.extend(std::iter::repeat_n(refusal("400 Bad Request", body), 3));
+        answers.extend(std::iter::repeat_n(respond("400 Bad Request", body), 3));
         let raw = Raw::new(answers).await;
         let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
@@ -176,7 +155,7 @@ async fn a_refused_switch_is_left_out() {
     let refused = r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#;
     let raw = Raw::new(vec![
         cut("[1, 2"),
-        refusal("400 Bad Request", refused),
+        respond("400 Bad Request", refused),
         rest(", 3]"),
     ])
     .await;
@@ -270,7 +249,7 @@ async fn a_bad_schema_of_one_client_changes_no_other_request() {
     let bad = r#"{"error":{"message":"Invalid schema for response_format 'Unsupported parameter: response_format': 'x' is not supported","type":"invalid_request_error","param":"response_format","code":null}}"#;
     let ask = SONAR.replace("perplexity/sonar", "other");
     let schema = ask.replace("json_object", "json_schema");
-    let raw = Raw::new(vec![refusal("400 Bad Request", bad), rest("[1]")]).await;
+    let raw = Raw::new(vec![respond("400 Bad Request", bad), rest("[1]")]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
     let refused = exchange(server.addr(), &post(&schema)).await;
     assert_eq!(body_of(&refused), (bad.to_owned(), true));
@@ -285,7 +264,7 @@ async fn a_bad_schema_of_one_client_changes_no_other_request() {
 #[tokio::test]
 async fn a_lesson_expires() {
     let ask = SONAR.replace("perplexity/sonar", "other");
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]")]).await;
+    let raw = Raw::new(vec![respond("400 Bad Request", NO_MEMBER), rest("[1]")]).await;
     let limits = Limits::default().with_max_hint_age(Duration::ZERO);
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true).limits(limits)).await;
     // Nothing was recorded, so the client gets its error.
@@ -300,7 +279,7 @@ async fn a_lesson_expires() {
 async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     let ask = SONAR.replace("perplexity/sonar", "other");
     let raw = Raw::new(vec![
-        refusal("400 Bad Request", NO_MEMBER),
+        respond("400 Bad Request", NO_MEMBER),
         rest("[1]"),
         rest("[2]"),
     ])
@@ -323,14 +302,14 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
         (true, r#"{"error":{"message":"Bad key"}}"#),
         (true, NO_PREFILL),
     ] {
-        let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
+        let raw = Raw::new(vec![respond("400 Bad Request", body)]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
         let answer = exchange(server.addr(), &post(&ask)).await;
         answer.begins("HTTP/1.1 400 Bad Request\r\n");
         assert_eq!(body_of(&answer), (body.to_owned(), true));
     }
     // So it does if its request had no such member.
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER)]).await;
+    let raw = Raw::new(vec![respond("400 Bad Request", NO_MEMBER)]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
     assert_eq!(
         body_of(&exchange(server.addr(), &post(ASK)).await).0,
@@ -343,7 +322,7 @@ async fn a_refused_response_format_is_learned_when_that_is_wanted() {
 #[tokio::test]
 async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
     let clock = Clock::paused();
-    let busy = || refusal("503 Service Unavailable", "{}");
+    let busy = || respond("503 Service Unavailable", "{}");
     for (pause, text, calls) in [(50, "[1, 2, 3]", 5), (10_000, "[1, 2", 4)] {
         let limits = Limits::default()
             .with_overload_min_calls(1)
@@ -371,7 +350,7 @@ async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
 /// the client's own, and is always made: if it is answered, the model answers again.
 #[tokio::test]
 async fn continuations_are_asked_for_again_with_the_first_answer() {
-    let busy = || refusal("503 Service Unavailable", "{}");
+    let busy = || respond("503 Service Unavailable", "{}");
     let limits = Limits::default()
         .with_overload_min_calls(4)
         .with_overload_window(Duration::from_secs(1 << 20));
@@ -543,7 +522,7 @@ async fn an_answer_is_repaired_where_that_is_asked_for() {
     }
     let whole = json!({"id": "a", "choices": [
         {"index": 0, "message": {"role": "assistant", "content": broken}, "finish_reason": "stop"}]});
-    let raw = Raw::new(vec![refusal("200 OK", &whole.to_string())]).await;
+    let raw = Raw::new(vec![respond("200 OK", &whole.to_string())]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| {
         proxy.repair(RepairLevel::Syntax)
     })
@@ -817,7 +796,7 @@ async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
         send(format!("{STREAM_OF_LENGTH}{}", chunk("[1, 2"))),
         Piece::Reset,
     ];
-    let gone = || refusal("404 Not Found", "{}");
+    let gone = || respond("404 Not Found", "{}");
     let raw = Raw::new(vec![
         stopped(),
         first,
@@ -852,7 +831,7 @@ async fn a_server_that_stops_no_streams_is_not_asked_to_keep_one() {
         "401 Unauthorized",
         "503 Service Unavailable",
     ] {
-        let raw = Raw::new(vec![refusal(status, "{}"), whole(), whole(), whole()]).await;
+        let raw = Raw::new(vec![respond(status, "{}"), whole(), whole(), whole()]).await;
         let mut row = Row::of("*");
         row.keeps_streams = Some(true);
         let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
@@ -936,7 +915,7 @@ async fn a_prefill_that_violates_the_format_is_sent_without_it() {
     let message = r#"{"error":{"code":400,"message":"Failed to initialize samplers: std::exception","type":"invalid_request_error"}}"#;
     let raw = Raw::new(vec![
         cut("{\"list\": [1, 2"),
-        refusal("400 Bad Request", message),
+        respond("400 Bad Request", message),
         rest(", 3]}"),
     ])
     .await;

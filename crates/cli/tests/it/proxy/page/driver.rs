@@ -227,15 +227,6 @@ impl Browser {
             .await;
     }
 
-    /// Returns a picture of the page, as PNG in base64.
-    pub(in super::super) async fn picture(&self) -> String {
-        self.act("GET", "/screenshot", Value::Null)
-            .await
-            .as_str()
-            .unwrap()
-            .to_owned()
-    }
-
     pub(in super::super) async fn end(self) {
         self.act("DELETE", "", Value::Null).await;
     }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::processes::{Process, kill_again_and_again};
 use super::*;
-use restitch_testing::event_data;
 use restitch_testing::says::Says;
 
 /// A folder of its own. Dropping it removes it.
@@ -135,12 +134,7 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
     assert!(is_whole, "{body}");
     body.begins(numbered(&five()[..1], 1));
     body.lacks("\"7\"").lacks("id: 1-2\n").has("[DONE]");
-    let data = event_data(body.as_bytes());
-    let text: String = data
-        .iter()
-        .filter_map(|data| data["choices"][0]["delta"]["content"].as_str())
-        .collect();
-    assert_eq!(text, "[1, 2, 3]");
+    assert_eq!(text_of(&body), "[1, 2, 3]");
     let get = about("GET", &streams[1], "").replace("sk-1", "sk-2");
     expect(addr(&second), &get, 404).await;
     assert_eq!(raw.asked(), 3);

@@ -77,39 +77,42 @@ async fn an_answer_does_not_expire_while_its_client_takes_nothing() {
 }
 
 pub(super) async fn does_not_expire(store: &str, keep: Duration) {
+    let with_end = |is_running| does_not_expire_while(store, keep, is_running);
+    tokio::join!(with_end(true), with_end(false));
+}
+
+async fn does_not_expire_while(store: &str, keep: Duration, is_running: bool) {
     let mut limits = keeping();
     limits.keep.max_keep_time = keep;
-    for is_running in [true, false] {
-        let events = large();
-        let go = Arc::new(Notify::new());
-        let (text, end) = events.split_at(128);
-        let pieces = vec![
-            send(format!("{STREAM}{}", text.concat())),
-            Piece::Await(Arc::clone(&go)),
-            send(end.concat()),
-        ];
-        let raw = Raw::new(vec![pieces, unfinished(), unfinished()]).await;
-        let proxy = raw.unbound(limits.clone()).store(store).start().await;
-        let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
-        if !is_running {
-            go.notify_one();
-            wait_for(&proxy, &id, "whole").await;
-        }
-        // Twice the time after which the answer expires without a client.
-        expires(&proxy).await;
-        expires(&proxy).await;
+    let events = large();
+    let go = Arc::new(Notify::new());
+    let (text, end) = events.split_at(128);
+    let pieces = vec![
+        send(format!("{STREAM}{}", text.concat())),
+        Piece::Await(Arc::clone(&go)),
+        send(end.concat()),
+    ];
+    let raw = Raw::new(vec![pieces, unfinished(), unfinished()]).await;
+    let proxy = raw.unbound(limits).store(store).start().await;
+    let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
+    if !is_running {
         go.notify_one();
-        seen += &read_to_end(&mut client).await;
-        assert!(
-            body_of(&seen) == (numbered(&events, 1), true),
-            "it is not whole, running: {is_running}"
-        );
-        // It expires once its client has left.
-        while status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await) != "410 Gone" {
-            sleep(Duration::from_millis(50)).await;
-        }
-        proxy.shutdown().await;
+        wait_for(&proxy, &id, "whole").await;
     }
+    // Twice the time after which the answer expires without a client.
+    expires(&proxy).await;
+    expires(&proxy).await;
+    go.notify_one();
+    seen += &read_to_end(&mut client).await;
+    assert!(
+        body_of(&seen) == (numbered(&events, 1), true),
+        "it is not whole, running: {is_running}"
+    );
+    // It expires once its client has left.
+    while status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await) != "410 Gone" {
+        sleep(Duration::from_millis(50)).await;
+    }
+    proxy.shutdown().await;
 }
 
 /// The upstream waits for the client, as it does where nothing is kept.

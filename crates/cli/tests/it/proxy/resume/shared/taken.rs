@@ -9,7 +9,6 @@ use super::super::super::routes::with_routes;
 use super::super::{room, slow};
 use super::*;
 use crate::proxy::made::TestProxy;
-use restitch_testing::event_data;
 
 /// Counts the process that writes an answer as dead, and lets the client come back to another one.
 pub(super) async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) -> String {
@@ -100,15 +99,6 @@ async fn an_answer_that_was_taken_over_stays_on_its_route() {
     }
 }
 
-/// Returns the text of an answer.
-fn text(body: &str) -> String {
-    let chunks = event_data(body.as_bytes());
-    chunks
-        .iter()
-        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
-        .collect()
-}
-
 /// A process that takes over an answer asks the route's own upstream first, as for any rest, and
 /// then its fallbacks.
 #[tokio::test]
@@ -116,11 +106,7 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    let refused = || {
-        vec![send(
-            "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-        )]
-    };
+    let refused = || respond("503 Service Unavailable", "");
     let rest = || full("[1, 2, 3]");
     let held = || held("[1, 2");
     let own =
@@ -178,12 +164,12 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
         let (body, is_whole) =
             body_of(&come_back(&redis, &b, header(&seen, "x-restitch-stream"), "").await);
         if case == "none does" {
-            assert!(!is_whole && text(&body) == "[1, 2", "{case}: {body}");
+            assert!(!is_whole && text_of(&body) == "[1, 2", "{case}: {body}");
             continue;
         }
         assert!(is_whole, "{case}: {body}");
         body.of(case).has("[DONE]").has("id: 2-1\n");
-        assert_eq!(text(&body), "[1, 2, 3]", "{case}: {body}");
+        assert_eq!(text_of(&body), "[1, 2, 3]", "{case}: {body}");
         assert_eq!([&base, &other].map(Raw::asked), calls, "{case}");
     }
 }
