@@ -354,49 +354,6 @@ mod tests {
         }
     }
 
-    /// Writes an answer of one event that needs more than half of the store's room.
-    async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
-        let _writing = store.open(id, opening()).await?;
-        let at = Position { epoch: 1, seq: 1 };
-        store
-            .append(
-                id,
-                vec![Entry {
-                    at,
-                    bytes: Bytes::from(vec![b'x'; 600]),
-                }],
-            )
-            .await?;
-        store.close(id, at.next(), End::Whole).await
-    }
-
-    #[tokio::test]
-    async fn an_answer_is_read_until_its_body_is_dropped() {
-        let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
-        let store = Arc::new(Memory::new(KeepLimits {
-            max_kept_bytes: 2500,
-            ..KeepLimits::default()
-        }));
-        write_answer(&store, first).await.unwrap();
-        let of = (first, Duration::from_secs(60));
-        let follow = Follow::new(
-            Arc::clone(&store) as Arc<dyn Store>,
-            of,
-            Position::START,
-            Duration::ZERO,
-        );
-        let mut follow = Box::pin(follow.stream());
-        assert!(matches!(next(&mut follow), Poll::Ready(Some(text)) if text.len() > 600));
-        assert_eq!(next(&mut follow), Poll::Ready(None));
-        assert!(matches!(
-            write_answer(&store, second).await,
-            Err(StoreError::Full(_))
-        ));
-        drop(follow);
-        write_answer(&store, second).await.unwrap();
-        assert!(store.look_up(first).await.unwrap().log.is_err());
-    }
-
     fn event(epoch: u64, seq: u64) -> Entry {
         Entry {
             at: Position { epoch, seq },

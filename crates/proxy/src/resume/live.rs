@@ -536,15 +536,4 @@ mod tests {
             );
         }
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_without_readers_is_left() {
-        let live = Arc::new(LiveTail::after(1, Position::START));
-        let reader = live.reader(Position::START);
-        live.begin("max_kept_bytes");
-        assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());
-        drop(reader);
-        live.left().await;
-        assert_eq!(live.room().await, Err(LeftError));
-    }
 }

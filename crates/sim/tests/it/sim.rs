@@ -534,7 +534,7 @@ async fn profiles_reject_other_requests() {
 
 #[tokio::test]
 async fn reasoning_ends_where_it_is_turned_off() {
-    let server = serve("reasoning | reasoning progress@3 progress").await;
+    let server = serve("reasoning").await;
     let got = post(&server, &first(true)).await;
     assert_eq!(got.summary(), (String::new(), "length [DONE] whole".into()));
     assert_eq!(got.body.matches("reasoning_content").count(), 1);
@@ -550,8 +550,6 @@ async fn reasoning_ends_where_it_is_turned_off() {
     assert_eq!(body["choices"][0]["finish_reason"].as_str(), Some("length"));
     for off in [
         json!({"thinking": {"type": "disabled"}}),
-        json!({"enable_thinking": false}),
-        json!({"chat_template_kwargs": {"enable_thinking": false}}),
         json!({"reasoning": {"enabled": false}}),
         json!({"reasoning_effort": "none"}),
     ] {
@@ -566,17 +564,4 @@ async fn reasoning_ends_where_it_is_turned_off() {
             "{off}"
         );
     }
-    // The same as a continuation; then a line about the progress: 11 of 29 bytes are 37 percent, 14
-    // are 48.
-    let more = continuation(r#"{"a": [1, 2"#, "[1, 2", true);
-    assert_eq!(post(&server, &more).await.summary().0, "");
-    assert_eq!(
-        post(&server, &more).await.summary().0,
-        "PROGRESS: 37\n[1, 2, 3"
-    );
-    let more = continuation(r#"{"a": [1, 2, 3"#, "2, 3", true);
-    assert_eq!(
-        post(&server, &more).await.summary().0,
-        "PROGRESS: 48\n2, 3], \"b\": \"text\"}"
-    );
 }

@@ -334,11 +334,7 @@ async fn what_is_too_large_is_streamed_through() {
     }
     // A whole answer that is read, and nested too deeply.
     let body = r#"{"choices":[{"message":{"content":"[[[[1, "},"finish_reason":"length"}]}"#;
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let raw = Raw::new(vec![vec![send(head + body)]]).await;
+    let raw = Raw::new(vec![respond("200 OK", body)]).await;
     let proxy = raw.proxy(Limits::default().with_max_depth(3)).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
     answer.has("\r\nx-restitch-limit: max_depth=3\r\n");

@@ -447,11 +447,7 @@ async fn an_answer_that_nobody_reads_is_stopped_and_expires() {
     let request = ask_kept();
     let mut limits = keeping();
     limits.keep.max_keep_time = Duration::from_millis(150);
-    let held = Raw::new(vec![vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ]])
-    .await;
+    let held = Raw::new(vec![unfinished()]).await;
     let other = held.proxy(limits).await;
     let id = ask_and_leave(&other, &request).await;
     held.wait(|state| state.left == 1).await;
@@ -507,11 +503,7 @@ async fn a_reader_of_the_last_event_is_told_to_stop() {
 
 #[tokio::test]
 async fn delete_stops_an_answer() {
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    let raw = Raw::new(vec![held]).await;
+    let raw = Raw::new(vec![unfinished()]).await;
     let proxy = raw.unbound(keeping()).threads(2).start().await;
     let mut client = begin(proxy.addr(), &ask_kept()).await;
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
@@ -625,12 +617,8 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
 async fn kept_answers_are_bounded() {
     let mut limits = keeping();
     limits.keep.max_kept_answers = 1;
-    let held = vec![
-        send(format!("{STREAM}{}", five()[..2].concat())),
-        Piece::Hold,
-    ];
     let raw = Raw::new(vec![
-        held,
+        unfinished(),
         vec![send(format!("{STREAM}{}", five().concat()))],
     ])
     .await;
@@ -664,11 +652,7 @@ async fn kept_answers_are_bounded() {
 #[tokio::test]
 async fn answers_without_readers_end_with_the_proxy() {
     for threads in [0, 2] {
-        let held = vec![
-            send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-            Piece::Hold,
-        ];
-        let raw = Raw::new(vec![held]).await;
+        let raw = Raw::new(vec![unfinished()]).await;
         let proxy = raw.unbound(keeping()).threads(threads).start().await;
         ask_and_leave(&proxy, &ask_kept()).await;
         assert!(proxy.shutdown().await);
@@ -678,12 +662,8 @@ async fn answers_without_readers_end_with_the_proxy() {
 
 #[tokio::test]
 async fn answers_without_readers_do_not_wait_for_those_that_have_some() {
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
     let go = Arc::new(Notify::new());
-    let raw = Raw::new(vec![held, pausing(&go)]).await;
+    let raw = Raw::new(vec![unfinished(), pausing(&go)]).await;
     let proxy = raw.unbound(keeping()).threads(2).start().await;
     ask_and_leave(&proxy, &ask_kept()).await;
     let mut reader = begin(proxy.addr(), &ask_kept()).await;

@@ -194,21 +194,6 @@ fn calls(api: &Api, got: &Got) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A forced call needs no word in the script.
-#[tokio::test]
-async fn a_choice_forces_a_call() {
-    let api = &ALL[0];
-    let mut body = api.request(&[("user", "a document\n")], true);
-    body["tools"] = json!([{"type": "function", "function": {"name": "save"}}, {"type": "function", "function": {"name": "other"}}]);
-    body["tool_choice"] = json!({"type": "function", "function": {"name": "other"}});
-    let got = api.post(&serve("answer@14").await, &body).await;
-    let expected = ("other".to_owned(), DOCUMENT[..14].to_owned());
-    assert_eq!(calls(api, &got), [expected]);
-    body["tool_choice"] = "none".into();
-    let got = api.post(&serve("tool").await, &body).await;
-    assert_eq!(calls(api, &got), []);
-}
-
 /// Anthropic sends a value of the arguments when it is whole, unless the tool says otherwise.
 #[tokio::test]
 async fn values_are_kept_back_until_they_are_whole() {

@@ -110,11 +110,7 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
 /// In memory no other process can resume a kept answer: it ends as all others do.
 #[tokio::test]
 async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    let raw = Raw::new(vec![held]).await;
+    let raw = Raw::new(vec![unfinished()]).await;
     let mut limits = keeping();
     limits.server.drain_timeout = Duration::from_millis(50);
     let proxy = raw.proxy(limits).await;
@@ -127,11 +123,7 @@ async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
 
 #[tokio::test]
 async fn the_operator_stops_an_answer_whose_client_has_left() {
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    let raw = Raw::new(vec![held]).await;
+    let raw = Raw::new(vec![unfinished()]).await;
     let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).start().await;
     let ask = with(&ask_kept(), "x-request-id: mine");
     ask_and_be_left(&proxy, &ask).await;

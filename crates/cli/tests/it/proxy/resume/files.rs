@@ -56,11 +56,12 @@ pub(super) fn addr(process: &Process) -> std::net::SocketAddr {
 #[tokio::test]
 async fn an_answer_outlives_its_process() {
     let folder = Folder::new();
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    let raw = Raw::new(vec![stream(&five().concat()), held, full("[1, 2, 3]")]).await;
+    let raw = Raw::new(vec![
+        stream(&five().concat()),
+        unfinished(),
+        full("[1, 2, 3]"),
+    ])
+    .await;
     let upstream = format!("http://{}", raw.addr);
     let first = Process::start(&upstream, &folder.address()).await;
     let whole = exchange(addr(&first), &ask_kept()).await;

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::super::raw::*;
 use super::{
     about, after, ask_and_leave, ask_kept, expect, five, header, keeping, numbered, pausing,
-    processes, two_readers,
+    processes, two_readers, unfinished,
 };
 use restitch_testing::skipped;
 
@@ -189,11 +189,7 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    let raw = Raw::new(vec![held; 2]).await;
+    let raw = Raw::new(vec![unfinished(); 2]).await;
     let (a, b) = (
         proxy(&raw, &redis, keeping()).await,
         proxy(&raw, &redis, keeping()).await,

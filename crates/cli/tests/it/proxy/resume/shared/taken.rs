@@ -31,11 +31,7 @@ pub(super) async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) 
 
 /// An answer that is cut after two events, and its rest.
 pub(super) async fn cut() -> Raw {
-    let held = vec![
-        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
-        Piece::Hold,
-    ];
-    Raw::new(vec![held, full("[1, 2, 3]")]).await
+    Raw::new(vec![unfinished(), full("[1, 2, 3]")]).await
 }
 
 async fn bind(proxy: TestProxy, redis: &Redis) -> Server {
@@ -245,13 +241,10 @@ async fn an_answer_stays_on_the_server_while_its_client_is_behind() {
     let Some(redis) = Redis::start().await else {
         return;
     };
-    let url = redis.url();
-    tokio::join!(
-        slow::makes_no_room(&url),
-        // Twice the time between two looks of a proxy at the answers that are read.
-        slow::does_not_expire(&url, Duration::from_secs(1)),
-        slow::is_stopped_at_once(&url),
-    );
+    slow::makes_no_room(&redis.url()).await;
+    // Twice the time between two looks of a proxy at the answers that are read.
+    slow::does_not_expire(&redis.url(), Duration::from_secs(1)).await;
+    slow::is_stopped_at_once(&redis.url()).await;
 }
 
 #[tokio::test]
@@ -261,12 +254,8 @@ async fn an_answer_that_could_not_be_named_takes_no_room() {
     };
     let mut limits = keeping();
     limits.keep.max_kept_answers = 1;
-    let held = vec![
-        send(format!("{STREAM}{}", five()[..2].concat())),
-        Piece::Hold,
-    ];
     let raw = Raw::new(vec![
-        held,
+        unfinished(),
         stream(&five().concat()),
         stream(&five().concat()),
     ])
