@@ -8,7 +8,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command};
 
-use restitch_testing::skipped;
+use restitch_proxy::config::Config;
+use restitch_testing::{root, skipped};
 
 use crate::cli::{LONG, folder, run, shell, start};
 use restitch_testing::says::Says;
@@ -460,5 +461,59 @@ fn what_is_wrong_with_a_listener_is_said_at_the_start() {
         let ran = run(Path::new("."), &args, b"");
         ran.exits(code);
         ran.err.of(format!("{args:?}: {}", ran.code)).has(words);
+    }
+}
+
+/// Git tracks no folder that a tool fills.
+#[test]
+fn git_tracks_no_cache() {
+    const FILLED: [&str; 8] = [
+        "target",
+        "node_modules",
+        "venv",
+        "dist",
+        "__pycache__",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+    ];
+    let listed = Command::new("git")
+        .arg("-C")
+        .arg(root())
+        .args(["ls-files", "-z"])
+        .output();
+    let listed = match listed {
+        Ok(listed) if listed.status.success() => String::from_utf8(listed.stdout).unwrap(),
+        Ok(listed) => return skipped(&String::from_utf8_lossy(&listed.stderr)),
+        Err(error) => return skipped(&format!("git: {error}")),
+    };
+    let is_filled = |part: &str| FILLED.contains(&part) || part.ends_with(".egg-info");
+    let (filled, written): (Vec<&str>, Vec<&str>) = listed
+        .split('\0')
+        .partition(|path| path.split('/').any(is_filled));
+    assert!(written.contains(&"Cargo.toml"), "{listed}");
+    assert_eq!(filled, [""; 0]);
+}
+
+/// The settings that the unit's comments and the page show are settings.
+#[test]
+fn shown_settings_are_right() {
+    let shown: Vec<&str> = page()
+        .split('`')
+        .filter(|code| code.contains(" = "))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            r#"listen = "unix:/run/restitch/llm.sock""#,
+            r#"socket_mode = "0660""#
+        ]
+    );
+    for setting in shown {
+        Config::parse(&format!("[proxy]\n{setting}\n")).unwrap();
+        assert!(
+            !setting.starts_with("listen") || UNIT.contains(setting),
+            "{setting}"
+        );
     }
 }
