@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// A position where a text violates the strict grammar of RFC 8259.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -41,6 +43,13 @@ pub enum SyntaxErrorKind {
     TooManyReadings(usize),
     /// The text ended before its root was closed.
     UnexpectedEnd,
+}
+
+impl Serialize for SyntaxErrorKind {
+    /// As the text of its `Display`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl fmt::Display for SyntaxErrorKind {

@@ -124,6 +124,9 @@ pub mod internal {
             merge_sections, overlap_context, sections_of, validate,
         };
     }
+    pub mod document {
+        pub use crate::document::read_whole;
+    }
     pub mod json {
         pub use crate::json::event::{Each, each};
         pub use crate::json::machine::Machine;

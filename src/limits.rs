@@ -31,6 +31,25 @@ pub struct Limits {
     pub keep: KeepLimits,
 }
 
+impl Limits {
+    /// Returns the defaults with the limits that the bindings and the wire cases can set.
+    #[doc(hidden)]
+    pub fn of_exchange(
+        max_continuations: Option<u32>,
+        max_total_time: Option<Duration>,
+        idle_timeout: Option<Duration>,
+        first_byte_timeout: Option<Duration>,
+    ) -> Self {
+        let mut limits = Self::default();
+        let (loops, transport) = (&mut limits.continuation, &mut limits.transport);
+        loops.max_continuations = max_continuations.unwrap_or(loops.max_continuations);
+        loops.max_total_time = max_total_time.or(loops.max_total_time);
+        transport.idle_timeout = idle_timeout.unwrap_or(transport.idle_timeout);
+        transport.first_byte_timeout = first_byte_timeout.unwrap_or(transport.first_byte_timeout);
+        limits
+    }
+}
+
 /// Declares the groups of the limits, with their defaults and the setters of [`Limits`]. In a row are
 /// the documentation, the name, the setter if there is one, the type and the default.
 macro_rules! declare {

@@ -48,6 +48,23 @@ pub struct Document {
     tolerance: Option<Box<Tolerance>>,
 }
 
+/// Reads a whole text. Returns its document, the sink of its events, and the deviation, if there is
+/// one. A text without an object or an array may be a scalar.
+pub fn read_whole<S: Sink + Default>(text: &str) -> (Document, S, Result<(), SyntaxError>) {
+    let depth = ParserLimits::default().max_depth;
+    let read = |roots| {
+        let (mut document, mut sink) = (Document::with_roots(depth, roots), S::default());
+        let pushed = document.push_with(text, &mut sink);
+        let result = pushed.and_then(|()| document.finish_with(&mut sink));
+        (document, sink, result)
+    };
+    let containers = read(AllowedRoots::Containers);
+    match containers.0.root_start() {
+        Some(_) => containers,
+        None => read(AllowedRoots::Any),
+    }
+}
+
 /// How often a text was truncated, and the truncations that matter to checkpoints.
 #[derive(Clone, Debug, Default)]
 struct Truncations {

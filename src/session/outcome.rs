@@ -577,6 +577,15 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// Returns the [`report`](Self::report) as the last event of a loop: with a first member
+    /// `"event": "done"`.
+    #[doc(hidden)]
+    pub fn event(&self) -> String {
+        self.report().replacen('{', r#"{"event":"done","#, 1)
+    }
+}
+
 /// "complete after 2 continuations, 1 failure", and why the loop ended.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

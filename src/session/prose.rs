@@ -2,6 +2,7 @@
 //! connection, and joins it only at its anchor: no grammar shows where else a continuation may
 //! belong.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,18 @@ pub enum Prose {
     /// The session asks for its rest and joins it where it repeats the anchor. If it never does,
     /// the answer ends at the cut.
     Anchor,
+}
+
+impl FromStr for Prose {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, &'static str> {
+        match name {
+            "pass" => Ok(Self::Pass),
+            "anchor" => Ok(Self::Anchor),
+            _ => Err("is `pass` or `anchor`"),
+        }
+    }
 }
 
 /// An open call for the rest of prose.

@@ -284,7 +284,7 @@ fn canonical_sum(tree: &Tree) -> String {
             "<{:?}>",
             items.iter().map(canonical_sum).collect::<Vec<_>>()
         ),
-        other => other.canonical(),
+        other => format!("{other:?}"),
     }
 }
 

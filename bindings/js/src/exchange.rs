@@ -10,7 +10,7 @@ use restitch::Limits;
 use restitch::provider::Dialect;
 use restitch::repair::RepairLevel;
 use restitch::session::{
-    CallEnd, Exchange as Engine, ExchangeOutput, GiveUp, Outcome, Prose, ResponseHead, TransportEnd,
+    CallEnd, Exchange as Engine, ExchangeOutput, GiveUp, Prose, ResponseHead, TransportEnd,
 };
 
 /// The settings of an exchange. Times are in milliseconds.
@@ -84,19 +84,12 @@ pub fn exchange_for_request(
     body: Uint8Array,
     settings: Settings,
 ) -> Result<Option<Exchange>> {
-    let mut limits = Limits::default();
-    if let Some(most) = settings.max_continuations {
-        limits.continuation.max_continuations = count(most)?;
-    }
-    if let Some(most) = settings.max_total_time {
-        limits.continuation.max_total_time = Some(time(most)?);
-    }
-    if let Some(timeout) = settings.idle_timeout {
-        limits.transport.idle_timeout = time(timeout)?;
-    }
-    if let Some(timeout) = settings.first_byte_timeout {
-        limits.transport.first_byte_timeout = time(timeout)?;
-    }
+    let limits = Limits::of_exchange(
+        settings.max_continuations.map(count).transpose()?,
+        settings.max_total_time.map(time).transpose()?,
+        settings.idle_timeout.map(time).transpose()?,
+        settings.first_byte_timeout.map(time).transpose()?,
+    );
     let give_up = match settings.on_give_up.as_deref() {
         Some(name) => name.parse().map_err(|error| invalid("onGiveUp", error))?,
         None => GiveUp::default(),
@@ -106,9 +99,8 @@ pub fn exchange_for_request(
         None => RepairLevel::Strict,
     };
     let prose = match settings.prose.as_deref() {
-        None | Some("pass") => Prose::Pass,
-        Some("anchor") => Prose::Anchor,
-        Some(_) => return Err(invalid("prose", "is `pass` or `anchor`")),
+        Some(name) => name.parse().map_err(|error| invalid("prose", error))?,
+        None => Prose::default(),
     };
     let engine = Engine::for_request(&host, &path, &body, limits);
     Ok(engine.map(|engine| Exchange(engine.give_up(give_up).repair(repair).prose(prose))))
@@ -210,7 +202,7 @@ impl Exchange {
                     append(&mut bytes, last);
                     call = None;
                     done = Some(Done {
-                        report: report(&outcome),
+                        report: outcome.event(),
                         is_dropped: transport_end == TransportEnd::Dropped,
                         status: status.into(),
                     });
@@ -230,7 +222,7 @@ impl Exchange {
     /// The report of an answer whose reader has left, as JSON.
     #[napi]
     pub fn abandoned(&self) -> String {
-        report(&self.0.outcome())
+        self.0.outcome().event()
     }
 }
 
@@ -240,13 +232,6 @@ fn append(bytes: &mut Vec<u8>, more: Bytes) {
         true => *bytes = more.into(),
         false => bytes.extend_from_slice(&more),
     }
-}
-
-/// Returns the report of an outcome, as an event.
-fn report(outcome: &Outcome) -> String {
-    let report = outcome.report();
-    let members = report.strip_prefix('{').unwrap_or(&report);
-    format!("{{\"event\":\"done\",{members}")
 }
 
 fn time(millis: f64) -> Result<Duration> {

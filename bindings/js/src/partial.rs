@@ -3,8 +3,9 @@
 use napi::bindgen_prelude::Either;
 use napi::{Error, Result, Status};
 use napi_derive::napi;
+use restitch::internal::document::read_whole;
 use restitch::repair::{RepairLevel, RepairOptions};
-use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
+use restitch::{Document, SourceLocation, SyntaxError};
 
 /// A deviation in a text.
 #[napi(object, object_from_js = false)]
@@ -58,27 +59,11 @@ impl Failure {
     }
 }
 
-/// Reads a text. Returns its document and the deviation, if there is one. A text without an object
-/// or an array may be a scalar.
-fn read(text: &str) -> (Document, std::result::Result<(), SyntaxError>) {
-    let depth = Limits::default().parser.max_depth;
-    let read = |roots| {
-        let mut document = Document::with_roots(depth, roots);
-        let result = document.push(text).and_then(|()| document.finish());
-        (document, result)
-    };
-    let containers = read(AllowedRoots::Containers);
-    match containers.0.root_start() {
-        Some(_) => containers,
-        None => read(AllowedRoots::Any),
-    }
-}
-
 /// Returns the JSON of a text for `JSON.parse`: its complete part if `partial`, otherwise the
 /// whole document.
 #[napi]
 pub fn json_of(text: String, partial: bool) -> Either<String, Failure> {
-    let (document, result) = read(&text);
+    let (document, (), result) = read_whole(&text);
     match result {
         Err(error) if !(partial && error.is_truncated()) => {
             Either::B(Failure::of(&document, &error))
@@ -92,7 +77,7 @@ pub fn json_of(text: String, partial: bool) -> Either<String, Failure> {
 /// Returns the complete part of a text that is cut off; `None` if nothing of a document is certain.
 #[napi]
 pub fn complete(text: String) -> Either<Option<String>, Failure> {
-    let (document, result) = read(&text);
+    let (document, (), result) = read_whole(&text);
     match result {
         Err(error) if !error.is_truncated() => Either::B(Failure::of(&document, &error)),
         _ => Either::A(document.complete()),
@@ -117,11 +102,11 @@ pub fn repair(text: String, level: String) -> Result<Repaired> {
     let level = RepairLevel::named(&level)
         .map_err(|error| Error::new(Status::InvalidArg, format!("level: {error}")))?;
     let repaired = restitch::shape::repair(&text, &RepairOptions::new(level));
-    let status = serde_json::to_value(repaired.status).unwrap_or_default();
+    let status = repaired.status.as_str().to_owned();
     let repairs = serde_json::to_string(&repaired.repairs).unwrap_or_default();
     Ok(Repaired {
         json: repaired.into_owned().json.into(),
-        status: status.as_str().unwrap_or_default().to_owned(),
+        status,
         repairs,
     })
 }

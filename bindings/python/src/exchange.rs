@@ -1,19 +1,17 @@
 //! A request and its calls, for the transports, which make the calls and have the clock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use restitch::Limits;
 use restitch::repair::RepairLevel;
-use restitch::session::{
-    CallEnd, Exchange as Engine, ExchangeOutput, Outcome, Prose, ResponseHead, TransportEnd,
-};
+use restitch::session::{CallEnd, Exchange as Engine, ExchangeOutput, ResponseHead, TransportEnd};
 
+use crate::locked;
 use crate::partial::from_json;
 
 /// A request and the calls that answer it.
@@ -52,29 +50,20 @@ impl Exchange {
         repair: &str,
         prose: &str,
     ) -> PyResult<Option<Self>> {
-        let mut limits = Limits::default();
-        if let Some(most) = max_continuations {
-            limits.continuation.max_continuations = most;
-        }
-        if let Some(most) = max_total_time {
-            limits.continuation.max_total_time = Some(time(most)?);
-        }
-        if let Some(timeout) = idle_timeout {
-            limits.transport.idle_timeout = time(timeout)?;
-        }
-        if let Some(timeout) = first_byte_timeout {
-            limits.transport.first_byte_timeout = time(timeout)?;
-        }
+        let limits = Limits::of_exchange(
+            max_continuations,
+            max_total_time.map(time).transpose()?,
+            idle_timeout.map(time).transpose()?,
+            first_byte_timeout.map(time).transpose()?,
+        );
         let give_up = on_give_up
             .parse()
             .map_err(|error| PyValueError::new_err(format!("on_give_up: {error}")))?;
         let repair = RepairLevel::named(repair)
             .map_err(|error| PyValueError::new_err(format!("repair: {error}")))?;
-        let prose = match prose {
-            "pass" => Prose::Pass,
-            "anchor" => Prose::Anchor,
-            _ => return Err(PyValueError::new_err("prose: is `pass` or `anchor`")),
-        };
+        let prose = prose
+            .parse()
+            .map_err(|error| PyValueError::new_err(format!("prose: {error}")))?;
         let engine = Engine::for_request(host, path, body, limits);
         Ok(engine.map(|engine| {
             Self(Mutex::new(
@@ -86,7 +75,7 @@ impl Exchange {
     /// Whether the request asks for a stream.
     #[getter]
     fn is_stream(&self, py: Python<'_>) -> bool {
-        self.lock(py).is_stream()
+        locked(&self.0, py).is_stream()
     }
 
     /// Takes the head of the response to the open call. Returns whether its body is read.
@@ -106,12 +95,12 @@ impl Exchange {
             .with_encoding(content_encoding)
             .with_retry_after(retry_after)
             .with_server(server);
-        Ok(self.lock(py).handle_response(time(now)?, &head))
+        Ok(locked(&self.0, py).handle_response(time(now)?, &head))
     }
 
     /// Takes bytes of the open call.
     fn bytes(&self, py: Python<'_>, now: f64, data: &[u8]) -> PyResult<()> {
-        let (now, mut engine) = (time(now)?, self.lock(py));
+        let (now, mut engine) = (time(now)?, locked(&self.0, py));
         let bytes = Bytes::copy_from_slice(data);
         let engine = &mut *engine;
         py.detach(|| engine.handle_bytes(now, bytes));
@@ -124,7 +113,7 @@ impl Exchange {
             true => TransportEnd::Dropped,
             false => TransportEnd::Closed,
         };
-        let (now, mut engine) = (time(now)?, self.lock(py));
+        let (now, mut engine) = (time(now)?, locked(&self.0, py));
         let engine = &mut *engine;
         py.detach(|| engine.handle_end(now, end));
         Ok(())
@@ -150,24 +139,24 @@ impl Exchange {
                 retry_after: None,
             },
         };
-        self.lock(py).handle_call_end(time(now)?, end);
+        locked(&self.0, py).handle_call_end(time(now)?, end);
         Ok(())
     }
 
     /// When silence ends the open call.
     fn silent_at(&self, py: Python<'_>) -> Option<f64> {
-        self.lock(py).silent_at().map(|at| at.as_secs_f64())
+        locked(&self.0, py).silent_at().map(|at| at.as_secs_f64())
     }
 
     /// Handles a timeout.
     fn timeout(&self, py: Python<'_>, now: f64) -> PyResult<()> {
-        self.lock(py).handle_timeout(time(now)?);
+        locked(&self.0, py).handle_timeout(time(now)?);
         Ok(())
     }
 
     /// Takes all outputs: bytes for the client, the steps of the loop, the next call, and the end.
     fn poll(&self, py: Python<'_>) -> PyResult<Outputs> {
-        let mut engine = self.lock(py);
+        let mut engine = locked(&self.0, py);
         let (mut out, mut events) = (Vec::new(), Vec::new());
         let (mut call, mut done) = (None, None);
         // The first bytes are moved, unless the engine keeps them, too.
@@ -194,7 +183,7 @@ impl Exchange {
                     push(last);
                     let is_dropped = transport_end == TransportEnd::Dropped;
                     call = None;
-                    done = Some((report(py, &outcome)?, is_dropped, status));
+                    done = Some((from_json(py, &outcome.event())?, is_dropped, status));
                 }
                 // Outputs that this version does not know are only for logs.
                 _ => {}
@@ -205,23 +194,8 @@ impl Exchange {
 
     /// The report of an answer whose reader has left.
     fn abandoned(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        report(py, &self.lock(py).outcome())
+        from_json(py, &locked(&self.0, py).outcome().event())
     }
-}
-
-impl Exchange {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Engine> {
-        self.0
-            .lock_py_attached(py)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the report of an outcome, as an event.
-fn report(py: Python<'_>, outcome: &Outcome) -> PyResult<Py<PyAny>> {
-    let report = outcome.report();
-    let members = report.strip_prefix('{').unwrap_or(&report);
-    from_json(py, &format!("{{\"event\":\"done\",{members}"))
 }
 
 fn time(seconds: f64) -> PyResult<Duration> {

@@ -8,7 +8,17 @@ mod live;
 mod partial;
 mod tree;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+/// Locks a state. Another thread may hold the lock without the interpreter's.
+fn locked<'m, T>(state: &'m Mutex<T>, py: Python<'_>) -> MutexGuard<'m, T> {
+    state
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The native part of the package.
 #[pymodule]

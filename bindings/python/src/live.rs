@@ -1,10 +1,11 @@
 //! A value that grows with the deltas of a stream.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
 use restitch::{Document, Limits};
 
+use crate::locked;
 use crate::partial::syntax_error;
 use crate::tree::{Changes, Tree};
 
@@ -38,7 +39,7 @@ impl LiveValue {
 
     /// Takes more text. Returns the received part of the value; `None` before its first bracket.
     fn feed(&self, py: Python<'_>, delta: &str) -> PyResult<Py<PyAny>> {
-        let mut live = self.lock(py);
+        let mut live = locked(&self.0, py);
         let mut changes = Changes::default();
         let document = &mut live.document;
         let result = match delta.len() < LARGE {
@@ -54,35 +55,25 @@ impl LiveValue {
     /// The received part of the value; `None` before its first bracket.
     #[getter]
     fn value(&self, py: Python<'_>) -> Py<PyAny> {
-        self.lock(py).tree.root(py)
+        locked(&self.0, py).tree.root(py)
     }
 
     /// Whether the document is complete.
     #[getter]
     fn is_complete(&self, py: Python<'_>) -> bool {
-        self.lock(py).document.is_complete()
+        locked(&self.0, py).document.is_complete()
     }
 
     /// The JSON Pointer of the value that is open or due.
     #[getter]
     fn path(&self, py: Python<'_>) -> String {
-        self.lock(py).document.cut().path
+        locked(&self.0, py).document.cut().path
     }
 
     /// All text so far.
     #[getter]
     fn text(&self, py: Python<'_>) -> String {
-        self.lock(py).document.text().to_owned()
-    }
-}
-
-impl LiveValue {
-    /// Locks the state. Another thread may hold the lock without the interpreter's.
-    fn lock(&self, py: Python<'_>) -> std::sync::MutexGuard<'_, Live> {
-        use pyo3::sync::MutexExt;
-        self.0
-            .lock_py_attached(py)
-            .unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0, py).document.text().to_owned()
     }
 }
 

@@ -3,8 +3,9 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
+use restitch::internal::document::read_whole;
 use restitch::repair::{RepairLevel, RepairOptions};
-use restitch::{AllowedRoots, Document, Limits, SourceLocation, SyntaxError};
+use restitch::{Document, SourceLocation, SyntaxError};
 
 use crate::tree::{Changes, Tree};
 
@@ -53,24 +54,6 @@ fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<std::borrow::Cow<'a, str>
     ))
 }
 
-/// Reads a text. Returns its document, the changes, and the deviation, if there is one. A text
-/// without an object or an array may be a scalar.
-fn read(text: &str) -> (Document, Changes, Result<(), SyntaxError>) {
-    let depth = Limits::default().parser.max_depth;
-    let read = |roots| {
-        let (mut document, mut changes) = (Document::with_roots(depth, roots), Changes::default());
-        let result = document
-            .push_with(text, &mut changes)
-            .and_then(|()| document.finish_with(&mut changes));
-        (document, changes, result)
-    };
-    let containers = read(AllowedRoots::Containers);
-    match containers.0.root_start() {
-        Some(_) => containers,
-        None => read(AllowedRoots::Any),
-    }
-}
-
 /// Reads JSON in the text of a model, also if it is cut off, or in a Markdown fence or prose.
 ///
 /// `partial`: a text that is cut off is read up to the cut, an open string with its received part.
@@ -81,7 +64,7 @@ fn read(text: &str) -> (Document, Changes, Result<(), SyntaxError>) {
 pub(crate) fn loads(py: Python<'_>, text: &Bound<'_, PyAny>, partial: bool) -> PyResult<Py<PyAny>> {
     let text = text_of(text)?;
     let text = text.as_ref();
-    let (document, changes, result) = py.detach(|| read(text));
+    let (document, changes, result) = py.detach(|| read_whole::<Changes>(text));
     if let Err(error) = result
         && !(partial && error.is_truncated())
     {
@@ -106,7 +89,7 @@ pub(crate) fn loads(py: Python<'_>, text: &Bound<'_, PyAny>, partial: bool) -> P
 pub(crate) fn complete(py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let text = text_of(text)?;
     let text = text.as_ref();
-    let (document, _, result) = py.detach(|| read(text));
+    let (document, _, result) = py.detach(|| read_whole::<Changes>(text));
     match result {
         Err(error) if !error.is_truncated() => Err(syntax_error(py, &document, &error)),
         _ => Ok(document.complete()),
@@ -150,11 +133,11 @@ pub(crate) fn repair(py: Python<'_>, text: &Bound<'_, PyAny>, level: &str) -> Py
     let text = text.as_ref();
     let repaired =
         py.detach(|| restitch::shape::repair(text, &RepairOptions::new(level)).into_owned());
-    let status = serde_json::to_value(repaired.status).unwrap_or_default();
+    let status = repaired.status.as_str().to_owned();
     let repairs = serde_json::to_string(&repaired.repairs).unwrap_or_default();
     Ok(Repaired {
         json: repaired.json.into(),
-        status: status.as_str().unwrap_or_default().to_owned(),
+        status,
         repairs: from_json(py, &repairs)?,
     })
 }
@@ -162,7 +145,7 @@ pub(crate) fn repair(py: Python<'_>, text: &Bound<'_, PyAny>, level: &str) -> Py
 /// Reads JSON that the engine has written.
 pub(crate) fn from_json(py: Python<'_>, json: &str) -> PyResult<Py<PyAny>> {
     let mut tree = Tree::default();
-    let (_, changes, _) = read(json);
+    let (_, changes, _) = read_whole(json);
     tree.apply(py, changes, false)?;
     Ok(tree.root(py))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::console::{count, one_line, short};
 use super::encoding::EncodedText;
@@ -80,19 +80,8 @@ pub struct Checked {
     /// container.
     pub path: String,
     /// Why the grammar does not allow the next byte. An early end is not an error.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "serialize_error"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<SyntaxErrorKind>,
-}
-
-#[allow(clippy::ref_option, reason = "the shape that serde asks for")]
-fn serialize_error<S: Serializer>(
-    error: &Option<SyntaxErrorKind>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    error.map(|kind| kind.to_string()).serialize(serializer)
 }
 
 impl fmt::Display for Checked {

@@ -186,21 +186,17 @@ impl Console {
     /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends
     /// inside a character is cut, and one with other bytes that are not UTF-8 is invalid.
     pub(super) fn left_out(&mut self, path: &Path, text: &EncodedText) {
-        if text.removed > 0 {
-            self.notes.note(format_args!(
-                "{}: not UTF-8: removed {}",
-                path.display(),
-                count(text.removed, "byte")
-            ));
-            self.verdict(Exit::Invalid);
-        }
-        if !text.half.is_empty() {
-            let removed = count(text.half.len(), "byte");
-            self.notes.note(format_args!(
-                "{}: cut inside a character: removed {removed}",
-                path.display()
-            ));
-            self.verdict(Exit::Cut);
+        let (path, half) = (path.display(), text.half.len());
+        for (removed, why, exit) in [
+            (text.removed, "not UTF-8", Exit::Invalid),
+            (half, "cut inside a character", Exit::Cut),
+        ] {
+            if removed > 0 {
+                let removed = count(removed, "byte");
+                self.notes
+                    .note(format_args!("{path}: {why}: removed {removed}"));
+                self.verdict(exit);
+            }
         }
     }
 

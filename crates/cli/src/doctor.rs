@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::ArgGroup;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, SERVER};
@@ -12,7 +12,7 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::console::one_line;
 use super::ladder::ladder;
@@ -292,10 +292,8 @@ async fn health_status(args: &DoctorArgs) -> Result<StatusCode, String> {
         ProxyAddress::Url(upstream) => {
             let client = proxy_client(args, upstream)?;
             let answered = send(&client, HEALTH, "", None).await;
-            answered.map_or_else(
-                |error| Err(error.to_string()),
-                |answered| Ok(answered.status),
-            )
+            let answered = answered.map_err(|error| error.to_string())?;
+            Ok(answered.status)
         }
         ProxyAddress::Unix(path) => ask_socket(&path)
             .await
@@ -347,34 +345,27 @@ async fn proxy(args: &DoctorArgs, key: &str) -> Result<Option<Reached>, String> 
 
 /// Asks for a path, and measures how long the answer takes.
 async fn reach(client: &Client, path: &str, key: &str) -> Reached {
-    let started = now();
+    let started = Instant::now();
     let answered = send(client, path, key, None).await;
-    let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let url = client.upstream().to_string();
-    let answered = match answered {
-        Ok(answered) => answered,
-        Err(error) => {
-            return Reached {
-                url,
-                milliseconds,
-                error: Some(error.to_string()),
-                ..Reached::default()
-            };
-        }
+    let mut reached = Reached {
+        url: client.upstream().to_string(),
+        milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        ..Reached::default()
     };
-    let failed = !answered.status.is_success();
-    let is_named = answered.server.is_some_and(|server| server == LLAMA_CPP);
-    // A server in front of it may hide the header.
-    let models: Value = serde_json::from_str(&answered.body).unwrap_or_default();
-    let is_owner = models.pointer("/data/0/owned_by") == Some(&json!("llamacpp"));
-    Reached {
-        url,
-        status: Some(answered.status.as_u16()),
-        milliseconds,
-        error: failed.then(|| message(&answered.body, key)),
-        server: (is_named || is_owner).then_some(LLAMA_CPP),
-        is_named,
+    match answered {
+        Err(error) => reached.error = Some(error.to_string()),
+        Ok(answered) => {
+            let failed = !answered.status.is_success();
+            // A server in front of it may hide the header.
+            let models: Value = serde_json::from_str(&answered.body).unwrap_or_default();
+            let is_owner = models.pointer("/data/0/owned_by") == Some(&json!("llamacpp"));
+            reached.status = Some(answered.status.as_u16());
+            reached.error = failed.then(|| message(&answered.body, key));
+            reached.is_named = answered.server.is_some_and(|server| server == LLAMA_CPP);
+            reached.server = (reached.is_named || is_owner).then_some(LLAMA_CPP);
+        }
     }
+    reached
 }
 
 /// The software that the built-in table has a row for.
@@ -564,11 +555,3 @@ fn short(text: &str) -> String {
 
 /// Characters of an answer that are shown.
 const SHOWN: usize = 200;
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command that is asked how long an answer takes has a clock"
-)]
-fn now() -> Instant {
-    Instant::now()
-}

@@ -146,19 +146,15 @@ enum Failure {
     Output(io::Error),
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that `map_err` asks for"
+)]
 impl Failure {
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the shape that `map_err` asks for"
-    )]
     fn usage(reason: impl ToString) -> Self {
         Self::Failed(Exit::Usage, reason.to_string())
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the shape that `map_err` asks for"
-    )]
     fn io(reason: impl ToString) -> Self {
         Self::Failed(Exit::Io, reason.to_string())
     }

@@ -95,15 +95,21 @@ pub(super) fn run(args: &PathsArgs, console: &mut Console) -> Result<(), Failure
         let words = format!("no pattern: `{}` is the file", file.display());
         return Err(Failure::usage(words));
     }
-    let mut found = FoundValue {
-        paths,
-        patterns: &patterns,
-        args,
-        left: args.first.map(NonZeroUsize::get),
-        line: String::new(),
-    };
     console.write_to(args.to.output.as_deref());
-    watch(args, file, &mut found, console)
+    let mut watch = Watch {
+        found: FoundValue {
+            paths,
+            patterns: &patterns,
+            args,
+            left: args.first.map(NonZeroUsize::get),
+            line: String::new(),
+        },
+        source: Source::new(args.dialect, Some(args.slot), &Limits::default()),
+        document: None,
+        new: String::new(),
+        console,
+    };
+    watch.read(file)
 }
 
 struct FoundValue<'a> {
@@ -137,18 +143,10 @@ impl FoundValue<'_> {
             if self.args.raw {
                 one_line_into(&mut self.line, found.text(document.text()));
             } else {
-                let pattern = self
-                    .patterns
-                    .get(found.pattern)
-                    .copied()
-                    .unwrap_or_default();
-                describe(
-                    &mut self.line,
-                    &found,
-                    pattern,
-                    self.args.grow,
-                    document.text(),
-                );
+                let pattern = self.patterns.get(found.pattern).copied();
+                let pattern = pattern.unwrap_or_default();
+                let (phases, text) = (self.args.grow, document.text());
+                describe(&mut self.line, &found, pattern, phases, text);
             }
             self.line.push('\n');
             console.lines(&self.line)?;
@@ -165,51 +163,19 @@ impl FoundValue<'_> {
     }
 }
 
-/// Reads a file, or standard input for `-`, and writes each match after the read that brought it.
-/// Reports at the end how the text ended.
-fn watch(
-    args: &PathsArgs,
-    file: &Path,
-    found: &mut FoundValue<'_>,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let mut input = console.open(file, true).ok_or(Failure::Reported)?;
-    let mut text = LiveText {
-        source: Source::new(args.dialect, Some(args.slot), &Limits::default()),
-        document: None,
-        new: String::new(),
-    };
-    let mut buffer = vec![0; BUFFER];
-    let end = loop {
-        let read = match input.read(&mut buffer) {
-            Ok(count) => buffer.get(..count).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                console.unreadable::<()>(file, &error);
-                return Err(Failure::Reported);
-            }
-        };
-        let end = text.take(read, found, console)?;
-        console.flush()?;
-        if let Some(end) = end {
-            break end;
-        }
-    };
-    text.conclude(end, &file.display().to_string(), console);
-    Ok(())
-}
-
 /// The most bytes per read: enough to make system calls cheap.
 const BUFFER: usize = 64 << 10;
 
-/// The text read up to now.
-struct LiveText {
+/// The text read up to now, and the values in it.
+struct Watch<'a> {
+    found: FoundValue<'a>,
     source: Source,
     /// `None` before the first text. The type of the bytes, which decides about text after a root,
     /// is known with that text.
     document: Option<Document>,
     /// The text of the newest bytes.
     new: String,
+    console: &'a mut Console,
 }
 
 /// Why the text is not read any further.
@@ -223,14 +189,33 @@ enum LiveEnd {
     Refusal(Refusal),
 }
 
-impl LiveText {
+impl Watch<'_> {
+    /// Reads a file, or standard input for `-`, and writes each match after the read that brought
+    /// it. Reports at the end how the text ended.
+    fn read(&mut self, file: &Path) -> Result<(), Failure> {
+        let mut input = self.console.open(file, true).ok_or(Failure::Reported)?;
+        let mut buffer = vec![0; BUFFER];
+        let end = loop {
+            let read = match input.read(&mut buffer) {
+                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.console.unreadable::<()>(file, &error);
+                    return Err(Failure::Reported);
+                }
+            };
+            let end = self.take(read)?;
+            self.console.flush()?;
+            if let Some(end) = end {
+                break end;
+            }
+        };
+        self.conclude(end, &file.display().to_string());
+        Ok(())
+    }
+
     /// Takes the next bytes; no bytes are the end. Returns the reason if no others are read.
-    fn take(
-        &mut self,
-        bytes: &[u8],
-        found: &mut FoundValue<'_>,
-        console: &mut Console,
-    ) -> Result<Option<LiveEnd>, Failure> {
+    fn take(&mut self, bytes: &[u8]) -> Result<Option<LiveEnd>, Failure> {
         self.new.clear();
         let is_last = bytes.is_empty();
         let fed = if is_last {
@@ -238,7 +223,7 @@ impl LiveText {
         } else {
             self.source.feed(bytes, &mut self.new)
         };
-        let end = self.push(found, console)?;
+        let end = self.push()?;
         let end = end.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         if end.is_some() || !is_last {
             return Ok(end);
@@ -246,8 +231,8 @@ impl LiveText {
         if let Some(document) = &mut self.document {
             // Fails if the root is open, which the document knows itself. Only a number needs this
             // call to end.
-            let _ = document.finish_with(found);
-            if found.write(document, console)?.is_break() {
+            let _ = document.finish_with(&mut self.found);
+            if self.found.write(document, self.console)?.is_break() {
                 return Ok(Some(LiveEnd::Enough));
             }
         }
@@ -255,11 +240,7 @@ impl LiveText {
     }
 
     /// Pushes the new text root by root, and drops the text of roots that were written.
-    fn push(
-        &mut self,
-        found: &mut FoundValue<'_>,
-        console: &mut Console,
-    ) -> Result<Option<LiveEnd>, Failure> {
+    fn push(&mut self) -> Result<Option<LiveEnd>, Failure> {
         if self.new.is_empty() {
             return Ok(None);
         }
@@ -274,8 +255,8 @@ impl LiveText {
             .get_or_insert_with(|| Document::with_options(depth, AllowedRoots::Any, trailing));
         let mut rest = self.new.as_str();
         while !rest.is_empty() {
-            let pushed = document.push_root_with(rest, found);
-            if found.write(document, console)?.is_break() {
+            let pushed = document.push_root_with(rest, &mut self.found);
+            if self.found.write(document, self.console)?.is_break() {
                 return Ok(Some(LiveEnd::Enough));
             }
             match pushed {
@@ -308,15 +289,15 @@ impl LiveText {
     }
 
     /// Reports how the text ended, and adds the verdict.
-    fn conclude(&self, end: LiveEnd, name: &str, console: &mut Console) {
+    fn conclude(&mut self, end: LiveEnd, name: &str) {
         let empty = Document::new(0);
         let document = self.document.as_ref().unwrap_or(&empty);
         let (exit, words) = match end {
             LiveEnd::Enough => return,
             LiveEnd::Whole if document.is_complete() => return,
             LiveEnd::Deviation(error) => {
-                console.notes.deviation(name, document, &error);
-                console.verdict(Exit::Invalid);
+                self.console.notes.deviation(name, document, &error);
+                self.console.verdict(Exit::Invalid);
                 return;
             }
             LiveEnd::Refusal(refusal) => (Exit::Invalid, refusal.to_string()),
@@ -336,8 +317,8 @@ impl LiveText {
                 (Exit::Cut, words)
             }
         };
-        console.notes.note(format_args!("{name}: {words}"));
-        console.verdict(exit);
+        self.console.notes.note(format_args!("{name}: {words}"));
+        self.console.verdict(exit);
     }
 }
 

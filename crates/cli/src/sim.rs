@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::parsed::Parsed;
-use super::{Console, Exit, Failure, block_on, epilogue, interrupted};
+use super::{Console, Exit, Failure, block_on, epilogue, interrupted, one_of};
 use restitch_proxy::config::LogFormat;
 use restitch_sim::style::ContinuationStyle;
 use restitch_sim::{ProviderProfile, Script, Sim};
@@ -34,7 +34,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
     /// The provider to imitate: whether it continues a prefill, and which requests it refuses.
-    #[arg(long, value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
+    #[arg(long, value_name = "NAME", default_value = "openai", value_parser = one_of(ProviderProfile::ALL, ProviderProfile::name))]
     profile: ProviderProfile,
 }
 
@@ -65,23 +65,15 @@ A prompt may bring its own script: `[[script: answer@40 | exact]]`.
 A continuation may also be named by its style; BYTES are those of the fragment then. A style that does not apply at the
 cut is answered as `anchor`. Styles: STYLES.
 
-Profiles: PROFILES.
-
 The server runs until Ctrl-C or SIGTERM, and ends with 0."#;
 
-/// Returns the examples with the names of all styles and profiles.
+/// Returns the examples with the names of all styles.
 fn after_help() -> String {
     let names: Vec<&str> = ContinuationStyle::ALL
         .iter()
         .map(|style| style.name())
         .collect();
-    let profiles: Vec<&str> = ProviderProfile::NAMES
-        .iter()
-        .map(|(name, _)| *name)
-        .collect();
-    EXAMPLES
-        .replace("STYLES", &names.join(", "))
-        .replace("PROFILES", &profiles.join(", "))
+    EXAMPLES.replace("STYLES", &names.join(", "))
 }
 
 /// The built-in document: several kinds of values, long enough to be cut a few times.

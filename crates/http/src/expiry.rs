@@ -1,10 +1,10 @@
 //! When certificates expire.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::CertificateDer;
+use strum::{Display, IntoStaticStr};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
@@ -20,7 +20,8 @@ pub struct Expiry {
 }
 
 /// The use of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// The proxy shows it to its clients.
     Server,
@@ -82,11 +83,7 @@ impl Role {
 
     /// Returns the name in the log and in the metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Client => "client",
-            Self::Ca => "ca",
-        }
+        self.into()
     }
 }
 
@@ -99,12 +96,6 @@ impl Validity {
             Self::Expired => Some("a certificate has expired"),
             Self::Unknown => Some("the expiry of a certificate can't be read"),
         }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) use response::is_invalid_request;
 pub use response::is_stream;
 pub(super) use response::is_unavailable;
 use response::{EVENT_STREAM, JSON, media_type, media_type_in_log};
-pub use response::{is_transient, retry_after};
+pub(crate) use response::{is_transient, retry_after};
 
 use super::answers::{ObservedStream, Stopped};
 use super::body::IdleTimeoutBody;

@@ -64,13 +64,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-pub use conversation::{is_stream, is_transient, retry_after};
+pub use conversation::is_stream;
 pub use listen::{Listen, Listening, Server};
 pub use metrics::{MetricRow, metric_rows};
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;
 pub use redactor::Redactor;
-pub use refusal::{OwnError, SHOULD_RETRY};
+pub use refusal::OwnError;
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
 pub use setup::{SetupError, check_secret_files};
 

@@ -164,7 +164,7 @@ impl RetryAdvice {
 
 /// The header that tells the SDKs of OpenAI and Anthropic whether to repeat a request, whatever the
 /// status.
-pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {

@@ -3,7 +3,7 @@
 //! Knows no API: [`wire`](super::wire) writes the parts.
 
 use super::call::Continuation;
-use super::continued::Continued;
+use super::continued::continued;
 use super::script::{AnswerEnd, Behaviour, Lead, Step};
 use super::style::index::nodes;
 use super::tool::Tool;
@@ -19,8 +19,6 @@ pub(super) struct Answer {
     pub(super) tool: Option<Tool>,
     /// The text reaches the end of the document.
     pub(super) is_whole: bool,
-    /// How many bytes of the document the text has that were not delivered before.
-    pub(super) delivered: usize,
     pub(super) end: AnswerEnd,
     /// The finish reason that belongs to the end, if one is sent.
     pub(super) finish: Option<Finish>,
@@ -31,19 +29,13 @@ impl Answer {
     /// `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         if let Behaviour::Style(style) = step.behaviour {
-            let continued =
-                continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
-            return match continued {
-                Some(Continued {
-                    text,
-                    delivered,
-                    stops,
-                }) => Self::ending(step, text, delivered, stops),
+            return match continuation.and_then(|c| continued(style, step.bytes, document, c)) {
+                Some((text, stops)) => Self::ending(step, text, stops),
                 None => Self::new(&step.with(Behaviour::Anchor), document, continuation),
             };
         }
         let rest = continuation.map_or(document, |c| &document[c.position..]);
-        let (mut delivered, mut whole) = (0, false);
+        let mut whole = false;
         let text = match (
             step.behaviour,
             envelope(step.behaviour, continuation.is_none()),
@@ -55,7 +47,7 @@ impl Answer {
                 } else {
                     rest.len()
                 };
-                delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
+                let delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
                 whole = delivered == rest.len();
                 let mut text = before.concat();
                 if behaviour == Behaviour::Progress {
@@ -94,26 +86,25 @@ impl Answer {
                 step.behaviour,
                 Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty
             );
-        Self::ending(step, text, delivered, stops)
+        Self::ending(step, text, stops)
     }
 
     /// Adds the step's end, or the usual one: `stop` if the text is complete, else `length`.
-    fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
+    fn ending(step: &Step, text: String, stops: bool) -> Self {
         let usual = match step.behaviour {
             _ if !stops => AnswerEnd::Length,
             Behaviour::Tool => AnswerEnd::Tool,
             _ => AnswerEnd::Stop,
         };
-        let end = if step.behaviour == Behaviour::Drop {
-            AnswerEnd::Drop
-        } else {
-            step.end.unwrap_or(usual)
+        let end = match step.behaviour {
+            Behaviour::Drop => AnswerEnd::Drop,
+            _ => step.end.unwrap_or(usual),
         };
-        let finish = match if matches!(end, AnswerEnd::Reset(_)) {
-            usual
-        } else {
-            end
-        } {
+        let sent = match end {
+            AnswerEnd::Reset(_) => usual,
+            end => end,
+        };
+        let finish = match sent {
             AnswerEnd::Length => Some(Finish::Length),
             AnswerEnd::Stop => Some(Finish::Stop),
             AnswerEnd::Filter => Some(Finish::Filter),
@@ -129,7 +120,6 @@ impl Answer {
             lead,
             tool: None,
             is_whole: stops,
-            delivered,
             end,
             finish,
         }
@@ -165,7 +155,7 @@ impl Answer {
         let length = floor_char_boundary(&text, step.bytes.unwrap_or(text.len()));
         let is_whole = length == text.len();
         text.truncate(length);
-        Self::ending(&step.with(Behaviour::Exact), text, 0, is_whole)
+        Self::ending(&step.with(Behaviour::Exact), text, is_whole)
     }
 
     /// Takes away the value in which arguments were cut, like a provider that sends only whole
@@ -174,7 +164,6 @@ impl Answer {
         if self.tool.is_some() && !self.is_whole {
             self.text
                 .truncate(end_of_last_member(document, self.text.len()));
-            self.delivered = self.text.len();
         }
     }
 

@@ -34,9 +34,6 @@ pub struct Call {
     pub kind: CallKind,
     /// The step that answered it; `None` if no step did.
     pub step: Option<Step>,
-    /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may
-    /// deliver less.
-    pub delivered: usize,
     /// The response's status; `None` if the connection was closed instead.
     pub status: Option<StatusCode>,
 }
@@ -80,9 +77,10 @@ pub(super) struct ParsedRequest {
 }
 
 /// How a request says where its answer continues.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Asked {
     /// By a question.
+    #[default]
     Question,
     /// By a question for the missing parts, under this schema.
     Members { schema: Value, question: String },
@@ -93,6 +91,7 @@ pub(super) enum Asked {
 }
 
 /// The parts of a continuation request.
+#[derive(Default)]
 pub(super) struct Continuation {
     /// The text delivered so far, including its envelope.
     pub(super) delivered: String,
@@ -242,12 +241,9 @@ impl Continuation {
         let delivered = document.get(..token.position).unwrap_or_default();
         Self {
             delivered: delivered.to_owned(),
-            anchor: String::new(),
-            gap: String::new(),
-            mark: None,
             position: token.position,
             asked: Asked::Token { is_exhausted },
-            restarts: false,
+            ..Self::default()
         }
     }
 
@@ -321,10 +317,8 @@ impl Continuation {
             delivered,
             anchor,
             gap,
-            mark: None,
             position,
-            asked: Asked::Question,
-            restarts: false,
+            ..Self::default()
         })
     }
 }

@@ -3,19 +3,17 @@
 //!
 //! The messages are those of real responses; `provider::capability` names their sources.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantArray};
 
 use restitch::provider::capability::PrefillForm;
 
 use super::call::WHITE_SPACE;
-use super::script::name_of;
 use super::token::Token;
 
 /// The provider whose behaviour the server imitates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 #[non_exhaustive]
 pub enum ProviderProfile {
     /// Continues no prefill: ignores a last message of the assistant's.
@@ -24,12 +22,15 @@ pub enum ProviderProfile {
     /// Up to 4.5: continues a last message, which may not end in white space.
     Anthropic,
     /// From 4.6 on: rejects such a message.
+    #[strum(serialize = "anthropic-4.6")]
     Anthropic46,
     /// Up to 3.5 Flash: continues a last message.
     Gemini,
     /// From 3.6 Flash on: rejects it.
+    #[strum(serialize = "gemini-3.6")]
     Gemini36,
     /// From 3.8 on: rejects it, too, and continues its own answers from tokens.
+    #[strum(serialize = "gemini-3.8")]
     Gemini38,
     /// Continues it with `"prefix": true` below `/beta`, and rejects it otherwise.
     DeepSeek,
@@ -43,27 +44,20 @@ pub enum ProviderProfile {
     Vllm,
     /// Continues it under the format of the request, and rejects it while reasoning is on. A whole
     /// body begins with the prefill. Keeps a stream under its `X-Conversation-Id`.
+    #[strum(serialize = "llama.cpp")]
     LlamaCpp,
     /// Continues no prefill, and rejects a `response_format` of `json_object`.
     Perplexity,
 }
 
 impl ProviderProfile {
-    /// All profiles, with their names.
-    pub const NAMES: [(&'static str, Self); 12] = [
-        ("openai", Self::OpenAi),
-        ("anthropic", Self::Anthropic),
-        ("anthropic-4.6", Self::Anthropic46),
-        ("gemini", Self::Gemini),
-        ("gemini-3.6", Self::Gemini36),
-        ("gemini-3.8", Self::Gemini38),
-        ("deepseek", Self::DeepSeek),
-        ("mistral", Self::Mistral),
-        ("partial", Self::Partial),
-        ("vllm", Self::Vllm),
-        ("llama.cpp", Self::LlamaCpp),
-        ("perplexity", Self::Perplexity),
-    ];
+    /// All profiles.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// Returns the name of the profile.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
 
     /// Returns how a client marks a prefill as one to continue.
     pub fn prefill(self) -> PrefillForm {
@@ -150,24 +144,6 @@ impl ProviderProfile {
 fn last_of_assistant(body: &Value) -> Option<&Value> {
     let last = body["messages"].as_array()?.last()?;
     (last["role"] == "assistant").then_some(last)
-}
-
-impl fmt::Display for ProviderProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(&Self::NAMES, self))
-    }
-}
-
-impl FromStr for ProviderProfile {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, profile)| *profile).ok_or_else(|| {
-            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            format!("there are {}", names.join(", "))
-        })
-    }
 }
 
 /// llama.cpp's answer at an unknown path, and about a stream that it does not keep.

@@ -7,6 +7,7 @@ mod parse;
 use std::fmt;
 
 pub use parse::ScriptError;
+use strum::{EnumString, IntoStaticStr};
 
 use super::style::ContinuationStyle;
 
@@ -141,7 +142,9 @@ impl fmt::Display for Lead {
 }
 
 /// The content of an answer. The [module](super) has the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[cfg_attr(test, derive(strum::EnumIter))]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Behaviour {
     /// The document and nothing else. First calls only.
@@ -187,6 +190,7 @@ pub enum Behaviour {
     /// The connection is closed before the first byte of a response.
     NoResponse,
     /// An HTTP error, 400 to 599, with a JSON body.
+    #[strum(disabled)]
     Status {
         /// The status code.
         code: u16,
@@ -196,6 +200,7 @@ pub enum Behaviour {
     /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) if the style
     /// does not apply at the cut. Continuations only; `@BYTES` counts bytes of the fragment. The
     /// name of a style that is also the name of another behaviour means that behaviour.
+    #[strum(disabled)]
     Style(ContinuationStyle),
 }
 
@@ -238,19 +243,21 @@ impl Behaviour {
 
 impl fmt::Display for Behaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Status { code, retry_after } = self {
-            write!(f, "{code}")?;
-            return retry_after.map_or(Ok(()), |seconds| write!(f, "~{seconds}"));
+        match *self {
+            Self::Status { code, retry_after } => {
+                write!(f, "{code}")?;
+                retry_after.map_or(Ok(()), |seconds| write!(f, "~{seconds}"))
+            }
+            Self::Style(style) => f.write_str(style.name()),
+            named => f.write_str(named.into()),
         }
-        if let Self::Style(style) = self {
-            return f.write_str(style.name());
-        }
-        f.write_str(name_of(BEHAVIOURS, self))
     }
 }
 
 /// How an answer ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[cfg_attr(test, derive(strum::EnumIter))]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AnswerEnd {
     /// `finish_reason: "length"`.
@@ -266,6 +273,7 @@ pub enum AnswerEnd {
     Drop,
     /// The connection is dropped after exactly this many bytes of the response's body, counted
     /// before chunked framing, even inside an event. A shorter answer gets its default end.
+    #[strum(disabled)]
     Reset(u64),
     /// The body ends cleanly, without a finish and without `[DONE]`.
     Eof,
@@ -283,21 +291,11 @@ pub enum AnswerEnd {
 
 impl fmt::Display for AnswerEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Self::Reset(bytes) = self {
-            return write!(f, "drop={bytes}");
+        match *self {
+            Self::Reset(bytes) => write!(f, "drop={bytes}"),
+            named => f.write_str(named.into()),
         }
-        f.write_str(name_of(ENDS, self))
     }
-}
-
-/// Returns the name of a value in a table, which has all values.
-pub(super) fn name_of<T: PartialEq + fmt::Debug>(
-    names: &[(&'static str, T)],
-    value: &T,
-) -> &'static str {
-    let name = names.iter().find(|(_, named)| named == value);
-    debug_assert!(name.is_some(), "every value has a name: {value:?}");
-    name.map_or("", |(name, _)| name)
 }
 
 /// The two sides of a script: first calls and continuations.
@@ -306,42 +304,6 @@ enum Side {
     First,
     Then,
 }
-
-/// Every behaviour but the statuses and the styles, by name.
-const BEHAVIOURS: &[(&str, Behaviour)] = &[
-    ("answer", Behaviour::Answer),
-    ("tool", Behaviour::Tool),
-    ("prose", Behaviour::Prose),
-    ("anchor", Behaviour::Anchor),
-    ("exact", Behaviour::Exact),
-    ("preamble-fence", Behaviour::PreambleFence),
-    ("repeat", Behaviour::Repeat),
-    ("fence", Behaviour::Fence),
-    ("fence-open", Behaviour::FenceOpen),
-    ("preamble", Behaviour::Preamble),
-    ("progress", Behaviour::Progress),
-    ("reasoning", Behaviour::Reasoning),
-    ("epilogue", Behaviour::Epilogue),
-    ("garbage", Behaviour::Garbage),
-    ("refusal", Behaviour::Refusal),
-    ("empty", Behaviour::Empty),
-    ("drop", Behaviour::Drop),
-    ("no-response", Behaviour::NoResponse),
-];
-
-/// Every end but the reset, by name.
-const ENDS: &[(&str, AnswerEnd)] = &[
-    ("length", AnswerEnd::Length),
-    ("stop", AnswerEnd::Stop),
-    ("filter", AnswerEnd::Filter),
-    ("tool", AnswerEnd::Tool),
-    ("drop", AnswerEnd::Drop),
-    ("eof", AnswerEnd::Eof),
-    ("done", AnswerEnd::Done),
-    ("error", AnswerEnd::Error),
-    ("malformed", AnswerEnd::Malformed),
-    ("stall", AnswerEnd::Stall),
-];
 
 /// The words before a behaviour, with the sign that separates them. Their order is fixed.
 const REASONING: &str = "reasoning+";

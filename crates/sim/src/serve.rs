@@ -202,7 +202,6 @@ async fn respond(
         body: String::from_utf8_lossy(&body).into_owned(),
         kind: CallKind::Other,
         step: None,
-        delivered: 0,
         status: None,
     };
     let mut reply = if too_large {
@@ -324,7 +323,6 @@ fn complete(
     };
     let answer = answer(sim, parsed, &step);
     call.step = Some(step);
-    call.delivered = answer.delivered;
     call.kind = continuation.map_or(CallKind::First, |c| CallKind::Continuation {
         anchor: c.anchor.clone(),
         position: c.position,

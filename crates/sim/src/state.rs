@@ -141,7 +141,6 @@ mod tests {
             body,
             kind: super::super::CallKind::Other,
             step: None,
-            delivered: 0,
             status: None,
         };
         let mut log = Log::default();

@@ -1,6 +1,6 @@
 //! Answers in the format of every API, as the simulator writes them.
 
-use restitch::internal::wire::{Dialect, SlotKind};
+use restitch::internal::wire::{Dialect, PlainPrompt, SlotKind};
 use restitch_sim::wire::{self, Finish, Message, Part};
 use serde_json::Value;
 
@@ -26,14 +26,10 @@ pub fn answer<'a>(
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest
-            .char_indices()
-            .map(|(at, _)| at)
-            .chain([rest.len()])
-            .find(|&at| at >= 7)
-            .unwrap_or(rest.len());
-        parts.push(&rest[..end]);
-        rest = &rest[end..];
+        let end = (7..rest.len()).find(|at| rest.is_char_boundary(*at));
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        parts.push(part);
+        rest = after;
     }
     Answer {
         dialect,
@@ -48,7 +44,7 @@ impl Answer<'_> {
     pub fn stream(&self) -> String {
         let write = |parts: &[&str], reason| {
             let message = message(self.dialect, self.kind, parts.concat(), reason);
-            wire::stream(path(self.dialect), &message, parts).unwrap()
+            wire::stream(&path(self.dialect), &message, parts).unwrap()
         };
         match self.dialect {
             // The simulator's last text has the finish, too. Here, each answer has one.
@@ -61,7 +57,7 @@ impl Answer<'_> {
 /// Returns an answer that is not streamed. `reason`: why it ends, in the words of Chat Completions.
 pub fn whole_body(dialect: Dialect, kind: SlotKind, text: &str, reason: &str) -> Value {
     let message = message(dialect, kind, text.to_owned(), Some(reason));
-    serde_json::from_str(&wire::body(path(dialect), &message).unwrap()).unwrap()
+    serde_json::from_str(&wire::body(&path(dialect), &message).unwrap()).unwrap()
 }
 
 fn message(dialect: Dialect, kind: SlotKind, text: String, reason: Option<&str>) -> Message {
@@ -85,15 +81,11 @@ fn message(dialect: Dialect, kind: SlotKind, text: String, reason: Option<&str>)
     Message::new(vec![part], finish)
 }
 
-fn path(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Chat => "/v1/chat/completions",
-        Dialect::Completions => "/v1/completions",
-        Dialect::Responses => "/v1/responses",
-        Dialect::Messages => "/v1/messages",
-        Dialect::Gemini => "/v1beta/models/m:streamGenerateContent?alt=sse",
-        Dialect::Ollama => "/api/chat",
-        Dialect::Cohere => "/v2/chat",
-        other => panic!("{other}"),
-    }
+/// Returns a path of the API. The simulator looks at its end.
+fn path(dialect: Dialect) -> String {
+    let prompt = PlainPrompt {
+        model: "m",
+        ..PlainPrompt::default()
+    };
+    ["/v1", &dialect.wire().new_request(&prompt).path].concat()
 }

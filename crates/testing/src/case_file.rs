@@ -96,17 +96,11 @@ impl CaseFile {
 
     /// Returns a fact or a block that is in neither list, so no test would read it.
     fn unknown(&self, facts: &[&str], blocks: &[&str]) -> Option<&str> {
-        let fact = self
-            .facts
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .find(|name| !facts.contains(name));
-        fact.or_else(|| {
-            self.blocks
-                .iter()
-                .map(|(name, _)| name.as_str())
-                .find(|name| !blocks.contains(name))
-        })
+        let unknown =
+            |(name, _): &&(String, String), known: &[&str]| !known.contains(&name.as_str());
+        let fact = self.facts.iter().find(|fact| unknown(fact, facts));
+        let block = || self.blocks.iter().find(|block| unknown(block, blocks));
+        fact.or_else(block).map(|(name, _)| name.as_str())
     }
 }
 

@@ -135,11 +135,7 @@ pub fn base64(text: &str) -> Vec<u8> {
 /// Returns the files of a folder of test data, sorted by path: those in `tests/corpus`, which are
 /// always there, and those in the folder that `RESTITCH_CORPUS` names, if it is set.
 pub fn corpus_files(folder: &str) -> Vec<PathBuf> {
-    let folders = corpora()
-        .into_iter()
-        .map(|corpus| corpus.join(folder))
-        .filter(|folder| folder.is_dir());
-    let mut files: Vec<PathBuf> = folders
+    let mut files: Vec<PathBuf> = in_corpora(folder)
         .flat_map(|folder| fs::read_dir(folder).unwrap())
         .map(|entry| entry.unwrap().path())
         .collect();
@@ -151,29 +147,20 @@ pub fn corpus_files(folder: &str) -> Vec<PathBuf> {
 /// Returns the rows of a JSONL file of test data, each with the folder that the file is in. A row
 /// of `tests/corpus` comes first.
 pub fn corpus_rows(file: &str) -> Vec<(PathBuf, Value)> {
-    let files = corpora()
-        .into_iter()
-        .map(|corpus| corpus.join(file))
-        .filter(|file| file.is_file());
-    let rows = |file: PathBuf| {
+    let mut rows = Vec::new();
+    for file in in_corpora(file) {
         let text = fs::read_to_string(&file).unwrap();
-        let folder = file.parent().unwrap().to_owned();
-        let rows: Vec<_> = text
-            .lines()
-            .map(|row| (folder.clone(), serde_json::from_str(row).unwrap()))
-            .collect();
-        rows
-    };
-    files.flat_map(rows).collect()
+        let folder = file.parent().unwrap();
+        let read = |row| (folder.to_owned(), serde_json::from_str(row).unwrap());
+        rows.extend(text.lines().map(read));
+    }
+    rows
 }
 
 /// Returns the JSON documents of a folder of test data, `(file name, text)`, sorted.
 pub fn corpus_documents(folder: &str) -> Vec<(String, String)> {
     let mut files = corpus_files(folder);
-    files.retain(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == "json")
-    });
+    files.retain(|file| file.extension().is_some_and(|it| it == "json"));
     let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
     files
         .iter()
@@ -193,13 +180,11 @@ pub fn event_data(mut stream: &[u8]) -> Vec<Value> {
 /// Returns strings that are hard for programs, from arrays of JSON in `strings.json`, and in
 /// `blns.json` of recorded data.
 pub fn corpus_strings() -> Vec<String> {
-    let files = corpora()
+    let files = ["strings.json", "blns.json"]
         .into_iter()
-        .flat_map(|corpus| ["strings.json", "blns.json"].map(|name| corpus.join(name)));
-    let arrays = files
-        .filter(|file| file.is_file())
-        .map(|file| fs::read_to_string(file).unwrap());
-    arrays
+        .flat_map(in_corpora);
+    let texts = files.map(|file| fs::read_to_string(file).unwrap());
+    texts
         .flat_map(|text| serde_json::from_str::<Vec<String>>(&text).unwrap())
         .collect()
 }
@@ -234,6 +219,12 @@ fn corpora() -> Vec<PathBuf> {
         .into_iter()
         .chain(std::env::var("RESTITCH_CORPUS").ok().map(PathBuf::from))
         .collect()
+}
+
+/// Returns the path of a file or folder in each corpus that has it.
+fn in_corpora(name: &str) -> impl Iterator<Item = PathBuf> + use<'_> {
+    let paths = corpora().into_iter().map(move |corpus| corpus.join(name));
+    paths.filter(|path| path.exists())
 }
 
 /// Returns whether the rest of a document has only closers and the cut is not after a whole value.

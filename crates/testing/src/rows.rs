@@ -9,7 +9,7 @@ use crate::Rng;
 /// A seed chooses them: `PROPTEST_RNG_SEED`, or a new one in each run. Leaving a row out must not
 /// change the rows after it, so a test makes the input of every row and asks here before it runs
 /// the row.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rows {
     /// `None`: all rows run.
     rng: Option<Rng>,
@@ -39,19 +39,14 @@ impl Rows {
 
     /// Chooses all rows.
     pub fn whole() -> Self {
-        Self {
-            rng: None,
-            at: 0,
-            chosen: 0,
-        }
+        Self::default()
     }
 
     fn seeded(table: &str, seed: u64) -> Self {
         Self {
             // Two tables with one seed run different rows.
             rng: Some(Rng::new(seed ^ Rng::of(table.as_bytes()).next())),
-            at: 0,
-            chosen: 0,
+            ..Self::default()
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 /// A text that a test looks into.
+#[derive(Clone)]
 pub struct Said<'a> {
     text: &'a str,
     row: String,
@@ -20,27 +21,35 @@ pub trait Says {
 
     #[track_caller]
     fn has(&self, part: impl AsRef<str>) -> Said<'_> {
-        self.said().has(part)
+        self.said()
+            .check("has no", part.as_ref(), |text, part| text.contains(part))
     }
 
     #[track_caller]
     fn has_all<P: AsRef<str>>(&self, parts: impl IntoIterator<Item = P>) -> Said<'_> {
-        self.said().has_all(parts)
+        for part in parts {
+            self.has(part);
+        }
+        self.said()
     }
 
     #[track_caller]
     fn lacks(&self, part: impl AsRef<str>) -> Said<'_> {
-        self.said().lacks(part)
+        self.said()
+            .check("has", part.as_ref(), |text, part| !text.contains(part))
     }
 
     #[track_caller]
     fn begins(&self, part: impl AsRef<str>) -> Said<'_> {
-        self.said().begins(part)
+        let begins = |text: &str, part: &str| text.starts_with(part);
+        self.said()
+            .check("does not begin with", part.as_ref(), begins)
     }
 
     #[track_caller]
     fn ends(&self, part: impl AsRef<str>) -> Said<'_> {
-        self.said().ends(part)
+        let ends = |text: &str, part: &str| text.ends_with(part);
+        self.said().check("does not end with", part.as_ref(), ends)
     }
 }
 
@@ -53,48 +62,20 @@ impl Says for str {
     }
 }
 
+impl<'a> Says for Said<'a> {
+    fn said(&self) -> Said<'a> {
+        self.clone()
+    }
+}
+
 impl Said<'_> {
     #[track_caller]
-    pub fn has(self, part: impl AsRef<str>) -> Self {
-        let part = part.as_ref();
-        let is_right = self.text.contains(part);
-        self.check(is_right, "has no", part)
-    }
-
-    #[track_caller]
-    pub fn has_all<P: AsRef<str>>(self, parts: impl IntoIterator<Item = P>) -> Self {
-        let mut said = self;
-        for part in parts {
-            said = said.has(part);
-        }
-        said
-    }
-
-    #[track_caller]
-    pub fn lacks(self, part: impl AsRef<str>) -> Self {
-        let part = part.as_ref();
-        let is_right = !self.text.contains(part);
-        self.check(is_right, "has", part)
-    }
-
-    #[track_caller]
-    pub fn begins(self, part: impl AsRef<str>) -> Self {
-        let part = part.as_ref();
-        let is_right = self.text.starts_with(part);
-        self.check(is_right, "does not begin with", part)
-    }
-
-    #[track_caller]
-    pub fn ends(self, part: impl AsRef<str>) -> Self {
-        let part = part.as_ref();
-        let is_right = self.text.ends_with(part);
-        self.check(is_right, "does not end with", part)
-    }
-
-    #[track_caller]
-    fn check(self, is_right: bool, problem: &str, part: &str) -> Self {
+    fn check(self, problem: &str, part: &str, is_right: impl Fn(&str, &str) -> bool) -> Self {
         let Self { text, row } = &self;
-        assert!(is_right, "{row}the text {problem} {part:?}:\n{text}");
+        assert!(
+            is_right(text, part),
+            "{row}the text {problem} {part:?}:\n{text}"
+        );
         self
     }
 }

@@ -85,27 +85,19 @@ impl Tree {
         }
     }
 
-    /// Returns a text that is the same for equal values only.
-    pub fn canonical(&self) -> String {
+    /// Returns the same value with the members of all objects sorted by their keys.
+    pub fn canonical(&self) -> Self {
         match self {
-            Self::Scalar(text) => text.clone(),
-            Self::Text(text) => format!("{text:?}"),
-            Self::List(items) => format!(
-                "[{}]",
-                items
-                    .iter()
-                    .map(Self::canonical)
-                    .collect::<Vec<_>>()
-                    .join(",")
-            ),
+            Self::List(items) => Self::List(items.iter().map(Self::canonical).collect()),
             Self::Map(members) => {
-                let mut members: Vec<_> = members.iter().collect();
+                let members = members.iter();
+                let mut members: Vec<_> = members
+                    .map(|(key, value)| (key.clone(), value.canonical()))
+                    .collect();
                 members.sort_by(|(a, _), (b, _)| a.cmp(b));
-                let members = members
-                    .iter()
-                    .map(|(key, value)| format!("{key:?}:{}", value.canonical()));
-                format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+                Self::Map(members)
             }
+            other => other.clone(),
         }
     }
 
@@ -121,29 +113,13 @@ impl Tree {
             Self::Scalar(text) => out.push_str(text),
             Self::Text(text) => quote(text, rng, out),
             Self::List(items) => {
-                out.push('[');
-                for (n, item) in items.iter().enumerate() {
-                    out.push_str(if n == 0 { "" } else { "," });
-                    out.push_str(space(rng));
-                    item.write_into(rng, out);
-                    out.push_str(space(rng));
-                }
-                out.push_str(space(rng));
-                out.push(']');
+                let items = items.iter().map(|item| (None, item));
+                write_container(['[', ']'], items, rng, out);
             }
             Self::Map(members) => {
-                out.push('{');
-                for (n, (key, value)) in members.iter().enumerate() {
-                    out.push_str(if n == 0 { "" } else { "," });
-                    out.push_str(space(rng));
-                    quote(key, rng, out);
-                    out.push_str(space(rng));
-                    out.push(':');
-                    out.push_str(space(rng));
-                    value.write_into(rng, out);
-                    out.push_str(space(rng));
-                }
-                out.push('}');
+                let members = members.iter();
+                let members = members.map(|(key, value)| (Some(key.as_str()), value));
+                write_container(['{', '}'], members, rng, out);
             }
         }
     }
@@ -197,6 +173,30 @@ impl Tree {
         }
         tree
     }
+}
+
+/// Writes children, those of an object with their keys.
+fn write_container<'a>(
+    [open, close]: [char; 2],
+    children: impl Iterator<Item = (Option<&'a str>, &'a Tree)>,
+    rng: &mut Rng,
+    out: &mut String,
+) {
+    out.push(open);
+    for (n, (key, child)) in children.enumerate() {
+        out.push_str(if n == 0 { "" } else { "," });
+        out.push_str(space(rng));
+        if let Some(key) = key {
+            quote(key, rng, out);
+            out.push_str(space(rng));
+            out.push(':');
+            out.push_str(space(rng));
+        }
+        child.write_into(rng, out);
+        out.push_str(space(rng));
+    }
+    out.push_str(space(rng));
+    out.push(close);
 }
 
 fn space(rng: &mut Rng) -> &'static str {

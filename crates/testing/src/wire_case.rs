@@ -100,16 +100,13 @@ impl WireCase {
             let time: Option<f64> = file.fact(name).map(|time| time.parse().unwrap());
             time.map(Duration::from_secs_f64)
         };
-        let mut limits = Limits::default();
-        if let Some(most) = file.fact("max_continuations") {
-            limits.continuation.max_continuations = most.parse().unwrap();
-        }
-        if let Some(time) = seconds("idle_timeout") {
-            limits.transport.idle_timeout = time;
-        }
-        if let Some(time) = seconds("first_byte_timeout") {
-            limits.transport.first_byte_timeout = time;
-        }
+        let most = file.fact("max_continuations");
+        let limits = Limits::of_exchange(
+            most.map(|most| most.parse().unwrap()),
+            None,
+            seconds("idle_timeout"),
+            seconds("first_byte_timeout"),
+        );
         let calls = {
             let mut bodies = file.blocks("upstream");
             let calls = file.facts("call");
@@ -125,10 +122,7 @@ impl WireCase {
             limits,
             give_up: file.fact("on_give_up").unwrap_or("leave").parse().unwrap(),
             repair: RepairLevel::named(file.fact("repair").unwrap_or("strict")).unwrap(),
-            prose: match file.fact("prose") {
-                Some("anchor") => Prose::Anchor,
-                _ => Prose::Pass,
-            },
+            prose: file.fact("prose").unwrap_or("pass").parse().unwrap(),
             report: file.block("report").unwrap().to_owned(),
             file,
         }

@@ -79,15 +79,21 @@ pub enum RepairStatus {
     Malformed(SyntaxError),
 }
 
-impl Serialize for RepairStatus {
-    /// As `valid`, `repaired`, `truncated` or `malformed`.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
+impl RepairStatus {
+    /// Returns the name in reports: `valid`, `repaired`, `truncated` or `malformed`.
+    pub fn as_str(&self) -> &'static str {
+        match self {
             Self::Valid => "valid",
             Self::Repaired => "repaired",
             Self::Truncated => "truncated",
             Self::Malformed(_) => "malformed",
-        })
+        }
+    }
+}
+
+impl Serialize for RepairStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

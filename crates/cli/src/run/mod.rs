@@ -11,7 +11,6 @@ mod trace;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -258,16 +257,24 @@ async fn answer(
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
     let interrupted = interrupted().map_err(Failure::io)?;
-    let silence = limits.transport.first_byte().time;
-    let progress = console.progress("{msg}", None, !args.is_written_at_the_end());
-    let mut text = Text::new(target, &limits, progress);
+    let mut text = Text {
+        document: Document::new(limits.parser.max_depth),
+        index: ContextIndex::new(&limits),
+        traced: 1,
+        source: Source::new(Some(target.dialect), None, &limits),
+        limits,
+        target,
+        progress: console.progress("{msg}", None, !args.is_written_at_the_end()),
+        seen: Arc::clone(&seen),
+        trace,
+    };
     let read = tokio::select! {
-        read = text.read(args, Arc::new(proxy), (request, silence), &seen, trace.as_deref(), console) => read,
+        read = text.read(args, proxy, request, console) => read,
         () = interrupted => Err(Failure::io("interrupted: the document is not complete".to_owned())),
     };
     text.progress.finish_and_clear();
-    text.trace_contexts(trace.as_deref(), &seen);
-    let traced = trace.map_or(Ok(()), |trace| trace.finish());
+    text.trace_contexts();
+    let traced = text.trace.map_or(Ok(()), |trace| trace.finish());
     if read.is_err() {
         keep(args, &text.document, console)?;
     }
@@ -300,40 +307,31 @@ struct Text {
     target: Target,
     source: Source,
     progress: ProgressBar,
+    seen: Arc<Mutex<Seen>>,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Text {
-    fn new(target: Target, limits: &Limits, progress: ProgressBar) -> Self {
-        Self {
-            document: Document::new(limits.parser.max_depth),
-            index: ContextIndex::new(limits),
-            limits: limits.clone(),
-            traced: 1,
-            source: Source::new(Some(target.dialect), None, limits),
-            target,
-            progress,
-        }
-    }
-
     /// Reads the answer to its end, and writes the document to standard output if it belongs there.
     async fn read(
         &mut self,
         args: &RunArgs,
-        proxy: Arc<Proxy>,
-        (request, silence): (http::Request<Bytes>, Duration),
-        seen: &Mutex<Seen>,
-        trace: Option<&Trace>,
+        proxy: Proxy,
+        request: http::Request<Bytes>,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let key = seen.lock().key.clone();
-        let mut body = ask(proxy, &self.target, request, silence, &key, trace).await?;
+        let key = self.seen.lock().key.clone();
+        let silence = self.limits.transport.first_byte().time;
+        let trace = self.trace.as_deref();
+        let asked = ask(Arc::new(proxy), &self.target, request, silence, &key, trace);
+        let mut body = asked.await?;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(Failure::io)?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            self.trace_contexts(trace, seen);
+            self.trace_contexts();
             self.take(&data)?;
             // Text around the document does not belong to it.
             let root = self.document.root().unwrap_or_default();
@@ -345,7 +343,7 @@ impl Text {
                 shown = root.len();
             }
             if !self.progress.is_hidden() {
-                let seen = seen.lock();
+                let seen = self.seen.lock();
                 let words = words(&self.document, seen.calls(), seen.record.percentage);
                 self.progress.set_message(one_line(&words));
             }
@@ -355,10 +353,10 @@ impl Text {
 
     /// Writes the contexts of the cut for each call that was made since the last time. None of
     /// these calls has brought text yet.
-    fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
-        let calls = seen.lock().calls();
+    fn trace_contexts(&mut self) {
+        let calls = self.seen.lock().calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
-        let Some(trace) = trace.filter(|_| !made.is_empty()) else {
+        let Some(trace) = self.trace.as_ref().filter(|_| !made.is_empty()) else {
             return;
         };
         // The request has the same options.

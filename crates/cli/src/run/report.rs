@@ -138,25 +138,15 @@ pub(super) fn report(
         Some(said) => said.complete().unwrap_or_default(),
         None => document.root().unwrap_or_default().to_owned(),
     };
-    // The complete part has no synthesized values and no cut number.
-    let (synthesized, cut_value) = match args.is_written_at_the_end() {
-        true => (&[][..], None),
-        false => (outcome.synthesized(), outcome.cut_value()),
-    };
-    note_end(exit, document, outcome, (synthesized, cut_value), console);
+    note_end(args, exit, document, outcome, console);
     console.verdict(exit);
     if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
         write(file, &kept)?;
     }
     if args.json {
         let sections = sections_of(given_up.as_ref().unwrap_or(document));
-        console.answer(&answered(
-            outcome,
-            &kept,
-            &iterations,
-            &sections,
-            removed_bytes,
-        ))?;
+        let report = answered(outcome, &kept, &iterations, &sections, removed_bytes);
+        console.answer(&report)?;
     }
     Ok(())
 }
@@ -192,13 +182,7 @@ fn note_calls(iterations: &[Iteration], console: &Console) {
 }
 
 /// Reports how the answer ended, if it is not complete.
-fn note_end(
-    exit: Exit,
-    document: &Document,
-    outcome: &Outcome,
-    (synthesized, cut_value): (&[String], Option<&str>),
-    console: &Console,
-) {
+fn note_end(args: &RunArgs, exit: Exit, document: &Document, outcome: &Outcome, console: &Console) {
     let mut words = match exit {
         Exit::Cut => {
             let why = outcome.reason().map_or("the end", StopReason::as_str);
@@ -209,10 +193,13 @@ fn note_end(
         _ => return,
     };
     if exit == Exit::Cut {
-        if !synthesized.is_empty() {
-            words.push_str(&format!("; synthesized: {}", synthesized.join(", ")));
+        // The complete part has no synthesized values and no cut value.
+        let is_closed = !args.is_written_at_the_end();
+        if is_closed && !outcome.synthesized().is_empty() {
+            let synthesized = outcome.synthesized().join(", ");
+            words.push_str(&format!("; synthesized: {synthesized}"));
         }
-        if let Some(path) = cut_value {
+        if let Some(path) = outcome.cut_value().filter(|_| is_closed) {
             words.push_str(&format!("; cut in {path}"));
         }
     } else {

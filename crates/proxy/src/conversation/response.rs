@@ -38,7 +38,7 @@ pub(super) fn media_type_in_log(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Returns whether the same request may succeed a little later.
-pub fn is_transient(status: StatusCode) -> bool {
+pub(crate) fn is_transient(status: StatusCode) -> bool {
     rest_call::is_transient(status.as_u16())
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn is_unavailable(status: StatusCode) -> bool {
 
 /// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
 /// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
-pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));

@@ -4,9 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::super::style::ContinuationStyle;
-use super::{
-    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, Side, Step, TEXT,
-};
+use super::{AnswerEnd, Behaviour, CALL, Lead, REASONING, Script, Side, Step, TEXT};
 
 /// An error in the text of a script, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,11 +105,10 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
             let message = format!("`{behaviour}` is an end itself and takes no `!`");
             return fail(end_at, message);
         }
-        let found = ENDS.iter().find(|(known, _)| *known == end);
-        step.end = Some(match (end.strip_prefix("drop="), found) {
+        step.end = Some(match (end.strip_prefix("drop="), end.parse()) {
             (Some(bytes), _) => AnswerEnd::Reset(number(bytes, end_at + 1 + "drop=".len())?),
-            (None, Some((_, end))) => *end,
-            (None, None) => return fail(end_at + 1, format!("no end is called `{end}`")),
+            (None, Ok(end)) => end,
+            (None, Err(_)) => return fail(end_at + 1, format!("no end is called `{end}`")),
         });
     }
     Ok(step)
@@ -133,7 +130,7 @@ fn lead(word: &str) -> (Lead, &str, usize) {
 }
 
 fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
-    if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
+    if let Ok(behaviour) = name.parse() {
         return Ok(behaviour);
     }
     if let Some(style) = ContinuationStyle::by_name(name) {
@@ -165,6 +162,8 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
 
 #[cfg(test)]
 mod tests {
+    use strum::IntoEnumIterator;
+
     use super::*;
 
     /// Every name, count and end is printed as it was written.
@@ -174,7 +173,8 @@ mod tests {
             let styles = ContinuationStyle::ALL
                 .iter()
                 .map(|&style| (style.name(), Behaviour::Style(style)));
-            for (name, behaviour) in BEHAVIOURS.iter().copied().chain(styles) {
+            let named = Behaviour::iter().map(|named| (named.into(), named));
+            for (name, behaviour) in named.chain(styles) {
                 // `empty` and `refusal` are names of styles, too.
                 if !behaviour.fits(side) || !behaviour_is(name, behaviour) {
                     continue;
@@ -184,7 +184,7 @@ mod tests {
                     words.push(format!("{name}@17"));
                 }
                 if behaviour.takes_end() {
-                    words.extend(ENDS.iter().map(|(end, _)| format!("{name}!{end}")));
+                    words.extend(AnswerEnd::iter().map(|end| format!("{name}!{end}")));
                     words.push(format!("{name}!drop=12"));
                 }
                 for word in words {

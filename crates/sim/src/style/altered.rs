@@ -56,6 +56,21 @@ struct AlteredPlace {
     is_whole: bool,
 }
 
+impl AlteredPlace {
+    fn whole(range: Range<usize>, other: impl Into<String>) -> Self {
+        Self {
+            range,
+            other: other.into(),
+            is_whole: true,
+        }
+    }
+
+    /// Changes the digit at an offset.
+    fn digit(site: &Site<'_>, at: usize, random: &mut Random) -> Self {
+        Self::whole(at..at + 1, other_digit(site.from(at), random))
+    }
+}
+
 /// Returns the delivered values after `start` that can be changed, in the order of the text.
 fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<AlteredPlace> {
     let (document, cut) = (site.cut.document, site.cut.offset);
@@ -74,19 +89,9 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<AlteredPlac
             } else {
                 "true"
             };
-            places.push(AlteredPlace {
-                range: span.range(),
-                other: other.to_owned(),
-                is_whole: true,
-            });
+            places.push(AlteredPlace::whole(span.range(), other));
         } else if let Some(digit) = digit(delivered) {
-            let at = span.start + digit;
-            let other = other_digit(&document[at..], random);
-            places.push(AlteredPlace {
-                range: at..at + 1,
-                other,
-                is_whole: true,
-            });
+            places.push(AlteredPlace::digit(site, span.start + digit, random));
         }
     }
     places
@@ -96,10 +101,7 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<AlteredPlac
 fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<AlteredPlace>) {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let base = span.start + 1;
-    let inner = site.text(Span {
-        start: base,
-        end: span.end - 1,
-    });
+    let inner = site.inside(span);
     let mut word: Option<Range<usize>> = None;
     // A last unit that is not a letter ends a word at the end of the string.
     let end = spell::Unit {
@@ -118,12 +120,7 @@ fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Alte
         let is_whole = at < cut || !unit.says.is_some_and(char::is_alphanumeric);
         let old = &document[range.clone()];
         if old.bytes().all(|byte| byte.is_ascii_digit()) {
-            let other = other_digit(old, random);
-            places.push(AlteredPlace {
-                range: range.start..range.start + 1,
-                other,
-                is_whole: true,
-            });
+            places.push(AlteredPlace::digit(site, range.start, random));
         } else {
             let other = random.pick(&WORDS);
             let other = if old.chars().next() == other.chars().next() {

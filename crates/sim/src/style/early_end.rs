@@ -34,11 +34,8 @@ pub(super) fn ellipsis(site: &Site<'_>, random: &mut Random) -> Option<String> {
     }
     let comma = if is_text || is_due { "" } else { ", " };
     let dots = random.pick(&["...", "…"]);
-    Some(after_anchor(
-        site,
-        &format!("{comma}{dots}{closers}"),
-        random,
-    ))
+    let text = format!("{comma}{dots}{closers}");
+    Some(after_anchor(site, &text, random))
 }
 
 /// Writes up to three elements or members, and an ellipsis instead of the others.
@@ -51,11 +48,8 @@ pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     } else {
         ["...", "...", "…", "…"]
     };
-    let text = format!(
-        "{written}{separator}{}{}",
-        random.pick(&dots),
-        closers(site, container)
-    );
+    let closers = closers(site, container);
+    let text = [written, separator, random.pick(&dots), &closers].concat();
     Some(after_anchor(site, &text, random))
 }
 
@@ -70,11 +64,8 @@ pub(super) fn comment(site: &Site<'_>, random: &mut Random) -> Option<String> {
     ];
     let (written, container, separator) = beginning(site, random)?;
     let separator = random.pick(&[separator, " ", "\n"]);
-    let text = format!(
-        "{written}{separator}{}{}",
-        random.pick(&COMMENTS),
-        closers(site, container)
-    );
+    let closers = closers(site, container);
+    let text = [written, separator, random.pick(&COMMENTS), &closers].concat();
     Some(after_anchor(site, &text, random))
 }
 
@@ -96,10 +87,6 @@ fn beginning<'a>(site: &Site<'a>, random: &mut Random) -> Option<(&'a str, usize
     })
 }
 
-fn is_white(c: char) -> bool {
-    WHITE_SPACE.contains(&c)
-}
-
 /// Returns the closers of the open containers up to the one at `place`, the innermost first.
 pub(super) fn closers(site: &Site<'_>, place: usize) -> String {
     let open = site.open[..=place]
@@ -117,11 +104,7 @@ pub(super) fn closers(site: &Site<'_>, place: usize) -> String {
 fn closers_at_cut(site: &Site<'_>) -> Option<String> {
     let quote = if site.string().is_some() { "\"" } else { "" };
     let closers = format!("{quote}{}", closers(site, site.open.len().checked_sub(1)?));
-    let is_end = site
-        .exact()
-        .chars()
-        .filter(|c| !is_white(*c))
-        .eq(closers.chars());
+    let is_end = site.ends_with_closers(site.cut.offset, &closers);
     (!is_end && !closers.is_empty()).then_some(closers)
 }
 
@@ -136,6 +119,6 @@ fn is_closed_by(site: &Site<'_>, closers: &str) -> bool {
 fn after_anchor(site: &Site<'_>, text: &str, random: &mut Random) -> String {
     match random.below(2) {
         0 => text.to_owned(),
-        _ => [site.anchor(), site.mark(), text].concat(),
+        _ => site.after_anchor(text),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Knows the spans of values, and not how to print them.
 
+use super::super::call::WHITE_SPACE;
 use super::Cut;
 use super::spell;
 use restitch::internal::json::Machine;
@@ -78,7 +79,7 @@ impl<'a> Site<'a> {
 
     /// Returns the anchor, the mark if there is one, and the rest.
     pub(super) fn anchored(&self) -> String {
-        [self.anchor(), self.mark(), self.exact()].concat()
+        self.after_anchor(self.exact())
     }
 
     pub(super) fn anchor(&self) -> &'a str {
@@ -102,6 +103,11 @@ impl<'a> Site<'a> {
         span.of(self.cut.document)
     }
 
+    /// Returns the text between the quotes of a string.
+    pub(super) fn inside(&self, string: Span) -> &'a str {
+        &self.cut.document[string.start + 1..string.end - 1]
+    }
+
     /// Returns the string, number, literal or key that contains the cut.
     pub(super) fn token(&self) -> Option<Span> {
         let node = &self.nodes[*self.open.last()?];
@@ -118,11 +124,20 @@ impl<'a> Site<'a> {
             .filter(|token| self.text(*token).starts_with('"'))?;
         let cut = self.cut.offset - token.start - 1;
         let is_edge = |unit: spell::Unit<'_>| unit.at == cut;
-        let inner = self.text(Span {
-            start: token.start + 1,
-            end: token.end - 1,
-        });
+        let inner = self.inside(token);
         (cut == inner.len() || spell::units(inner).any(is_edge)).then_some(token)
+    }
+
+    /// Returns the anchor, the mark if there is one, and this text.
+    pub(super) fn after_anchor(&self, text: &str) -> String {
+        [self.anchor(), self.mark(), text].concat()
+    }
+
+    /// Returns whether the document has only these closers from an offset on.
+    pub(super) fn ends_with_closers(&self, from: usize, closers: &str) -> bool {
+        let rest = self.from(from).chars();
+        rest.filter(|c| !WHITE_SPACE.contains(c))
+            .eq(closers.chars())
     }
 
     /// Returns whether a byte of the document is inside a string or a key: after its opening quote.

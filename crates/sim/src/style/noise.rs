@@ -58,15 +58,8 @@ pub(super) fn white(site: &Site<'_>, random: &mut Random) -> Option<String> {
         White::Separators(""),
         White::Separators(" "),
     ];
-    let first = random.below(KINDS.len());
-    let changed =
-        |kind: &White| Some(with_white(*kind, site)).filter(|anchor| anchor != site.anchor());
-    let anchor = KINDS
-        .iter()
-        .cycle()
-        .skip(first)
-        .take(KINDS.len())
-        .find_map(changed)?;
+    let mut changed = random.from_any(&KINDS).map(|kind| with_white(kind, site));
+    let anchor = changed.find(|anchor| anchor != site.anchor())?;
     Some(with_anchor(&anchor, site))
 }
 

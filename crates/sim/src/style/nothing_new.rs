@@ -3,7 +3,7 @@
 use super::ceil_char_boundary;
 use super::index::Site;
 use super::random::Random;
-use super::restart::{Start, WHITE_SPACE};
+use super::restart::Start;
 use restitch::internal::json::Machine;
 use restitch::json::CloseOptions;
 
@@ -44,11 +44,7 @@ pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     fed.ok()?;
     let mut suffix = String::new();
     let end = machine.close_into(CloseOptions::default(), &mut suffix)?;
-    let is_all = site
-        .from(end)
-        .chars()
-        .filter(|c| !WHITE_SPACE.contains(c))
-        .eq(suffix.chars());
+    let is_all = site.ends_with_closers(end, &suffix);
     (!is_all).then(|| format!("{}{suffix}", &site.delivered()[..end]))
 }
 

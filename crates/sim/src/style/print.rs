@@ -145,14 +145,7 @@ impl<'s, 'a> View<'s, 'a> {
 
     fn string(&self, span: Span, spelling: Spelling, text: &mut String) {
         text.push('"');
-        respell(
-            self.site.text(Span {
-                start: span.start + 1,
-                end: span.end - 1,
-            }),
-            spelling,
-            text,
-        );
+        respell(self.site.inside(span), spelling, text);
         text.push('"');
     }
 }

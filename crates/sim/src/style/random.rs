@@ -40,6 +40,13 @@ impl Random {
         items[self.below(items.len())]
     }
 
+    /// Returns all items once, from a random one on; the first follows the last.
+    pub(super) fn from_any<T: Copy>(&mut self, items: &[T]) -> impl Iterator<Item = T> {
+        let first = self.below(items.len());
+        let all = items.iter().copied().cycle().skip(first);
+        all.take(items.len())
+    }
+
     /// Puts items into another order than before, if there are at least two.
     pub(super) fn shuffle(&mut self, items: &mut [usize]) {
         let before = items.to_vec();

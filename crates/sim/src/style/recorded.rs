@@ -6,7 +6,7 @@ use super::anchor_tag;
 use super::early_end::closers;
 use super::index::Site;
 use super::random::Random;
-use super::restart::{Start, WHITE_SPACE};
+use super::restart::Start;
 use super::wrap;
 use restitch::internal::prompt::{QuestionForm, task};
 
@@ -14,9 +14,8 @@ use restitch::internal::prompt::{QuestionForm, task};
 pub(super) fn token_closed(site: &Site<'_>) -> Option<String> {
     let end = end_of_token(site)?;
     let closers = closers(site, site.open.len().checked_sub(1)?);
-    let is_white = |c: &char| !WHITE_SPACE.contains(c);
     // The document itself may end like that.
-    let is_end = site.from(end).chars().filter(is_white).eq(closers.chars());
+    let is_end = site.ends_with_closers(end, &closers);
     let token = &site.cut.document[site.cut.offset..end];
     (!is_end && !closers.is_empty()).then(|| format!("{token}{closers}"))
 }
@@ -28,8 +27,7 @@ pub(super) fn root_copy_close(site: &Site<'_>) -> Option<String> {
 
 /// Writes the same after the anchor.
 pub(super) fn anchor_closed(site: &Site<'_>) -> Option<String> {
-    let token = token_closed(site)?;
-    Some([site.anchor(), site.mark(), &token].concat())
+    Some(site.after_anchor(&token_closed(site)?))
 }
 
 /// Returns where the cut token ends, in a key the value after it; without a token, the scalar that

@@ -9,7 +9,7 @@ use super::print::{Layout, View};
 use super::random::Random;
 use super::spell::Spelling;
 use restitch::internal::json::string;
-use restitch::json::{Kind, Span};
+use restitch::json::Kind;
 
 /// Where a fragment starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,20 +100,14 @@ pub(super) fn lay_out(
     print: impl Fn(Layout, Spelling) -> Option<String>,
 ) -> Option<String> {
     let spelling = random.pick(&[Spelling::Ascii, Spelling::Plain, Spelling::Swapped]);
-    let first = random.below(Layout::ALL.len());
     let whole = View::new(site);
     let document = site.cut.document.trim();
-    Layout::ALL
-        .iter()
-        .cycle()
-        .skip(first)
-        .take(Layout::ALL.len())
-        .find_map(|&layout| {
-            if whole.print(layout, Spelling::Same, 0).text == document {
-                return None;
-            }
-            print(layout, spelling).filter(|text| !document.ends_with(text.as_str()))
-        })
+    random.from_any(&Layout::ALL).find_map(|layout| {
+        if whole.print(layout, Spelling::Same, 0).text == document {
+            return None;
+        }
+        print(layout, spelling).filter(|text| !document.ends_with(text.as_str()))
+    })
 }
 
 /// Reorders the members of the cut element, and of the cut objects in it: all that begin at `start`
@@ -135,17 +129,9 @@ pub(super) fn shuffle(site: &Site<'_>, view: &mut View<'_, '_>, start: usize, ra
 /// Returns whether two members have the same key, so that their order matters.
 fn has_twin_keys(site: &Site<'_>, object: usize) -> bool {
     let mut seen = HashSet::new();
-    let keys = site.nodes[object]
-        .children
-        .iter()
-        .filter_map(|&child| site.nodes[child].key);
-    keys.map(|key| {
-        string::decode(site.text(Span {
-            start: key.start + 1,
-            end: key.end - 1,
-        }))
-    })
-    .any(|key| !seen.insert(key))
+    let children = site.nodes[object].children.iter();
+    let mut keys = children.filter_map(|&child| site.nodes[child].key);
+    keys.any(|key| !seen.insert(string::decode(site.inside(key))))
 }
 
 /// Returns the second half of the anchor and the rest; `None` if the anchor has fewer than two
@@ -192,20 +178,9 @@ pub(super) fn closer_missing(site: &Site<'_>) -> Option<String> {
     let root = &site.nodes[0];
     root.container?;
     let closer = root.span.end - 1;
-    let is_left = !site
-        .cut
-        .document
-        .get(site.cut.offset..closer)?
-        .trim_matches(WHITE_SPACE)
-        .is_empty();
-    is_left.then(|| {
-        [
-            site.anchor(),
-            site.mark(),
-            &site.cut.document[site.cut.offset..closer],
-        ]
-        .concat()
-    })
+    let rest = site.cut.document.get(site.cut.offset..closer)?;
+    let is_left = !rest.trim_matches(WHITE_SPACE).is_empty();
+    is_left.then(|| site.after_anchor(rest))
 }
 
 pub(super) use super::super::call::WHITE_SPACE;

@@ -278,21 +278,16 @@ impl<'a> Scene<'a> {
                 let is_cut = matches!(message.finish, Some(Finish::Length | Finish::Filter));
                 let is_last = self.at() + 1 == message.parts.len();
                 let is_incomplete = is_cut && is_last;
-                Some(
-                    if is_incomplete {
-                        "incomplete"
-                    } else {
-                        "completed"
-                    }
-                    .to_owned(),
-                )
+                let state = if is_incomplete {
+                    "incomplete"
+                } else {
+                    "completed"
+                };
+                Some(state.to_owned())
             }
             // After reasoning, a call is signed.
             "signed" => {
-                let before = self
-                    .at()
-                    .checked_sub(1)
-                    .and_then(|at| message.parts.get(at));
+                let before = message.parts.iter().take(self.at()).next_back();
                 let is_after = before.is_some_and(|part| !part.is_call());
                 empty_if(is_after && message.parts.first().is_some_and(is_reasoning))
             }

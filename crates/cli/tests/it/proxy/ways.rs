@@ -650,7 +650,7 @@ fn row_of(profile: ProviderProfile) -> Row {
 #[tokio::test]
 async fn each_provider_is_asked_in_its_way() {
     let mut rows = Rows::of("cuts by provider");
-    for (_, profile) in ProviderProfile::NAMES {
+    for &profile in ProviderProfile::ALL {
         let mut row = row_of(profile);
         if matches!(profile, ProviderProfile::Vllm | ProviderProfile::LlamaCpp) {
             // Rows for self-hosted servers are configuration.
@@ -671,14 +671,14 @@ async fn each_provider_is_asked_in_its_way() {
                     "[[script: answer@{at}!length | anchor@40!length anchor]]"
                 ))
                 .await;
-            answer.assert_seamless(DOCUMENT, &format!("{profile} at {at}"));
+            answer.assert_seamless(DOCUMENT, &format!("{profile:?} at {at}"));
             let calls = scene.sim.calls();
             assert!(
                 calls
                     .iter()
                     .filter(|call| call.method == http::Method::POST)
                     .all(|call| call.status.unwrap() == 200),
-                "{profile} at {at}"
+                "{profile:?} at {at}"
             );
             words = scene.calls().1;
         }
@@ -690,8 +690,8 @@ async fn each_provider_is_asked_in_its_way() {
                 let is_seldom = words > 0 && words < calls / 4;
                 assert!(is_seldom || !rows.is_whole(), "{words} of {calls}");
             }
-            (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
-            _ => assert_eq!(words, 0, "{profile}"),
+            (_, PrefillForm::None) => assert!(words > calls / 2, "{profile:?}: {words} of {calls}"),
+            _ => assert_eq!(words, 0, "{profile:?}"),
         }
     }
 }
@@ -714,18 +714,18 @@ async fn a_wrong_table_is_corrected() {
         )
         .await;
         let answer = scene.ask("one").await;
-        answer.assert_seamless(DOCUMENT, &profile.to_string());
+        answer.assert_seamless(DOCUMENT, profile.name());
         let report = json!({"status": "complete", "continuations": 1, "failures": 0, "rungs": ["prefill", "words"]});
-        assert_eq!(answer.report(), report, "{profile}");
-        assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{profile}");
+        assert_eq!(answer.report(), report, "{profile:?}");
+        assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{profile:?}");
         scene
             .ask("two")
             .await
-            .assert_seamless(DOCUMENT, &profile.to_string());
+            .assert_seamless(DOCUMENT, profile.name());
         assert_eq!(
             scene.calls(),
             (vec![200, 400, 200, 200, 200], 2),
-            "{profile}"
+            "{profile:?}"
         );
     }
     // White space at the end of a prefill is refused; a prefill without it is still sent.

@@ -210,6 +210,5 @@ async fn values_are_kept_back_until_they_are_whole() {
             calls(api, &got),
             [("save".to_owned(), arguments.to_owned())]
         );
-        assert_eq!(server.calls()[0].delivered, arguments.len());
     }
 }
