@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use tokio::runtime::Builder;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::log::LogHandle;
@@ -68,13 +70,16 @@ pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> Result<(), Failure
         .block_on(async {
             // A signal may arrive as soon as the address is shown.
             let first = interrupted()?;
+            #[cfg(unix)]
+            let hangups = signal(SignalKind::hangup())?;
             #[cfg(feature = "otlp")]
             let (proxy, otlp) = {
                 let otlp = Otlp::from_environment().map_err(io::Error::other)?;
                 (proxy.otlp(otlp.clone()), otlp)
             };
             let server = proxy.listen(&listen).await?;
-            reload_at_hangups(server.reloader())?;
+            #[cfg(unix)]
+            tokio::spawn(reload_at_hangups(hangups, server.reloader()));
             let tell = |words: fmt::Arguments<'_>| match format {
                 // All lines on standard error are for programs then.
                 LogFormat::Json => tracing::info!("{words}"),
@@ -150,7 +155,7 @@ pub(super) fn check_files(config: &Config) -> Result<Vec<Expiry>, String> {
     let server = match listen(&config.proxy) {
         Ok(listen) => listen.tls.map(|tls| tls.expiry()),
         Err(Failure::Failed(_, mistake)) => return Err(mistake),
-        Err(_) => None,
+        Err(failure) => return Err(format!("{failure:?}")),
     };
     let others = config
         .tls
@@ -232,19 +237,9 @@ const OTHER_FILES: u64 = 64;
 /// Reads the configuration again at each SIGHUP, and logs the result. The signal does not end the
 /// process: a closing terminal sends it, too.
 #[cfg(unix)]
-fn reload_at_hangups(reloader: Reloader) -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut hangups = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            // On an error, the reload has logged it and kept the configuration.
-            let _ = reloader.reload().await;
-        }
-    });
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn reload_at_hangups(_: Reloader) -> io::Result<()> {
-    Ok(())
+async fn reload_at_hangups(mut hangups: Signal, reloader: Reloader) {
+    while hangups.recv().await.is_some() {
+        // On an error, the reload has logged it and kept the configuration.
+        let _ = reloader.reload().await;
+    }
 }

@@ -95,12 +95,13 @@ fn apply(
     let mut own = http::HeaderMap::new();
     for (name, value) in headers {
         let name = name.as_str();
-        let (header, value) = (name.parse(), http::HeaderValue::try_from(value));
-        let (true, Ok(header)) = (name.starts_with("x-restitch"), header) else {
+        if !name.starts_with("x-restitch") {
             continue;
-        };
-        let invalid = |_| refused(format!("`{name}` has a value that no header can have"));
-        own.insert::<http::HeaderName>(header, value.map_err(invalid)?);
+        }
+        let invalid = |part| refused(format!("`{name}` has a {part} that no header can have"));
+        let header: http::HeaderName = name.parse().map_err(|_| invalid("name"))?;
+        let value = http::HeaderValue::try_from(value).map_err(|_| invalid("value"))?;
+        own.insert(header, value);
     }
     let directives = RequestDirectives::read(&own).map_err(refused)?;
     if !own.is_empty() {

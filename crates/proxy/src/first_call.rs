@@ -116,8 +116,7 @@ async fn first_answer(caller: &Caller) -> Result<Response<Received>, Response<Bo
         let asked_at = Instant::now();
         let answer = ask_each_upstream(caller).await;
         let is_repeated = backoff.made > 0;
-        let is_lost_late = matches!(answer, Err(Error::Unanswered(_))) && asked_at.elapsed() > SOON;
-        // A repeat of a call that was lost late may be billed twice, unless its upstream is gone.
+        let is_lost_late = is_lost_late(&answer, asked_at);
         let wait = match may_repeat(&answer).and_then(|asked| backoff.wait(asked, budget, budget)) {
             Some(_) if is_lost_late && !is_gone(caller).await => None,
             wait => wait,
@@ -185,15 +184,24 @@ async fn ask_each_upstream(caller: &Caller) -> Result<Response<Received>, Error>
     answer
 }
 
+/// Whether a call was lost so late that its repeat may be billed twice, unless its upstream is gone.
+fn is_lost_late(answer: &Result<Response<Received>, Error>, asked_at: Instant) -> bool {
+    matches!(answer, Err(Error::Unanswered(_))) && asked_at.elapsed() > SOON
+}
+
 /// Asks one upstream. Repeats the call if the route allows it, or if the upstream requests a short
 /// wait.
 async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
     let has_fallback = !caller.route.fallbacks.is_empty();
     let mut has_waited = false;
     loop {
+        let asked_at = Instant::now();
         let answer = send_to_answer(caller).await;
         // A silent upstream may be silent again, which would double the client's wait.
         if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
+            return answer;
+        }
+        if is_lost_late(&answer, asked_at) && !is_gone(caller).await {
             return answer;
         }
         let asked = answer

@@ -230,6 +230,22 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_removed_however_it_is_split() {
+        let text = b"data: sk-secretsk-sk-secret. sk-secre";
+        let expected = "data: [key]sk-[key]. sk-secre";
+        for size in 1..=text.len() {
+            let mut redactor = Redactor::new("sk-secret");
+            let mut out: Vec<u8> = text
+                .chunks(size)
+                .flat_map(|chunk| redactor.push(chunk))
+                .collect();
+            out.append(&mut redactor.finish());
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{size}");
+        }
+        assert_eq!(Redactor::new("").whole(text), text);
+    }
+
+    #[test]
     fn a_key_is_removed_however_it_is_escaped() {
         for text in [
             "sk/u-Aé",

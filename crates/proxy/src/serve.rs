@@ -9,6 +9,7 @@ use http::header::{
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use parking_lot::Mutex;
+use tokio::sync::SemaphorePermit;
 
 use super::Proxy;
 use super::access::ClientToken;
@@ -152,13 +153,17 @@ async fn dispatch(
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
     let max_body_bytes = proxy.limits.transport.max_body_bytes;
-    let mut share = Vec::new();
+    let mut share = None;
     let collected = Collected::read(body, max_body_bytes, None, |bytes| {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let more = proxy.shared.unfinished.try_acquire_many(bytes);
-        let has_room = more.is_ok();
-        share.extend(more);
-        has_room
+        let Ok(more) = more else { return false };
+        // One permit, however many chunks there are.
+        match &mut share {
+            Some(share) => SemaphorePermit::merge(share, more),
+            None => share = Some(more),
+        }
+        true
     })
     .await;
     // The limit is on bodies that a slow client holds open, not on complete ones.

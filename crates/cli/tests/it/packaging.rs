@@ -367,6 +367,16 @@ fn a_renewed_certificate_is_served() {
     }
 }
 
+/// A service manager sends SIGHUP for a reload, whether or not there is a file.
+#[cfg(unix)]
+#[test]
+fn a_hangup_without_a_file_changes_nothing() {
+    let mut proxy = Running::new(&["--listen", "127.0.0.1:0"]);
+    for _ in 0..2 {
+        proxy.hang_up().has("there is nothing to read again");
+    }
+}
+
 /// A certificate that has moved is read where the file of `--config` says, and the old files may be
 /// gone.
 #[cfg(unix)]

@@ -105,4 +105,20 @@ mod tests {
             assert_eq!(provider_name(host), name);
         }
     }
+
+    #[test]
+    fn models_are_admitted_up_to_a_limit() {
+        let models = Models::new(2);
+        let long = "x".repeat(LONGEST_MODEL + 1);
+        for name in ["", "a\nb", "\u{1b}[2J", &long, OTHER] {
+            assert_eq!(models.admit(name), OTHER, "{name:?}");
+        }
+        assert_eq!(models.label("a"), OTHER, "the upstream has not answered");
+        assert_eq!(
+            ["a", "b\"", "c", "a"].map(|name| models.admit(name)),
+            ["a", "b\"", OTHER, "a"]
+        );
+        assert_eq!(models.label("a"), "a");
+        assert_eq!(Models::new(0).admit("a"), OTHER);
+    }
 }

@@ -146,6 +146,26 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_is_of_one_credential_and_one_answer() {
+        let (a, b) = (AnswerId([1; 16]), AnswerId([2; 16]));
+        let own = credential("authorization", "Bearer sk-1", None);
+        let digest = own.digest(a);
+        assert!(own.is_of(a, &digest));
+        assert!(!own.is_of(b, &digest));
+        for other in [
+            credential("authorization", "Bearer sk-2", None),
+            credential("x-api-key", "Bearer sk-1", None),
+            credential("authorization", "Bearer sk-1", Some("a=1&key=2")),
+            credential("x-none", "", None),
+        ] {
+            assert!(!other.is_of(a, &digest));
+            assert_ne!(other.name(&[b"x"]), own.name(&[b"x"]));
+        }
+        assert!(credential("authorization", "Bearer sk-1", Some("a=1&offset=2")).is_of(a, &digest));
+        assert_ne!(own.name(&[b"ab", b"c"]), own.name(&[b"a", b"bc"]));
+    }
+
+    #[test]
     fn a_request_without_a_credential_has_no_name() {
         for none in ["authorization", "x-api-key", "x-goog-api-key", "api-key"] {
             for value in ["", " ", "Bearer", "bearer "] {
@@ -164,5 +184,10 @@ mod tests {
             );
         }
         assert_ne!(credential("x-none", "", Some("key=1")).name(&[b"x"]), None);
+    }
+
+    #[test]
+    fn ids_differ() {
+        assert_ne!(new_id().unwrap(), new_id().unwrap());
     }
 }

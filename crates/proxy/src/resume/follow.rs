@@ -105,8 +105,8 @@ impl Follow {
         }
     }
 
-    /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the
-    /// start of each event.
+    /// Writes events without ids and comments, for clients that expect `data:` at the start of each
+    /// event.
     pub(super) fn plain(mut self, is_plain: bool) -> Self {
         self.format.is_plain = is_plain;
         self.format.has_comments &= !is_plain;
@@ -139,7 +139,11 @@ impl Follow {
             Some((next, follow))
         });
         // A client may get the last bytes after the end of the stream: the lease ends with the body.
-        events.map(move |next| reading.during(next))
+        events.map(move |next| {
+            // The stream holds the lease.
+            let _ = &reading;
+            next
+        })
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {

@@ -232,13 +232,6 @@ pub(crate) struct ReaderLease {
     _reader: Arc<()>,
 }
 
-impl ReaderLease {
-    /// Returns a value that was read during the lease.
-    pub(crate) fn during<T>(&self, read: T) -> T {
-        read
-    }
-}
-
 /// The clients in this process that read an answer.
 #[derive(Debug, Default)]
 struct Readers(Arc<()>);

@@ -238,8 +238,10 @@ impl Store for Redis {
             // The lock is not held while this process waits for the server.
             let reserved = self.written().reserve(id, &entries);
             self.drop_ended(reserved?).await?;
-            let pair = |entry: &Entry| (entry.at.to_string(), entry.bytes.to_vec());
-            let arguments: Vec<_> = entries.iter().map(pair).collect();
+            let pairs = entries
+                .iter()
+                .map(|entry| (entry.at.to_string(), &*entry.bytes));
+            let arguments: Vec<_> = pairs.collect();
             self.run::<()>(APPEND, id, arguments).await?;
             let trim = self.written().tell(id);
             let Some(Trim { first, dropped }) = trim else {

@@ -58,7 +58,7 @@ pub(super) fn white(site: &Site<'_>, random: &mut Random) -> Option<String> {
         White::Separators(""),
         White::Separators(" "),
     ];
-    let mut changed = random.from_any(&KINDS).map(|kind| with_white(kind, site));
+    let mut changed = random.some_of(&KINDS).map(|kind| with_white(kind, site));
     let anchor = changed.find(|anchor| anchor != site.anchor())?;
     Some(with_anchor(&anchor, site))
 }

@@ -41,7 +41,7 @@ impl Random {
     }
 
     /// Returns all items once, from a random one on; the first follows the last.
-    pub(super) fn from_any<T: Copy>(&mut self, items: &[T]) -> impl Iterator<Item = T> {
+    pub(super) fn some_of<T: Copy>(&mut self, items: &[T]) -> impl Iterator<Item = T> {
         let first = self.below(items.len());
         let all = items.iter().copied().cycle().skip(first);
         all.take(items.len())

@@ -102,7 +102,7 @@ pub(super) fn lay_out(
     let spelling = random.pick(&[Spelling::Ascii, Spelling::Plain, Spelling::Swapped]);
     let whole = View::new(site);
     let document = site.cut.document.trim();
-    random.from_any(&Layout::ALL).find_map(|layout| {
+    random.some_of(&Layout::ALL).find_map(|layout| {
         if whole.print(layout, Spelling::Same, 0).text == document {
             return None;
         }

@@ -302,6 +302,17 @@ async fn a_fallback_is_asked_until_the_answer_is_whole() {
     assert_eq!(other.asked(), 3, "{answer}");
 }
 
+#[tokio::test]
+async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
+    let base = Raw::new(vec![stream("")]).await;
+    let other = Raw::new(vec![full("[1]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK)).await;
+    answer.has("[1]").has("data: [DONE]");
+    assert_eq!(base.asked(), 1, "{answer}");
+    other.request(0).lacks(CANARY);
+}
+
 /// A call for the rest that brings nothing counts as a refused one: the next upstream is asked.
 #[tokio::test]
 async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {

@@ -822,3 +822,13 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     let log = log.text();
     log.has("path=\"/streams/*\"").lacks(&id).lacks("sk-1");
 }
+
+#[tokio::test]
+async fn a_client_that_stays_gets_the_same_events() {
+    let (_raw, proxy, go) = waiting(1, keeping()).await;
+    go.notify_one();
+    let response = exchange(proxy.addr(), &ask_kept()).await;
+    assert_eq!(header(&response, "x-restitch-keep"), "30");
+    assert_eq!(body_of(&response), (numbered(&five(), 1), true));
+    proxy.shutdown().await;
+}

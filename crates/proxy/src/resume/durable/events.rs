@@ -74,7 +74,11 @@ impl Events {
             Some((next, (None, events)))
         });
         // Keeps the answer in the store until this response has its last bytes.
-        let stream = stream.map(move |next| reading.during(next));
+        let stream = stream.map(move |next| {
+            // The stream holds the lease.
+            let _ = &reading;
+            next
+        });
         let mut response = Response::new(Body::stream(stream));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -323,6 +323,15 @@ mod tests {
         AnswerId([byte; 16])
     }
 
+    fn opening(request: usize) -> Opening {
+        Opening {
+            caller: [1; 32],
+            keep: KEEP,
+            request: vec![0; request].into(),
+            owner: Owner::default(),
+        }
+    }
+
     fn entry(epoch: u64, bytes: usize) -> Vec<Entry> {
         vec![Entry {
             at: Position { epoch, seq: 1 },
@@ -337,6 +346,40 @@ mod tests {
             max_kept_bytes: 2 * (OVERHEAD + 100) + 100,
             ..KeepLimits::default()
         })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_and_ended_answers_are_counted() {
+        let mut written = narrow();
+        assert_eq!(
+            written.make_room_for(&opening(201)),
+            Err(StoreError::Full(OF_ANSWER))
+        );
+        for byte in [1, 2] {
+            assert_eq!(written.make_room_for(&opening(100)), Ok(vec![]));
+            written.begin(id(byte), Owner::default(), 1, KEEP, 100);
+        }
+        assert_eq!(
+            written.reserve(id(1), &entry(1, 101)),
+            Err(StoreError::Full(OF_ALL))
+        );
+        assert_eq!(written.reserve(id(1), &entry(1, 100)), Ok(vec![]));
+        assert_eq!(
+            written.make_room_for(&opening(0)),
+            Err(StoreError::Full(OF_ALL))
+        );
+        written.end(id(1), 1);
+        assert_eq!(
+            written.make_room_for(&opening(0)),
+            Ok(vec![(id(1), OF_ALL)]),
+            "the first one has ended"
+        );
+        // Expired answers are not counted.
+        written.end(id(2), 1);
+        tokio::time::advance(KEEP).await;
+        assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));
+        assert!(written.answers.is_empty());
+        assert_eq!(written.shares.all().bytes, 0);
     }
 
     #[test]
