@@ -6,7 +6,7 @@ use restitch::provider::{Delta, Kind};
 /// A reader of the events of any API.
 #[derive(Debug)]
 pub enum AnyReader {
-    /// The events from before the API is known: at most [`PENDING`].
+    /// The events from before the API is known: at most 64.
     Pending(Vec<(String, String)>),
     /// The API, and its reader.
     Known(Dialect, Box<dyn Reader>),
