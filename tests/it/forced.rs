@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::wires::continued::{Fault, through_body, through_with};
 use restitch_testing::chat::delta;
+use restitch_testing::rows::Rows;
 use restitch_testing::{Rng, corpus_documents, event_data};
 
 const NOW: Duration = Duration::ZERO;
@@ -161,6 +162,7 @@ fn a_document_that_is_cut_anywhere_becomes_whole_with_one_call() {
     let corpus = corpus_documents("docs").into_iter().map(|(_, text)| text);
     let documents = OURS.into_iter().map(str::to_owned).chain(corpus);
     let (mut cut_count, mut calls) = (0, 0);
+    let mut rows = Rows::of("cuts of documents under a grammar");
     for document in documents.filter(|text| text.len() < 30_000 && text.contains(['{', '['])) {
         // A longer document is cut at a seeded share of the offsets.
         let share = 1 + document.len() / 2000;
@@ -168,12 +170,17 @@ fn a_document_that_is_cut_anywhere_becomes_whole_with_one_call() {
             if rng.below(share) > 0 {
                 continue;
             }
+            let seed = rng.next();
+            if !rows.runs_next() {
+                continue;
+            }
+            let mut pieces = Rng::new(seed);
             for strategy in strategies() {
                 let mut cut = Cut::new(&strategy, &document[..at]);
                 assert_eq!(cut.mode(), ContinuationMode::Grammar, "{at} of {document}");
                 assert!(document[..at].ends_with(cut.head()), "{at} of {document}");
                 let answer = format!("{}{}", cut.head(), &document[at..]);
-                cut.pieces(&answer, 40, &mut rng);
+                cut.pieces(&answer, 40, &mut pieces);
                 cut.end(Finish::Stop);
                 let outcome = cut.outcome.as_ref().unwrap();
                 let expected = document[at..].trim_end();
