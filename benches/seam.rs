@@ -2,10 +2,9 @@
 //!
 //! `cargo bench --bench seam` measures the cost. The other subjects come after `--`:
 //!
-//! - `table 4` prints the table of results for every style, over four times as many documents as
-//!   without a number; with `--rows 20000` instead of a number, over as many documents as give each
-//!   row of the short table so many merges. A style's name prints the silently wrong rows of that
-//!   style.
+//! - `table 4` prints the table of results for every style, over four times the documents of `table`;
+//!   `table --rows 20000` over the number of documents that gives each row of the short table 20,000
+//!   merges. A style's name prints that style's silently wrong rows.
 //! - `mix --rows 20000` runs that many cuts through sessions, in the mix of styles by frequency.
 //! - `styles --rows 4000` runs that many cuts through sessions for each style, which is that of the
 //!   first answer; the further ones are in the styles of the mix, or (`again`) in the same one. A

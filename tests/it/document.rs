@@ -499,7 +499,7 @@ fn roots_that_are_done_are_forgotten_and_places_stay() {
     assert_eq!(document.roots(), whole.roots());
     assert_eq!(document.path().to_string(), "/open/0");
     assert_eq!(document.complete().unwrap(), "{\"open\": []}");
-    // An error has its place in all text.
+    // The offset of an error counts from the beginning of all text.
     let [error, expected] = [&mut document, &mut whole].map(|document| {
         let error = document.push("x").unwrap_err();
         document.explain(&error)

@@ -27,8 +27,8 @@ const REFUSALS: [&str; 8] = [
     "5 or 6 - I lost count, sorry",
 ];
 
-/// Runs the body of the fuzz target over cuts of documents, each continued in every style: the
-/// result is the document, or says that it is not, in any chunks.
+/// Runs the body of the fuzz target over cuts of documents, each continued in every style: in any
+/// chunks the result is the document, or is marked as another one.
 #[test]
 fn documents_are_continued_in_every_style() {
     let mut rows = Rows::of("styles of continuations");

@@ -56,7 +56,7 @@ SIGHUP reads the file of `--config` again; so does `POST /reload` on the admin l
 
 pub(super) fn run(args: &ProxyArgs, console: &mut Console) -> Result<(), Failure> {
     let config = args.settings.checked(console)?;
-    let listen = listen(&config.proxy)?;
+    let listen = listen(&config.proxy).map_err(no_proxy)?;
     let format = config.proxy.log_format;
     let log = console.notes.start_log(Some(filter(&config.proxy)), format);
     let proxy = built(config).map_err(no_proxy)?;
@@ -152,11 +152,8 @@ pub(super) fn no_proxy(error: SetupError) -> Failure {
 /// Opens the files that a configuration names. Returns when the certificates expire.
 pub(super) fn check_files(config: &Config) -> Result<Vec<Expiry>, String> {
     check_secret_files(config).map_err(|error| error.to_string())?;
-    let server = match listen(&config.proxy) {
-        Ok(listen) => listen.tls.map(|tls| tls.expiry()),
-        Err(Failure::Failed(_, mistake)) => return Err(mistake),
-        Err(failure) => return Err(format!("{failure:?}")),
-    };
+    let listen = listen(&config.proxy).map_err(|error| error.to_string())?;
+    let server = listen.tls.map(|tls| tls.expiry());
     let others = config
         .tls
         .files()
@@ -187,16 +184,19 @@ fn loader(settings: &Settings, log: Option<LogHandle>) -> Option<Loader> {
 }
 
 /// Returns where to listen, with the certificate from its files.
-fn listen(config: &ProxyConfig) -> Result<Listen, Failure> {
+fn listen(config: &ProxyConfig) -> Result<Listen, SetupError> {
     let tls = match (&config.tls_cert, &config.tls_key) {
         (None, None) => None,
-        (Some(cert), Some(key)) => Some(ServerTls::from_files(cert, key).map_err(Failure::io)?),
+        (Some(cert), Some(key)) => {
+            let tls = ServerTls::from_files(cert, key);
+            Some(tls.map_err(|error| SetupError::File(error.to_string()))?)
+        }
         (cert, _) => {
             let mistake = match cert {
                 Some(_) => "--tls-cert needs its key: set --tls-key, too",
                 None => "--tls-key needs its certificate: set --tls-cert, too",
             };
-            return Err(Failure::usage(mistake));
+            return Err(SetupError::Setting(mistake.to_owned()));
         }
     };
     Ok(Listen {

@@ -112,6 +112,7 @@ async fn first_answer(caller: &Caller) -> Result<Response<Received>, Response<Bo
     let mut backoff = Backoff::default();
     // The provider's last refusal.
     let mut refusal = None;
+    let earlier = caller.exchange.record().calls_made();
     loop {
         let asked_at = Instant::now();
         let answer = ask_each_upstream(caller).await;
@@ -122,9 +123,9 @@ async fn first_answer(caller: &Caller) -> Result<Response<Received>, Response<Bo
             wait => wait,
         };
         let Some(wait) = wait else {
-            // The proxy has not repeated the call, so the SDK decides by its own rule, as without a
-            // proxy.
-            let advice = if is_lost_late && !is_repeated && !caller.route.asks_again() {
+            // The only call: the SDK decides by its own rule, as without a proxy.
+            let is_only = caller.exchange.record().calls_made() == earlier + 1;
+            let advice = if is_lost_late && is_only {
                 RetryAdvice::None
             } else {
                 RetryAdvice::Never
@@ -201,9 +202,6 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
         if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
             return answer;
         }
-        if is_lost_late(&answer, asked_at) && !is_gone(caller).await {
-            return answer;
-        }
         let asked = answer
             .as_ref()
             .ok()
@@ -214,6 +212,9 @@ async fn ask_upstream(caller: &Caller) -> Result<Response<Received>, Error> {
         else {
             return answer;
         };
+        if is_lost_late(&answer, asked_at) && !is_gone(caller).await {
+            return answer;
+        }
         // One such wait for each upstream: a second one would be longer than a fallback takes.
         has_waited = true;
         tracing::debug!(

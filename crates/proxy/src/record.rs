@@ -357,6 +357,11 @@ impl Record {
         self.calls.last().filter(|call| call.took.is_none())
     }
 
+    /// Returns the number of calls that this process has made.
+    pub(super) fn calls_made(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Returns the facts about a call that this process has made. `at`: its index in
     /// [`AnswerRecord::calls`].
     pub(super) fn call(&self, at: usize) -> Option<&CallFacts> {

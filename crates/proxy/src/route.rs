@@ -119,12 +119,6 @@ impl Route {
         head
     }
 
-    /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before
-    /// the client gets an error.
-    pub(super) fn asks_again(&self) -> bool {
-        self.retries > 0 || !self.fallbacks.is_empty()
-    }
-
     /// Returns whether the proxy reads and continues answers.
     pub(super) fn continues(&self) -> bool {
         self.config.continuation != ContinueBy::Off

@@ -263,7 +263,7 @@ fn a_block_of_text_ends_once() {
         );
         check_form(Dialect::Messages, &ended.body);
     }
-    // A healthy stream leaves as it came.
+    // A healthy stream passes unchanged.
     let healthy = answer(Dialect::Messages, SlotKind::Text, &whole, Some("stop")).stream();
     let ended = run(relay(), &healthy, Fault::Clean, 33, |_| {
         panic!("it is whole")

@@ -175,7 +175,7 @@ impl Table {
         self.count_verdict(row, ended.verdict);
     }
 
-    /// Counts a fragment of which only the verdict is known.
+    /// Counts the verdict about a fragment.
     pub(crate) fn count_verdict(&mut self, row: &Row<'_>, verdict: Verdict) {
         self.cell(row).add(verdict);
     }

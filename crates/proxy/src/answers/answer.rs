@@ -65,7 +65,7 @@ impl ListedAnswer {
         }
     }
 
-    /// Adds what a delta brings to its texts.
+    /// Adds a delta to its texts.
     pub(super) fn add(&self, delta: &Delta<'_>) {
         let slot = |id, kind| Slot { id, kind };
         match *delta {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_core::Stream;
-use futures_util::stream::{StreamExt, unfold};
+use futures_util::stream::unfold;
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
@@ -138,12 +138,7 @@ impl Follow {
             let next = follow.next().await?;
             Some((next, follow))
         });
-        // A client may get the last bytes after the end of the stream: the lease ends with the body.
-        events.map(move |next| {
-            // The stream holds the lease.
-            let _ = &reading;
-            next
-        })
+        reading.during(events)
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
@@ -356,6 +351,49 @@ mod tests {
             request: Bytes::new(),
             owner: Owner::default(),
         }
+    }
+
+    /// Writes an answer of one event that needs more than half of the store's room.
+    async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
+        let _writing = store.open(id, opening()).await?;
+        let at = Position { epoch: 1, seq: 1 };
+        store
+            .append(
+                id,
+                vec![Entry {
+                    at,
+                    bytes: Bytes::from(vec![b'x'; 600]),
+                }],
+            )
+            .await?;
+        store.close(id, at.next(), End::Whole).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_until_its_body_is_dropped() {
+        let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
+        let store = Arc::new(Memory::new(KeepLimits {
+            max_kept_bytes: 2500,
+            ..KeepLimits::default()
+        }));
+        write_answer(&store, first).await.unwrap();
+        let of = (first, Duration::from_secs(60));
+        let follow = Follow::new(
+            Arc::clone(&store) as Arc<dyn Store>,
+            of,
+            Position::START,
+            Duration::ZERO,
+        );
+        let mut body = Box::pin(follow.stream());
+        assert!(matches!(next(&mut body), Poll::Ready(Some(text)) if text.len() > 600));
+        assert_eq!(next(&mut body), Poll::Ready(None));
+        assert!(matches!(
+            write_answer(&store, second).await,
+            Err(StoreError::Full(_))
+        ));
+        drop(body);
+        write_answer(&store, second).await.unwrap();
+        assert!(store.look_up(first).await.unwrap().log.is_err());
     }
 
     fn event(epoch: u64, seq: u64) -> Entry {

@@ -211,7 +211,7 @@ impl Store for Memory {
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         self.done(|state| {
             let answer = state.answer(id)?;
-            answer.write(&[Record::Name(name.0)]);
+            answer.write([Record::Name(name.0)]);
             answer.names.push(name);
             state.add_names(id, &[name]);
             Ok(())
@@ -308,8 +308,7 @@ impl State {
         self.make_room(owner, Room::of_bytes(bytes), &with_freed)?;
         self.change(id, |answer| {
             // First the file: a process that resumes the answer must know what clients have got.
-            let records: Vec<_> = entries.iter().map(Record::event).collect();
-            answer.write(&records);
+            answer.write(entries.iter().map(Record::event));
             answer.events.last = entries.last().map_or(answer.events.last, |entry| entry.at);
             // Before and after: the list never holds more than its limit.
             answer.events.shorten(left);
@@ -322,7 +321,7 @@ impl State {
     fn end(&mut self, id: AnswerId, end: End) -> Result<(), StoreError> {
         self.writable(id)?;
         self.change(id, |answer| {
-            answer.write(&[Record::End(end)]);
+            answer.write([Record::End(end)]);
             answer.close(end);
         })
     }

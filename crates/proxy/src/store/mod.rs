@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -230,6 +231,16 @@ impl fmt::Debug for WriterLease {
 #[derive(Debug, Default)]
 pub(crate) struct ReaderLease {
     _reader: Arc<()>,
+}
+
+impl ReaderLease {
+    /// Holds the lease until the stream is dropped: a client may get the last bytes after its end.
+    pub(crate) fn during<S: Stream>(self, stream: S) -> impl Stream<Item = S::Item> {
+        stream.map(move |item| {
+            let _ = &self;
+            item
+        })
+    }
 }
 
 /// The clients in this process that read an answer.

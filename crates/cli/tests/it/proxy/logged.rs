@@ -16,7 +16,7 @@ use tracing::{Dispatch, Event, Metadata, Subscriber, span};
 pub(super) struct Log(Arc<Mutex<String>>);
 
 impl Log {
-    /// Returns everything so far.
+    /// Returns the lines up to now.
     pub(super) fn text(&self) -> String {
         self.0.lock().unwrap().clone()
     }

@@ -320,16 +320,23 @@ async fn first_calls_use_all_of_their_time() {
 #[tokio::test]
 async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
     let clock = Clock::paused();
-    for ask in [ASK, ASK_WHOLE] {
+    for (ask, routes) in [
+        (ASK, ""),
+        (ASK_WHOLE, ""),
+        // Also where the operator allows repeats.
+        (ASK, "[[route]]\nretries = 2\n"),
+    ] {
         let base = Raw::new(vec![
             vec![
                 Piece::Wait(Duration::from_millis(1200)),
                 Piece::Reset
             ];
-            2
+            3
         ])
         .await;
-        let proxy = base.proxy(Limits::default()).await;
+        let proxy = with_routes(base.unbound(Limits::default()), &[], routes)
+            .start()
+            .await;
         let request = post(ask);
         let answer = clock.until(exchange(proxy.addr(), &request)).await;
         assert_eq!(base.asked(), 1, "{answer}");

@@ -293,7 +293,7 @@ async fn the_page_is_shown_to_its_own_readers() {
         format!("{own}origin: http://127.0.0.1:1\r\n"),
         format!("{own}origin: null\r\n"),
     ] {
-        // Without a host it is no request.
+        // A request needs one host.
         let is_request = headers.matches("host:").count() == 1;
         let statuses: &[&str] = if is_request {
             &["403"]

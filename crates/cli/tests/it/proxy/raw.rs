@@ -125,7 +125,7 @@ impl Raw {
         }
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that have arrived.
     pub(super) fn asked(&self) -> usize {
         self.requests.lock().unwrap().len()
     }

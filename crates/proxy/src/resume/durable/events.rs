@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::stream::{StreamExt, unfold};
+use futures_util::stream::unfold;
 use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
@@ -73,13 +73,7 @@ impl Events {
             };
             Some((next, (None, events)))
         });
-        // Keeps the answer in the store until this response has its last bytes.
-        let stream = stream.map(move |next| {
-            // The stream holds the lease.
-            let _ = &reading;
-            next
-        });
-        let mut response = Response::new(Body::stream(stream));
+        let mut response = Response::new(Body::stream(reading.during(stream)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(

@@ -79,7 +79,7 @@ impl Answer {
 
     /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone
     /// from then on.
-    pub(super) fn write(&mut self, records: &[Record<'_>]) {
+    pub(super) fn write<'r>(&mut self, records: impl IntoIterator<Item = Record<'r>>) {
         if let Some(Err(error)) = self.log.as_mut().map(|log| log.write(records)) {
             tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
             self.log.take().iter().for_each(|log| remove(&log.path));

@@ -53,7 +53,7 @@ impl Folder {
             keep: opening.keep,
             request: String::from_utf8_lossy(&opening.request),
         };
-        log.write(&[first]).map(|()| log)
+        log.write([first]).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -130,7 +130,7 @@ impl Folder {
             .max(answer.events.last.epoch.saturating_add(1))
             .saturating_add(lost_events);
         if lost_events > 0 {
-            answer.write(&[Record::Epoch(answer.next_epoch)]);
+            answer.write([Record::Epoch(answer.next_epoch)]);
         }
         Ok(Some((answer, gone)))
     }
@@ -194,15 +194,17 @@ impl LogFile {
             },
         };
         let names = names.iter().map(|name| Record::Name(name.0));
-        let records: Vec<_> = std::iter::once(gone).chain(names).collect();
-        self.write(&records)
+        self.write(std::iter::once(gone).chain(names))
     }
 
     /// Appends whole records. After an error the file has its former length.
-    pub(super) fn write(&mut self, records: &[Record<'_>]) -> io::Result<()> {
+    pub(super) fn write<'r>(
+        &mut self,
+        records: impl IntoIterator<Item = Record<'r>>,
+    ) -> io::Result<()> {
         let (mut text, mut checksum) = (String::new(), self.checksum);
         for record in records {
-            let record = serde_json::to_string(record)?;
+            let record = serde_json::to_string(&record)?;
             checksum = after(checksum, &record);
             text += &format!("{checksum:08x} {record}\n");
         }
