@@ -157,16 +157,21 @@ fn broken_rows(bytes: usize) -> String {
     text + "]"
 }
 
+/// The texts have more mistakes than are repaired without being asked for.
+fn unlimited() -> RepairOptions {
+    RepairOptions::default().within(&Limits::default().with_max_repairs(usize::MAX))
+}
+
 fn repair(bytes: usize) {
     let text = broken_rows(bytes);
-    let repaired = repair_root(black_box(&text), &RepairOptions::default());
+    let repaired = repair_root(black_box(&text), &unlimited());
     assert_eq!(repaired.status, RepairStatus::Repaired);
     assert!(repaired.repairs.len() > bytes / 200);
 }
 
 fn repair_in_pushes(bytes: usize) {
     let text = broken_rows(bytes);
-    let mut document = Document::new(64).repairing(RepairOptions::default());
+    let mut document = Document::new(64).repairing(unlimited());
     for push in text.as_bytes().chunks(64) {
         let push = std::str::from_utf8(black_box(push)).unwrap();
         document.push(push).unwrap();
