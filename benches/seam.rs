@@ -9,6 +9,7 @@
 //! - `styles --rows 4000` runs that many cuts through sessions for each style, which is that of the
 //!   first answer; the further ones are in the styles of the mix, or (`again`) in the same one. A
 //!   style's name runs that one alone.
+//! - `cells --rows 100` prints how answers are joined by what they do, the worst cells at its end.
 //! - `calibration FILE` compares the probability that the engine reports with what is observed, and
 //!   writes a plot.
 //!
@@ -41,6 +42,8 @@ mod layout;
 mod missing;
 #[path = "../tests/it/seam/mix.rs"]
 mod mix;
+#[path = "../tests/it/seam/product.rs"]
+mod product;
 #[path = "../tests/it/seam/reading.rs"]
 mod reading;
 #[path = "../tests/it/seam/retry.rs"]
@@ -229,7 +232,7 @@ criterion_group!(costs, seam, worst_push, build, merge);
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments = Arguments(&arguments);
-    match ["table", "mix", "styles", "calibration"]
+    match ["table", "mix", "styles", "calibration", "cells"]
         .into_iter()
         .find(|name| arguments.has(name))
     {
@@ -241,6 +244,7 @@ fn main() {
             }
         }
         Some("styles") => print_styles(&arguments),
+        Some("cells") => print_cells(&arguments),
         Some(_) => calibrate(&arguments),
         None => {
             costs();
@@ -294,6 +298,23 @@ fn print_table(arguments: &Arguments<'_>) {
     println!("{}", table.print());
     println!("{}", table.print_short());
 }
+
+/// Prints the cells of the product of behaviours over this many seeds of documents: of those whose
+/// name has all words after `--only`. `--show wrong` prints their wrong rows, too.
+fn print_cells(arguments: &Arguments<'_>) {
+    let first = arguments.seeds().start;
+    let seeds = first..first + arguments.rows().unwrap_or(100) as u64;
+    let only = arguments.after("--only").unwrap_or_default();
+    let wanted = |cell: &product::Cell| {
+        let name = cell.to_string();
+        only.split(',').all(|word| name.contains(word))
+    };
+    let shown = arguments.after("--show").map(|_| Verdict::Wrong);
+    print!("{}", product::table(seeds, CELL_CUTS, shown, wanted));
+}
+
+/// Cuts of each document of the product.
+const CELL_CUTS: usize = 4;
 
 /// Prints how cuts end whose first answer is in each style.
 fn print_styles(arguments: &Arguments<'_>) {

@@ -16,6 +16,8 @@ mod layout;
 pub(crate) mod missing;
 #[expect(dead_code, reason = "the bench runs single styles")]
 mod mix;
+#[expect(dead_code, reason = "the bench prints the table")]
+mod product;
 pub(crate) mod reading;
 mod recorded;
 mod retry;
