@@ -628,29 +628,6 @@ fn a_mistake_in_every_row_costs_the_same_in_each_row() {
     }
 }
 
-/// The same for ten megabytes, which have more mistakes than the limit on repairs allows by
-/// default.
-#[test]
-#[cfg_attr(
-    debug_assertions,
-    ignore = "takes minutes for each row without optimization"
-)]
-fn a_mistake_in_every_row_costs_the_same_up_to_ten_megabytes() {
-    let options =
-        RepairOptions::default().within(&restitch::Limits::default().with_max_repairs(usize::MAX));
-    for row in BROKEN_ROWS {
-        let text = format!("[{}]", vec![row; 10_000_000 / row.len()].join(", "));
-        let mut status = None;
-        let cost = measure(|| status = Some(repair_root(&text, &options).status)).bytes_total;
-        assert_eq!(status, Some(RepairStatus::Repaired), "{row}");
-        assert!(
-            cost <= FIRST_MISTAKES + READ_PER_BYTE * text.len() as u64,
-            "{row}: {cost} for {} bytes",
-            text.len()
-        );
-    }
-}
-
 /// The machine keeps no text: it allocates only its stack.
 #[test]
 fn a_machine_allocates_for_depth_alone() {
