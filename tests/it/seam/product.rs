@@ -560,17 +560,6 @@ pub(crate) fn table(
 const LEAST: usize = 20;
 const WORST: usize = 40;
 
-#[cfg(test)]
-fn cell(repeats: Repeats, differs: Differs, around: Around, follows: Follows) -> Cell {
-    Cell {
-        surface: Surface::Words,
-        repeats,
-        differs,
-        around,
-        follows,
-    }
-}
-
 #[test]
 fn an_answer_does_what_its_cell_says() {
     let text = r#"{"rows": [{"id": 17, "first_name": "Ada", "note": "the tide turns at noon and the harbour fills"}, {"id": 18}]}"#;
@@ -582,7 +571,13 @@ fn an_answer_does_what_its_cell_says() {
     };
     let cut = Cut::new(&sample, text.find(" fills").unwrap());
     let write = |repeats, differs, around, follows| {
-        let cell = cell(repeats, differs, around, follows);
+        let cell = Cell {
+            surface: Surface::Words,
+            repeats,
+            differs,
+            around,
+            follows,
+        };
         cut.write(cell, &mut Rng::new(7)).unwrap()
     };
     let element = |differs| write(Repeats::Element, differs, Around::Nothing, Follows::Rest);
