@@ -152,8 +152,10 @@ impl CandidateFinder<'_> {
             ..Candidate::new(alignment, start, at, overlap)
         };
         let outside = container.filter(|_| bits < prior::ENOUGH);
-        let is_proven =
-            self.cut.request.expect == Expect::Any && self.cut.is_proof(self.slot, from);
+        // A fragment that leaves out delivered members has not repeated all text from there.
+        let is_proven = self.cut.request.expect == Expect::Any
+            && !leaves_out
+            && self.cut.is_proof(self.slot, from);
         self.add(
             candidate,
             AttemptSetup {
