@@ -152,9 +152,10 @@ impl CandidateFinder<'_> {
             ..Candidate::new(alignment, start, at, overlap)
         };
         let outside = container.filter(|_| bits < prior::ENOUGH);
-        // A fragment that leaves out delivered members has not repeated all text from there.
+        // A fragment that leaves out delivered members has not repeated all text from there: the rest
+        // of its text must say where it begins.
         let is_proven = self.cut.request.expect == Expect::Any
-            && !leaves_out
+            && (!leaves_out || bits >= prior::ENOUGH)
             && self.cut.is_proof(self.slot, from);
         self.add(
             candidate,
