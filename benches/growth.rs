@@ -157,7 +157,7 @@ fn broken_rows(bytes: usize) -> String {
     text + "]"
 }
 
-/// The texts have more mistakes than are repaired without being asked for.
+/// Without a limit on repairs: the longest texts have more mistakes than the default allows.
 fn unlimited() -> RepairOptions {
     RepairOptions::default().within(&Limits::default().with_max_repairs(usize::MAX))
 }

@@ -9,7 +9,8 @@
 //! - `styles --rows 4000` runs that many cuts through sessions for each style, which is that of the
 //!   first answer; the further ones are in the styles of the mix, or (`again`) in the same one. A
 //!   style's name runs that one alone.
-//! - `cells --rows 100` prints how answers are joined by what they do, the worst cells at its end.
+//! - `cells --rows 100` counts right and wrong joins for each behaviour of a model, over the documents of
+//!   100 seeds, and lists the worst behaviours.
 //! - `calibration FILE` compares the probability that the engine reports with what is observed, and
 //!   writes a plot.
 //!
@@ -299,8 +300,8 @@ fn print_table(arguments: &Arguments<'_>) {
     println!("{}", table.print_short());
 }
 
-/// Prints the cells of the product of behaviours over this many seeds of documents: of those whose
-/// name has all words after `--only`. `--show wrong` prints their wrong rows, too.
+/// Prints the table of behaviours over this many seeds of documents. `--only Words,differs=Key`
+/// measures the cells whose names contain both pieces; `--wrong` also prints their wrong rows.
 fn print_cells(arguments: &Arguments<'_>) {
     let first = arguments.seeds().start;
     let seeds = first..first + arguments.rows().unwrap_or(100) as u64;
@@ -309,8 +310,8 @@ fn print_cells(arguments: &Arguments<'_>) {
         let name = cell.to_string();
         only.split(',').all(|word| name.contains(word))
     };
-    let shown = arguments.after("--show").map(|_| Verdict::Wrong);
-    print!("{}", product::table(seeds, CELL_CUTS, shown, wanted));
+    let shows_wrong = arguments.has("--wrong");
+    print!("{}", product::table(seeds, CELL_CUTS, shows_wrong, wanted));
 }
 
 /// Cuts of each document of the product.

@@ -151,11 +151,12 @@ impl CandidateFinder<'_> {
             evidence,
             ..Candidate::new(alignment, start, at, overlap)
         };
-        let outside = container.filter(|_| bits < prior::ENOUGH);
+        let says_enough = bits >= prior::ENOUGH;
+        let outside = container.filter(|_| !says_enough);
         // A fragment that leaves out delivered members has not repeated all text from there: the rest
         // of its text must say where it begins.
         let is_proven = self.cut.request.expect == Expect::Any
-            && (!leaves_out || bits >= prior::ENOUGH)
+            && (!leaves_out || says_enough)
             && self.cut.is_proof(self.slot, from);
         self.add(
             candidate,
