@@ -223,7 +223,7 @@ impl Call {
         if self.dialect != Dialect::Chat {
             return;
         }
-        let id = format!("chatcmpl-{}", self.number);
+        let id = format!("chatcmpl-sim-{}", self.number);
         let delta = match which {
             0 => json!({"role": "assistant", "content": ""}),
             1 => json!({}),
