@@ -70,7 +70,11 @@ pub(crate) fn start(folder: &Path, args: &[&str]) -> Child {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // The tests' own variable is none of the program's.
-    command.env_remove("RESTITCH_CORPUS").spawn().unwrap()
+    command
+        .env_remove("RESTITCH_CORPUS")
+        .env_remove("RESTITCH_TABLES")
+        .spawn()
+        .unwrap()
 }
 
 /// Runs a command to its end, which must come within a minute.
@@ -1059,7 +1063,12 @@ fn help_has_examples() {
 fn run_with(env: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
     command.args(args).envs(env.iter().copied());
-    Ran::of(command.env_remove("RESTITCH_CORPUS").stdin(Stdio::null()))
+    Ran::of(
+        command
+            .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES")
+            .stdin(Stdio::null()),
+    )
 }
 
 #[test]

@@ -805,7 +805,9 @@ mod commands {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
         command.current_dir(folder).args(args);
         // This variable is the tests' own.
-        command.env_remove("RESTITCH_CORPUS");
+        command
+            .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES");
         Ran::of(command.envs(variables.iter().copied()))
     }
 
@@ -899,7 +901,8 @@ mod commands {
         command
             .args(["-c", &script])
             .current_dir(&folder)
-            .env_remove("RESTITCH_CORPUS");
+            .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES");
         let mut child = command
             .stdin(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())

@@ -335,7 +335,9 @@ fn doctor_says_what_cannot_be_reached() {
         refusal,
     )]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-    command.env_remove("RESTITCH_CORPUS");
+    command
+        .env_remove("RESTITCH_CORPUS")
+        .env_remove("RESTITCH_TABLES");
     command
         .args([
             "doctor",
@@ -619,7 +621,9 @@ fn with_key(folder: &Path, url: &str, arguments: &[&str]) -> (i32, String, Strin
     command
         .args(["--key-variable", "RESTITCH_TEST_KEY"])
         .args(arguments);
-    command.env_remove("RESTITCH_CORPUS");
+    command
+        .env_remove("RESTITCH_CORPUS")
+        .env_remove("RESTITCH_TABLES");
     let Ran { code, out, err, .. } = Ran::of(command.env("RESTITCH_TEST_KEY", "sk-secret-1"));
     (code, out, err)
 }
@@ -737,7 +741,9 @@ fn a_reader_that_leaves_ends_it_quietly() {
         "m",
         "The rows, as JSON.",
     ]);
-    command.env_remove("RESTITCH_CORPUS");
+    command
+        .env_remove("RESTITCH_CORPUS")
+        .env_remove("RESTITCH_TABLES");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let ran = command.stdout(writer).output().unwrap();

@@ -211,7 +211,10 @@ mod commands {
     /// Runs a command with no variables for connections but these.
     fn run(args: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(args).env_remove("RESTITCH_CORPUS");
+        command
+            .args(args)
+            .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES");
         command.env_remove("SSL_CERT_DIR");
         for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
             command.env_remove(name).env_remove(name.to_lowercase());

@@ -39,6 +39,7 @@ impl Operated {
             .args(["--log", "restitch=debug", "--set", "proxy.log_format=json"])
             .args(["--config", file.to_str().unwrap()])
             .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES")
             .env("BOOKS_A", TOKENS[0])
             .env("BOOKS_B", TOKENS[1])
             .stdin(Stdio::null())

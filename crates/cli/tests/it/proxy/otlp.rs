@@ -31,6 +31,7 @@ impl Program {
         ]);
         command
             .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES")
             .envs(variables.iter().copied());
         command
             .stdin(Stdio::null())

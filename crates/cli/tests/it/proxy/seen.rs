@@ -228,6 +228,7 @@ mod command {
         command
             .args(args)
             .env_remove("RESTITCH_CORPUS")
+            .env_remove("RESTITCH_TABLES")
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = Running(command.spawn().unwrap());

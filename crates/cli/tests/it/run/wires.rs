@@ -147,6 +147,7 @@ fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Ran {
         .args(arguments);
     for name in [
         "RESTITCH_CORPUS",
+        "RESTITCH_TABLES",
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
