@@ -488,7 +488,25 @@ fn a_data_wrapper_is_taken_off() {
         r#"[{"section_title": "One"}]"#,
         Some("extract_prompts"),
     );
-    check(r#"{"data": 1}"#, &Expect::any(), "1", None);
+}
+
+#[test]
+fn members_stay_beside_data_without_a_shape() {
+    for text in [
+        r#"{"data": 1}"#,
+        r#"{"shape": [2, 2], "data": [[1, 2], [3, 4]], "mask": [[0, 1], [1, 1]]}"#,
+        r#"{"data": {"user": {"id": 1}}, "errors": [{"message": "no access"}]}"#,
+        r#"{"link_plan": [], "has_more": true}"#,
+    ] {
+        check(text, &Expect::any(), text, None);
+        assert!(parsed(text, &Expect::any()).dropped.is_empty());
+    }
+    check(
+        r#"{"data": [1], "has_more": true}"#,
+        &stage("extract_prompts"),
+        "[1]",
+        Some("extract_prompts"),
+    );
 }
 
 #[test]
@@ -515,7 +533,7 @@ fn a_link_plan_is_taken_out() {
     }
     check(
         r#"{"link_plan": []}"#,
-        &Expect::any(),
+        &stage("link_processing"),
         "[]",
         Some("link_processing"),
     );

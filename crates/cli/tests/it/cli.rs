@@ -1342,9 +1342,9 @@ fn parse_gives_the_shape() {
     );
     check_all(
         "parse",
-        "{\"data\": [1], \"n\": 2}",
+        "{\"data\": [{\"prompt_text\": 1}], \"n\": 2}",
         0,
-        "[1]",
+        "[{\"prompt_text\": 1}]",
         "restitch: -: /n: left out\n",
     );
     check_all(
@@ -1358,9 +1358,9 @@ fn parse_gives_the_shape() {
     check_all("parse --or-empty -q", "", 3, "[]", "");
     check(
         "parse --json",
-        "Here: {\"link_plan\": []}",
+        "Here: {\"data\": []}",
         0,
-        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"[]\",\"shape\":\"link_processing\",\"repairs\":[],\"others\":[]}\n",
+        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"{\\\"data\\\": []}\",\"shape\":null,\"repairs\":[],\"others\":[]}\n",
     );
     let lines = "{\"id\":1,\"text\":\"{}\",\"stage\":\"extract_prompts\"}\n{\"id\":2,\"text\":\"{}\"}\n{\"id\":3,\"text\":\"{}\",\"stage\":\"x\"}\n";
     let ran = pipe("parse --jsonl", lines.as_bytes());
