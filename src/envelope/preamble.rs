@@ -6,8 +6,13 @@ use super::scanner::EnvelopeScanner;
 
 /// Which root is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SoughtRoot {
+pub(crate) enum SoughtRoot {
     First,
+    /// After a root: it may be the answer if the text ends in it. `in_block`: the block around the
+    /// root before is open.
+    Later {
+        in_block: bool,
+    },
     /// In a fenced block after a root: its fence needs the label `json`.
     FurtherBlock,
     /// After a tag that ends reasoning: only then the root before was a draft.

@@ -3,6 +3,7 @@
 use super::Exit;
 use super::console::Notes;
 use super::encoding::EncodedText;
+use super::repairs::note_others;
 use restitch::context::ContextIndex;
 use restitch::{AllowedRoots, Document, Limits, SyntaxError, SyntaxErrorKind};
 
@@ -12,7 +13,7 @@ pub(super) struct Parsed {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
     pub(super) index: ContextIndex,
-    /// The root is whole, and the text ends inside a later one.
+    /// The root is whole, and the text ends inside another one.
     pub(super) is_cut_later: bool,
 }
 
@@ -32,11 +33,7 @@ impl Parsed {
             let _ = document.finish_with(&mut index);
             deviation = document.text_after_scalar();
         }
-        let after_root = document
-            .root_end()
-            .and_then(|end| document.text().get(end..));
-        let is_cut_later = deviation.is_none()
-            && after_root.is_some_and(|after| document.ends_in_later_root(after));
+        let is_cut_later = deviation.is_none() && document.ends_in_other_root();
         Self {
             document,
             deviation,
@@ -79,13 +76,15 @@ impl Parsed {
             .or_else(later)
     }
 
-    /// Reports where the text leaves the grammar. `name` is the name of the file or line.
-    pub(super) fn note_deviation(&self, name: &str, notes: Notes) {
+    /// Reports where the text leaves the grammar, and the other roots. `name` is the name of the
+    /// file or line.
+    pub(super) fn note(&self, name: &str, notes: Notes) {
         if let Some(error) = self.deviation {
             notes.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
             notes.note(format_args!("{name}: {NO_JSON}"));
         }
+        note_others(name, self.document.other_roots().count(), notes);
     }
 }
 
@@ -105,5 +104,5 @@ pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxErr
 }
 
 /// The text is cut, and not in the root that is answered.
-const LATER_ROOT: &str = "the text is cut in a later root";
+const LATER_ROOT: &str = "the text is cut in another root";
 pub(super) const NO_JSON: &str = "there is no JSON in the text";
