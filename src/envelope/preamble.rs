@@ -69,10 +69,10 @@ fn label_of(line: &str) -> String {
 }
 
 impl Preamble {
-    /// The text after a fenced root, whose block is still open.
-    pub(super) fn in_block() -> Self {
+    /// The text after a fenced root that ended at `offset`; its block is still open.
+    pub(super) fn in_block(offset: usize) -> Self {
         Self {
-            prose_from: Some(0),
+            prose_from: Some(offset),
             in_block: true,
             ..Self::default()
         }

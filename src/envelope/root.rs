@@ -83,7 +83,7 @@ impl RootFinder {
     pub(crate) fn further(offset: usize) -> Self {
         Self {
             offset,
-            preamble: Preamble::in_block(),
+            preamble: Preamble::in_block(0),
             sought: SoughtRoot::FurtherBlock,
             ..Self::new(AllowedRoots::Containers, 0)
         }
@@ -94,7 +94,7 @@ impl RootFinder {
         Self {
             offset,
             preamble: match sought {
-                SoughtRoot::Later { in_block: true } => Preamble::in_block(),
+                SoughtRoot::Later { in_block: true } => Preamble::in_block(offset),
                 SoughtRoot::Later { in_block: false } => Preamble::default(),
                 _ => Preamble::in_line(offset),
             },
