@@ -334,7 +334,7 @@ impl RootParser {
                 Some(Rival { range, ..rival })
             }
             TextAfterRoot::Searched(search) => {
-                let (start, last) = (search.open_start()?, self.last(text));
+                let (start, last) = (search.open_start(text)?, self.last(text));
                 Some(self.rival(text, start, Some(&last), search.finder()))
             }
             _ => None,

@@ -176,12 +176,16 @@ impl RootSearch {
 
     /// Whether the text ends in JSON that is the root, unless an object follows.
     pub(crate) fn is_in_json(&self) -> bool {
-        self.open_start().is_some()
+        self.open_root().is_some()
     }
 
-    /// Returns where the root begins in which the text ends, unless an object follows.
-    pub(super) fn open_start(&self) -> Option<usize> {
-        self.open_root().map(|candidate| candidate.start)
+    /// Returns where the root begins in which the text ends, after another root: a bracket and a
+    /// quote are evidence there.
+    pub(super) fn open_start(&self, text: &str) -> Option<usize> {
+        let candidate = self.candidate.as_deref()?;
+        let inside = text.get(candidate.start + 1..).unwrap_or_default();
+        let has_quote = inside.trim_start().starts_with('"');
+        (has_quote || candidate.is_evident()).then_some(candidate.start)
     }
 
     fn open_root(&self) -> Option<&RootCandidate> {

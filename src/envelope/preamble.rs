@@ -81,7 +81,6 @@ impl Preamble {
     /// The text after a root without a fence: prose from `offset` on.
     pub(super) fn in_line(offset: usize) -> Self {
         Self {
-            lead: BracketLead::in_line(),
             prose_from: Some(offset),
             ..Self::default()
         }

@@ -5,6 +5,7 @@ use super::console::Notes;
 use super::encoding::EncodedText;
 use super::repairs::note_others;
 use restitch::context::ContextIndex;
+use restitch::internal::document::read_whole;
 use restitch::{AllowedRoots, Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// A whole text as a document, its deviation from the grammar if it has one, and the index of its
@@ -32,6 +33,14 @@ impl Parsed {
             // an open root is not needed: the document has its cut.
             let _ = document.finish_with(&mut index);
             deviation = document.text_after_scalar();
+        }
+        if document.root_start().is_none() && deviation.is_none() {
+            // A sentence may hold the root.
+            let (found, contexts, read) = read_whole(&text.text);
+            if found.root_start().is_some() {
+                (document, index) = (found, contexts);
+                deviation = read.err().filter(|error| !error.is_truncated());
+            }
         }
         let is_cut_later = deviation.is_none() && document.ends_in_other_root();
         Self {
