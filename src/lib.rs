@@ -125,7 +125,7 @@ pub mod internal {
         };
     }
     pub mod document {
-        pub use crate::document::read_whole;
+        pub use crate::shape::whole::read_whole;
     }
     pub mod json {
         pub use crate::json::event::{Each, each};

@@ -360,7 +360,7 @@ impl Sink for ChildIndex {
                     live,
                 );
             }
-            Event::Key(_) => {}
+            Event::Key(_) | Event::Withdrawn(_) => {}
         }
     }
 }

@@ -157,7 +157,7 @@ impl Sink for Nodes<'_> {
             }
             Event::StringEnd(span) => self.add(What::String, inside(span), live),
             Event::Scalar { kind, span } => self.add(What::Scalar(kind), span, live),
-            Event::Key(_) | Event::StringBegin(_) | Event::Fragment(_) => {}
+            Event::Key(_) | Event::StringBegin(_) | Event::Fragment(_) | Event::Withdrawn(_) => {}
         }
     }
 }

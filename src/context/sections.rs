@@ -257,7 +257,7 @@ impl Sink for Sections {
             Event::End { kind, count, span } => self
                 .lists()
                 .for_each(|list| list.end(kind, count, span, live)),
-            Event::Key(_) => {}
+            Event::Key(_) | Event::Withdrawn(_) => {}
         }
     }
 }

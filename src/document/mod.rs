@@ -3,6 +3,7 @@
 //! A document doesn't know about events, calls or continuations. All of its text is final; its
 //! caller withholds text that may still change.
 
+pub(crate) mod choice;
 mod ended_root;
 mod parser;
 mod repair;
@@ -19,7 +20,7 @@ use crate::error::{SourceLocation, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use crate::limits::ParserLimits;
 pub use parser::Trailing;
-use parser::{RootOptions, RootParser, TextAfterRoot};
+use parser::{RootOptions, RootParser};
 use repair::Tolerance;
 use root_text::RootText;
 pub(crate) use search::RootSearch;
@@ -46,23 +47,6 @@ pub struct Document {
     truncations: Truncations,
     /// `None` in a strict document.
     tolerance: Option<Box<Tolerance>>,
-}
-
-/// Reads a whole text. Returns its document, the sink of its events, and the deviation, if there is
-/// one. A text without an object or an array may be a scalar.
-pub fn read_whole<S: Sink + Default>(text: &str) -> (Document, S, Result<(), SyntaxError>) {
-    let depth = ParserLimits::default().max_depth;
-    let read = |roots| {
-        let (mut document, mut sink) = (Document::with_roots(depth, roots), S::default());
-        let pushed = document.push_with(text, &mut sink);
-        let result = pushed.and_then(|()| document.finish_with(&mut sink));
-        (document, sink, result)
-    };
-    let containers = read(AllowedRoots::Containers);
-    match containers.0.root_start() {
-        Some(_) => containers,
-        None => read(AllowedRoots::Any),
-    }
 }
 
 /// How often a text was truncated, and the truncations that matter to checkpoints.
@@ -256,6 +240,11 @@ impl Document {
         self.roots.dropped.bytes
     }
 
+    /// Makes the next byte of the text, a bracket, begin the root, although it follows prose.
+    pub(crate) fn begin_root(&mut self) {
+        self.roots.parser.begin_root(self.roots.text.len());
+    }
+
     /// Ends the text: a root that is a number ends here.
     ///
     /// # Errors
@@ -278,9 +267,10 @@ impl Document {
         self.roots.finish(sink)
     }
 
-    /// Ends the search for the root, as [`finish`](Self::finish) does: if no root is certain yet,
-    /// it is chosen from the text as it ends here. An open root stays open.
-    pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+    /// Ends the search for the root, as [`finish`](Self::finish) does: the root is chosen from the
+    /// text as it ends here. An open root stays open.
+    #[doc(hidden)]
+    pub fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         self.roots.parser.settle(&self.roots.text, sink);
     }
 
@@ -356,7 +346,7 @@ impl Document {
         let end = self.roots.end();
         self.roots.text.truncate(end);
         // The caller pushes the text after the root again, or drops it.
-        self.roots.parser.tail = TextAfterRoot::Touching;
+        self.roots.parser.drop_tail(end);
         if let Some(tolerance) = &mut self.tolerance {
             tolerance.set_back(end + self.roots.dropped.bytes);
         }
@@ -410,6 +400,27 @@ impl Document {
     /// Whether the root is closed.
     pub fn is_complete(&self) -> bool {
         self.roots.parser.machine.is_done()
+    }
+
+    /// Whether the text may end here: the root is closed, and the text does not end in a later root
+    /// that would be the answer.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_complete() && !self.roots.parser.is_cut_later(&self.roots.text)
+    }
+
+    /// Returns the other roots of the text, as in other records or examples: after
+    /// [`finish`](Self::finish) all but the answer.
+    #[doc(hidden)]
+    pub fn other_roots(&self) -> impl Iterator<Item = &str> {
+        let others = self.roots.parser.others(&self.roots.text);
+        others.map(|(root, _)| root)
+    }
+
+    /// Whether the text ends in a root that is not the answer.
+    #[doc(hidden)]
+    pub fn ends_in_other_root(&self) -> bool {
+        let mut others = self.roots.parser.others(&self.roots.text);
+        others.any(|(_, is_cut)| is_cut)
     }
 
     /// Whether the text is JSON or will be: a root has begun, or a fence promises one. A bracket

@@ -74,7 +74,7 @@ impl Tolerance {
             if !roots.parser.is_in_root() {
                 let before = roots.text.len();
                 roots.text.push_str(text);
-                let found = roots.parser.find_root(&roots.text, before);
+                let found = roots.parser.find_root(&roots.text, before, sink);
                 if let Err(error) = &found {
                     self.unrepaired = roots
                         .text
@@ -202,7 +202,7 @@ impl Tolerance {
                 roots.text.push_str(&unrepaired);
                 // If a word may be a string, text after the root shows whether it is prose.
                 let are_words_known = self.options.level() < repair::RepairLevel::Guess;
-                if are_words_known && roots.parser.reject_prose(&roots.text, offset) {
+                if are_words_known && roots.parser.reject_prose(&roots.text, offset, sink) {
                     roots.text.truncate(offset);
                     return Ok(Some(unrepaired));
                 }

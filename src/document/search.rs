@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::parser::RootOptions;
-use crate::envelope::{AllowedRoots, RootFinder, RootStart};
+use crate::envelope::{AllowedRoots, RootFinder, RootStart, SoughtRoot};
 use crate::json::{CutState, Kind, Machine};
 
 /// A push parser for the text up to a root. Each byte is pushed once, in chunks of any size.
@@ -66,7 +66,8 @@ pub(super) fn ends_in_root(after: &str, options: RootOptions) -> bool {
     let (depth, max_preamble) = (options.depth, options.max_preamble);
     let mut end = 0;
     loop {
-        let mut search = RootSearch::with(RootFinder::after_root(end, max_preamble, false), depth);
+        let finder = RootFinder::after_root(end, max_preamble, SoughtRoot::First);
+        let mut search = RootSearch::with(finder, depth);
         let Some(root) = search.feed(after) else {
             return search.is_in_json();
         };
@@ -178,6 +179,15 @@ impl RootSearch {
         self.open_root().is_some()
     }
 
+    /// Returns where the root begins in which the text ends, after another root: a bracket and a
+    /// quote are evidence there.
+    pub(super) fn open_start(&self, text: &str) -> Option<usize> {
+        let candidate = self.candidate.as_deref()?;
+        let inside = text.get(candidate.start + 1..).unwrap_or_default();
+        let has_quote = inside.trim_start().starts_with('"');
+        (has_quote || candidate.is_evident()).then_some(candidate.start)
+    }
+
     fn open_root(&self) -> Option<&RootCandidate> {
         let candidate = self
             .candidate
@@ -202,8 +212,7 @@ impl RootSearch {
             (is_free && self.candidate.is_none()).then(|| closed.range.clone())
         };
         let range = open.or_else(closed)?;
-        self.candidate = None;
-        self.finder.accept();
+        self.accept();
         Some(LocatedRoot {
             start: range.start,
             end: range.end,
@@ -216,6 +225,12 @@ impl RootSearch {
         self.finder
             .in_reasoning()
             .then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
+    }
+
+    /// Records that the root begins at the last byte of the text that was read.
+    pub(super) fn accept(&mut self) {
+        self.candidate = None;
+        self.finder.accept();
     }
 
     /// Rejects a root that was certain. The search continues after its first character, `c`.

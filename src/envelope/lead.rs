@@ -35,14 +35,6 @@ struct Tag {
 }
 
 impl BracketLead {
-    /// Returns a scanner that begins inside a line.
-    pub(super) fn in_line() -> Self {
-        Self {
-            before: PrecedingText::Text,
-            ..Self::default()
-        }
-    }
-
     /// Whether the next character may begin a root, if it is a bracket.
     pub(super) fn allows_root(&self) -> bool {
         self.open == 0

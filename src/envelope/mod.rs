@@ -14,5 +14,5 @@ pub(crate) use fence::{
     AfterRoot, FENCE, FenceCloser, block_end, ends_in_block, missing_fence, ticks_of,
 };
 pub use root::AllowedRoots;
-pub(crate) use root::{RootFinder, RootStart};
+pub(crate) use root::{RootFinder, RootStart, SoughtRoot};
 pub(crate) use scanner::{ContentStart, EnvelopeScanner, after_reasoning, reasoning_end};

@@ -6,8 +6,13 @@ use super::scanner::EnvelopeScanner;
 
 /// Which root is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SoughtRoot {
+pub(crate) enum SoughtRoot {
     First,
+    /// After a root: it may be the answer if the text ends in it. `in_block`: the block around the
+    /// root before is open.
+    Later {
+        in_block: bool,
+    },
     /// In a fenced block after a root: its fence needs the label `json`.
     FurtherBlock,
     /// After a tag that ends reasoning: only then the root before was a draft.
@@ -64,10 +69,10 @@ fn label_of(line: &str) -> String {
 }
 
 impl Preamble {
-    /// The text after a fenced root, whose block is still open.
-    pub(super) fn in_block() -> Self {
+    /// The text after a fenced root that ended at `offset`; its block is still open.
+    pub(super) fn in_block(offset: usize) -> Self {
         Self {
-            prose_from: Some(0),
+            prose_from: Some(offset),
             in_block: true,
             ..Self::default()
         }
@@ -76,7 +81,6 @@ impl Preamble {
     /// The text after a root without a fence: prose from `offset` on.
     pub(super) fn in_line(offset: usize) -> Self {
         Self {
-            lead: BracketLead::in_line(),
             prose_from: Some(offset),
             ..Self::default()
         }

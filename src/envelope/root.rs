@@ -2,7 +2,8 @@
 
 use super::fence::ticks_of;
 use super::lead::BracketLead;
-use super::preamble::{FenceLabel, Preamble, SoughtRoot};
+pub(crate) use super::preamble::SoughtRoot;
+use super::preamble::{FenceLabel, Preamble};
 use super::scanner::{ContentStart, EnvelopeScanner, REASONING};
 
 /// Which values may be a root.
@@ -82,26 +83,29 @@ impl RootFinder {
     pub(crate) fn further(offset: usize) -> Self {
         Self {
             offset,
-            preamble: Preamble::in_block(),
+            preamble: Preamble::in_block(0),
             sought: SoughtRoot::FurtherBlock,
             ..Self::new(AllowedRoots::Containers, 0)
         }
     }
 
-    /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`:
-    /// another root begins only after reasoning.
-    pub(crate) fn after_root(offset: usize, max_preamble: usize, needs_reasoning: bool) -> Self {
-        let sought = if needs_reasoning {
-            SoughtRoot::AfterReasoning
-        } else {
-            SoughtRoot::First
-        };
+    /// A finder in the text after a root that ended at `offset`.
+    pub(crate) fn after_root(offset: usize, max_preamble: usize, sought: SoughtRoot) -> Self {
         Self {
             offset,
-            preamble: Preamble::in_line(offset),
+            preamble: match sought {
+                SoughtRoot::Later { in_block: true } => Preamble::in_block(offset),
+                SoughtRoot::Later { in_block: false } => Preamble::default(),
+                _ => Preamble::in_line(offset),
+            },
             sought,
             ..Self::new(AllowedRoots::Containers, max_preamble)
         }
+    }
+
+    /// Whether the root that was found follows another one, without reasoning between them.
+    pub(crate) fn is_later(&self) -> bool {
+        matches!(self.sought, SoughtRoot::Later { .. })
     }
 
     /// Returns a finder at `offset` of a text that is not JSON: it finds nothing.
@@ -340,7 +344,7 @@ impl RootFinder {
     fn end_reasoning(&mut self) {
         self.scanner.end_reasoning();
         self.preamble = Preamble::default();
-        if self.sought == SoughtRoot::AfterReasoning {
+        if self.is_later() || self.sought == SoughtRoot::AfterReasoning {
             self.sought = SoughtRoot::First;
         }
     }
@@ -476,7 +480,7 @@ mod tests {
         check("A </reasoning> So", None, false, false);
         let mut finder = RootFinder::new(AllowedRoots::Containers, PREAMBLE).ignoring_reasoning();
         assert_eq!(finder.feed("<think>\n{"), Some(RootStart::Possible(8)));
-        let mut finder = RootFinder::after_root(10, PREAMBLE, true);
+        let mut finder = RootFinder::after_root(10, PREAMBLE, SoughtRoot::AfterReasoning);
         assert_eq!(
             finder.feed(" or\n{\n```json\n[1]\n```\n</think>["),
             Some(RootStart::Certain(40))

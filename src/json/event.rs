@@ -103,6 +103,9 @@ pub enum Event {
         /// Its text.
         span: Span,
     },
+    /// The text of a root is prose after all, as in `[INST] {"a": 1}`: its events are void. The
+    /// span ends where that shows.
+    Withdrawn(Span),
 }
 
 impl Event {
@@ -115,6 +118,7 @@ impl Event {
             },
             Self::End { span, .. } | Self::Scalar { span, .. } => span,
             Self::Key(span) | Self::Fragment(span) | Self::StringEnd(span) => span,
+            Self::Withdrawn(span) => span,
         }
     }
 
@@ -135,7 +139,7 @@ impl Event {
     }
 
     /// Returns the name in logs: `begin`, `end`, `key`, `string_begin`, `fragment`, `string_end`,
-    /// `number`, `true`, `false`, `null`.
+    /// `number`, `true`, `false`, `null`, `withdrawn`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Begin { .. } => "begin",
@@ -144,6 +148,7 @@ impl Event {
             Self::StringBegin(_) => "string_begin",
             Self::Fragment(_) => "fragment",
             Self::StringEnd(_) => "string_end",
+            Self::Withdrawn(_) => "withdrawn",
             Self::Scalar {
                 kind: Scalar::Number,
                 ..

@@ -65,7 +65,7 @@ impl Serialize for LiveEvent {
             }
             Event::Key(_) | Event::Fragment(_) => map.serialize_entry("value", &self.text)?,
             Event::Scalar { .. } => map.serialize_entry("text", &self.text)?,
-            Event::StringBegin(_) | Event::StringEnd(_) => {}
+            Event::StringBegin(_) | Event::StringEnd(_) | Event::Withdrawn(_) => {}
         }
         if self.root > 0 {
             map.serialize_entry("root", &self.root)?;
@@ -117,8 +117,13 @@ impl Sink for EventQueue {
             Event::Begin { .. }
             | Event::End { .. }
             | Event::StringBegin(_)
-            | Event::StringEnd(_) => String::new(),
+            | Event::StringEnd(_)
+            | Event::Withdrawn(_) => String::new(),
         };
+        if matches!(event, Event::Withdrawn(_)) {
+            // No root was before it.
+            self.root = 0;
+        }
         let event = moved(event, self.base);
         self.events.push_back(LiveEvent {
             event,
@@ -167,6 +172,7 @@ fn moved(event: Event, base: usize) -> Event {
         Event::StringBegin(at) => Event::StringBegin(at + base),
         Event::Fragment(own) => Event::Fragment(span(own)),
         Event::StringEnd(own) => Event::StringEnd(span(own)),
+        Event::Withdrawn(own) => Event::Withdrawn(span(own)),
         Event::Scalar { kind, span: own } => Event::Scalar {
             kind,
             span: span(own),

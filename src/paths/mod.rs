@@ -342,7 +342,7 @@ impl Sink for Paths {
                     live,
                 );
             }
-            Event::Key(_) => {}
+            Event::Key(_) | Event::Withdrawn(_) => {}
         }
     }
 

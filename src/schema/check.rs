@@ -295,6 +295,7 @@ impl Sink for SchemaCheck {
             Event::Fragment(span) => self.fragment(span, live),
             Event::StringEnd(_) => self.end_string(live),
             Event::Scalar { kind, span } => self.scalar(kind, span, live),
+            Event::Withdrawn(_) => self.open.clear(),
         }
     }
 }

@@ -266,6 +266,7 @@ impl AnswerText {
         let mut sink = (&mut self.sections, &mut self.check);
         let read = self.slot.push_with(&text, &mut sink);
         debug_assert!(read.is_ok(), "it was read before: {read:?}");
+        self.slot.settle(&mut sink);
     }
 }
 

@@ -307,7 +307,7 @@ impl BodyRelay {
         let summary = EventSummary::of_body(self.slots.list.wire, body);
         let mut document = Document::new(self.slots.session().document().max_depth());
         let is_legal = summary.texts().all(|(_, text)| document.push(text).is_ok());
-        is_legal && document.root_start().is_some() && !document.is_complete()
+        is_legal && document.root_start().is_some() && !document.is_whole()
     }
 
     fn first_body(&mut self, now: Duration, answer: &EventSummary, known: bool) {

@@ -212,7 +212,7 @@ impl<'a> FirstReading<'a> {
 
     /// Returns whether the document is whole.
     pub(super) fn is_whole(&self) -> bool {
-        *self.state == FirstAnswer::Continuable && self.channel.document().is_complete()
+        *self.state == FirstAnswer::Continuable && self.channel.document().is_whole()
     }
 
     /// Lets the answer pass through unchanged.

@@ -137,7 +137,7 @@ impl OpenCall {
         end: &CallEnd,
     ) -> bool {
         let document = channel.document();
-        if self.is_passing(channel) || document.is_complete() {
+        if self.is_passing(channel) || document.is_whole() {
             return false;
         }
         let is_blank = channel.text.is_blank();

@@ -392,7 +392,7 @@ impl Relay {
             // Usage and `[DONE]` may still follow.
             Some(CallEnd::Finished(_)) => true,
             // Some servers send `[DONE]` before more text.
-            Some(CallEnd::Closed) => !slots.session().document().is_complete(),
+            Some(CallEnd::Closed) => !slots.session().document().is_whole(),
             Some(_) => false,
             None => return ControlFlow::Continue(()),
         };

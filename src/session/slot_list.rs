@@ -130,7 +130,7 @@ impl SlotList {
     /// is JSON.
     pub(super) fn is_whole(&self) -> bool {
         self.entries.iter().all(|entry| {
-            let is_whole = entry.session.document().is_complete() && !entry.session.is_passing();
+            let is_whole = entry.session.document().is_whole() && !entry.session.is_passing();
             is_whole && entry.slot.kind == SlotKind::Text
         })
     }

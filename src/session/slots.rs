@@ -304,7 +304,7 @@ impl Slots {
     fn left_cut(&self, choice: u32) -> Option<Outcome> {
         let slots = || self.list.of_choice(choice);
         let is_ended = slots().any(|entry| entry.outcome.is_some());
-        let is_whole = || slots().all(|entry| entry.session.document().is_complete());
+        let is_whole = || slots().all(|entry| entry.session.document().is_whole());
         // A choice may end before its first text.
         if is_ended || slots().next().is_some() && is_whole() {
             return None;
@@ -321,7 +321,7 @@ impl Slots {
     /// Returns the reason with which a choice ends. A cut answer must not look whole.
     pub(super) fn reason(&self, choice: u32) -> Finish {
         let is_whole =
-            |entry: &SlotEntry| entry.outcome.is_none() && entry.session.document().is_complete();
+            |entry: &SlotEntry| entry.outcome.is_none() && entry.session.document().is_whole();
         let otherwise = || {
             if self.list.of_choice(choice).all(is_whole) {
                 Finish::Stop

@@ -35,6 +35,9 @@ pub struct Stitched {
     /// order. The root's pointer is empty. See [`Rewind`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rewound: Vec<String>,
+    /// The other roots of the text, such as examples before the document or records after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 /// A part that was skipped, or joined only in part. Its text may be missing from the document.
@@ -248,6 +251,7 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
             failed: Vec::new(),
             explanations: Vec::new(),
             rewound: Vec::new(),
+            others: Vec::new(),
         };
         Self {
             options,
@@ -573,6 +577,7 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
         Stitched {
             status,
             json,
+            others: document.other_roots().map(str::to_owned).collect(),
             ..self.result
         }
     }

@@ -87,7 +87,8 @@ pub(super) fn fits(json: &str, expect: &Expect) -> bool {
 }
 
 /// Decides how to change a value. Objects with the keys of a shape are compared before members are
-/// taken out, so that a document with a member `data` stays whole.
+/// taken out, so that a document with a member `data` stays whole. So does one whose member has no
+/// shape, if none was chosen: GraphQL writes `errors` beside `data`.
 fn plan(root: Raw<'_>, expect: &Expect) -> Plan {
     let chosen = expect.chosen();
     let shapes = if expect.detects() {
@@ -123,12 +124,13 @@ fn plan(root: Raw<'_>, expect: &Expect) -> Plan {
         let Some(inner) = member(root, key) else {
             continue;
         };
-        let shape =
-            known(inner, &shapes).or_else(|| chosen.or_else(|| only_one(&shapes, key)).cloned());
-        let wrap =
-            wraps.is_some() && inner.kind() == ValueKind::Object && known(inner, &shapes).is_none();
+        let found = known(inner, &shapes);
+        let wrap = wraps.is_some() && inner.kind() == ValueKind::Object && found.is_none();
+        let Some(shape) = found.or_else(|| chosen.cloned()) else {
+            continue;
+        };
         return Plan {
-            shape,
+            shape: Some(shape),
             unwrap: Some(key.clone()),
             wrap,
         };
@@ -149,12 +151,6 @@ fn known(value: Raw<'_>, shapes: &[Shape]) -> Option<Shape> {
         .iter()
         .find(|shape| shape.is_shape_of(value))
         .cloned()
-}
-
-/// Returns the shape that a member is taken out for, if there is only one.
-fn only_one<'a>(shapes: &'a [Shape], key: &String) -> Option<&'a Shape> {
-    let mut found = shapes.iter().filter(|shape| shape.unwrap.contains(key));
-    found.next().filter(|_| found.next().is_none())
 }
 
 /// Returns the range of a member's value, and notes the other members as dropped.

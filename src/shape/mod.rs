@@ -25,9 +25,9 @@ mod report;
 mod schema;
 mod search;
 mod stage;
+pub(crate) mod whole;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 #[doc(hidden)]
 pub use attempt::Attempt;
@@ -44,14 +44,16 @@ pub use schema::Schema;
 pub use schema::SchemaError;
 pub use stage::{RootKind, Shape};
 
+use crate::document::choice::{self, Doubt};
 use crate::json::repair::{RepairOptions, RepairStatus};
 use search::Found;
 
 /// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root do
 /// not count as mistakes.
 ///
-/// Among several roots, takes one in a fence, else one that begins a line, ends the text or is far
-/// larger than all others, else the first one. The report has the others.
+/// Among several roots, takes one in a fence, else one in which the text is cut, or that begins a
+/// line, ends the text or is far larger than all others, else the first one. The report has the
+/// others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -152,36 +154,22 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
     })
 }
 
-/// An answer is at least this many times as large as a root that is only an example.
-const LARGE: usize = 4;
-
 impl<'t> Found<'t> {
-    /// Takes one of the roots, and returns whether it is in a fence. Roots that fit rank first,
-    /// then those in a fence, then those that are least similar to prose, then the
-    /// [score](Self::score), then the first.
+    /// Takes one of the roots, and returns whether it is in a fence.
     fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
         // A root that was not read has no value to compare.
         let fits = |root: &Root<'t>| is_one || root.json.is_empty() || fits(root);
-        let last = self.last_series(text);
-        let rank = |at: usize| {
-            let found = self.roots.get(at)?;
-            let score = self.score(at, last == Some(at));
-            Some((
-                !fits(&found.root),
-                !found.is_fenced,
-                found.doubt,
-                Reverse(score),
-            ))
-        };
-        let Some(best) = (0..self.roots.len()).min_by_key(|&at| rank(at)) else {
+        let rivals: Vec<_> = self.roots.iter().map(|found| found.rival(text)).collect();
+        let fits = |at: usize| self.roots.get(at).is_none_or(|found| fits(&found.root));
+        let Some(best) = choice::best(text, &rivals, fits) else {
             return (self.nothing, false);
         };
         let chosen = self.roots.remove(best);
         let others = self
             .roots
             .into_iter()
-            .filter(|found| found.doubt < search::Doubt::Malformed);
+            .filter(|found| found.doubt < Doubt::Malformed);
         let others = others.map(|found| found.root).collect();
         let Root {
             status,
@@ -198,56 +186,5 @@ impl<'t> Found<'t> {
             },
             chosen.is_fenced,
         )
-    }
-
-    /// Returns how likely a root is the answer, and not a draft or an example: it begins a line
-    /// (2), it ends the text and is of the same type as the first root (1), it is far larger than
-    /// all others (1). A malformed root at the start of the text outweighs all: the text is
-    /// malformed then.
-    fn score(&self, at: usize, ends_text: bool) -> usize {
-        let size = |root: usize| {
-            self.roots
-                .get(root)
-                .map_or(0, |found| found.root.range.len())
-        };
-        let is_large = (0..self.roots.len())
-            .all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
-        let found = self.roots.get(at);
-        if found.is_some_and(|found| matches!(found.root.status, RepairStatus::Malformed(_)))
-            && at == 0
-        {
-            return usize::MAX;
-        }
-        let begins_line = found.is_some_and(|found| found.begins_line);
-        2 * usize::from(begins_line)
-            + usize::from(ends_text && self.may_replace(at))
-            + usize::from(is_large)
-    }
-
-    /// Whether a root can be a later version of the first one: both are in fences or neither is,
-    /// and both are objects or both are arrays.
-    fn may_replace(&self, at: usize) -> bool {
-        let kind = |root: &search::FoundRoot<'t>| (root.is_fenced, root.root.json.bytes().next());
-        let Some(found) = self.roots.get(at).map(kind) else {
-            return false;
-        };
-        self.roots.iter().map(kind).find(|first| first.0 == found.0) == Some(found)
-    }
-
-    /// Returns the first root of the series that ends the text. Lines of NDJSON are one series.
-    fn last_series(&self, text: &str) -> Option<usize> {
-        let mut from = text.trim_end_matches('`').trim_end().len();
-        let mut first = None;
-        for (at, found) in self.roots.iter().enumerate().rev() {
-            let range = &found.root.range;
-            if !text
-                .get(range.end..from)
-                .is_none_or(|between| between.trim().is_empty())
-            {
-                break;
-            }
-            (first, from) = (Some(at), range.start);
-        }
-        first
     }
 }

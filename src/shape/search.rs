@@ -13,12 +13,14 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::report::{Repaired, Root};
 use super::{around, list};
+use crate::document::choice::{self, Doubt, Rival};
 use crate::envelope::{FENCE, after_reasoning, block_end, reasoning_end};
 use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::json::Machine;
 use crate::json::repair::{
     Repair, RepairLevel, RepairOptions, RepairStatus, RepairedRoot, repair_root,
 };
-use crate::json::walk::{Raw, ValueKind, elements};
+use crate::json::walk::{self, Raw, ValueKind, elements};
 
 /// The roots of a text, in its order.
 pub(super) struct Found<'t> {
@@ -37,13 +39,24 @@ pub(super) struct FoundRoot<'t> {
     pub(super) doubt: Doubt,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Doubt {
-    None,
-    /// A reference (`[1]`), words in brackets, or in a block of another language.
-    Some,
-    /// It can't be repaired, and is not at the start of the text.
-    Malformed,
+impl FoundRoot<'_> {
+    /// Returns the facts that decide among several roots.
+    pub(super) fn rival(&self, text: &str) -> Rival {
+        let Root {
+            status,
+            json,
+            range,
+        } = &self.root;
+        Rival {
+            range: range.clone(),
+            first: json.bytes().next(),
+            is_fenced: self.is_fenced,
+            begins_line: self.begins_line,
+            is_cut: *status == RepairStatus::Truncated && is_blank(text.get(range.end..)),
+            doubt: self.doubt,
+            is_malformed: matches!(status, RepairStatus::Malformed(_)),
+        }
+    }
 }
 
 /// Finds the roots of `text`.
@@ -319,20 +332,19 @@ impl<'t> Search<'t, '_> {
             .take()
             .is_some_and(|start| is_blank(self.text.get(start..at)));
         let fence = self.fence;
-        let line = self
-            .text
-            .get(..at)
-            .unwrap_or_default()
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default();
-        let begins_line = is_first || line.trim().is_empty();
+        let before = self.roots.last().map(|root| root.rival(self.text));
+        let begins_line = is_first || choice::begins_line(self.text, at, before.as_ref());
         let is_strong = begins_json(self.rest(at));
         let begins_fence = self.rest(at + 1).trim_start().starts_with('`');
         if begins_fence || !(is_strong || is_first) {
             return at + 1;
         }
-        let read = self.read(at, fence.map(|fence| fence.ticks));
+        let mut read = self.read(at, fence.map(|fence| fence.ticks));
+        let is_valid = read.status == RepairStatus::Valid;
+        let copy = (!is_valid).then(|| self.cut_copy(at)).flatten();
+        if let Some(end) = copy {
+            read = repair_root(self.text.get(at..end).unwrap_or_default(), self.options);
+        }
         let mut end = at + read.end;
         let is_malformed = matches!(read.status, RepairStatus::Malformed(_));
         let read = placed(self.text, at, read);
@@ -347,7 +359,8 @@ impl<'t> Search<'t, '_> {
         let is_code = fence.is_some_and(|fence| !fence.may_be_json);
         let doubt = if is_malformed && !(is_first && is_strong) {
             Doubt::Malformed
-        } else if !is_strong || is_code || !is_first && is_reference(&root.0.json) {
+        } else if !is_strong || is_code || copy.is_some() || !is_first && is_reference(&root.0.json)
+        {
             Doubt::Some
         } else {
             Doubt::None
@@ -394,6 +407,20 @@ impl<'t> Search<'t, '_> {
         }
     }
 
+    /// Returns where a cut copy of a root ends, if the text has that root, whole, right after it:
+    /// the copy stops in a string, and the rest of the text begins again as it did.
+    fn cut_copy(&mut self, at: usize) -> Option<usize> {
+        let rest = self.rest(at);
+        let begin = rest.get(..COPY)?;
+        let found = memmem::find(rest.get(1..)?.as_bytes(), begin.as_bytes())? + 1;
+        self.examined += rest.len();
+        let (copy, whole) = rest.split_at_checked(found)?;
+        let mut machine = Machine::new(usize::MAX);
+        let is_cut = machine.feed(copy.as_bytes()).is_ok() && machine.in_string();
+        let is_whole = Raw::root(whole)?.range().end == whole.trim_end_matches(is_space).len();
+        (is_cut && is_whole && walk::is_valid(whole)).then_some(at + found)
+    }
+
     /// Returns where to look for further roots after one that can't be repaired: after the bracket
     /// that closes it, never inside it; else at the next line that begins with a bracket, or the
     /// end of the block.
@@ -434,7 +461,7 @@ impl<'t> Search<'t, '_> {
                 doubt: Doubt::None,
             });
         }
-        let first = Raw::root(body).filter(|value| crate::json::walk::is_valid(value.as_str()))?;
+        let first = Raw::root(body).filter(|value| walk::is_valid(value.as_str()))?;
         let end = first.range().end;
         let json = first.as_str().to_owned();
         let first = RepairedRoot {
@@ -463,7 +490,7 @@ impl<'t> Search<'t, '_> {
         let body = block.trim_matches(is_space);
         if self.fence.is_some_and(|fence| fence.may_be_json)
             && begins_scalar(body)
-            && crate::json::walk::is_valid(body)
+            && walk::is_valid(body)
         {
             let start = at + block.len() - block.trim_start_matches(is_space).len();
             let root = Root {
@@ -560,6 +587,10 @@ fn begins_scalar(text: &str) -> bool {
     )
 }
 
+/// Bytes that a root and a cut copy before it begin with.
+// A key and the start of its value: `{"berth": "A`. Fewer occur by chance in a string that quotes
+// JSON.
+const COPY: usize = 12;
 /// Bytes of a line that are read as the label of a fence.
 const LABEL: usize = 64;
 /// An array of scalars of this length is the root even if an object follows it, as in a stream,

@@ -34,6 +34,7 @@ impl LiveValue {
                 let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
                 is_inside && same && !self.in_string() && is_due == self.is_due()
             }
+            Event::Withdrawn(_) => true,
         }
     }
 
@@ -115,7 +116,7 @@ impl LiveValue {
 
 impl Sink for LiveValue {
     fn event(&mut self, event: Event, live: &ParserView<'_>) {
-        if live.frames.is_empty() && event.begins_value() {
+        if live.frames.is_empty() && event.begins_value() || matches!(event, Event::Withdrawn(_)) {
             self.clear();
         } else if self.is_stale || !self.follows(event, live) {
             self.is_stale = true;
@@ -169,6 +170,7 @@ impl Sink for LiveValue {
                 }
             }
             Event::Scalar { kind, span } => self.scalar(kind, span, live),
+            Event::Withdrawn(_) => {}
         }
     }
 }

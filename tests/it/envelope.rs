@@ -106,8 +106,35 @@ fn a_further_block_is_continued_like_the_first() {
     // A block that is not JSON, and a bare one, are text.
     let other = "One:\n```json\n{\"a\": 1}\n```\nTwo:\n```py\n{\n```\nThree:\n```\n[1, 2";
     check(&[other], other);
-    // JSON that needs no fence is all of the answer.
-    check(&["{\"a\": 1}\n```json\n[1"], "{\"a\": 1}\n```json\n[1");
+}
+
+#[test]
+fn a_root_that_is_cut_after_another_one_is_continued() {
+    let root = "{\"rows\": [{\"id\": 1}, {\"id\": 2, \"name\": \"two\"}]}";
+    for before in [
+        "{\"status\": \"ok\"}\n",
+        "{\"status\": \"ok\"} ",
+        "Schema: {\"type\": \"object\"}\n\n",
+        "Schema: {\"type\": \"object\"}\n\nAnswer: ",
+        "{\"rows\": []}\n{\"rows\": [1, 2, 3, 4, 5, 6, 7]}\n",
+    ] {
+        let first = format!("{before}{}", &root[..root.len() - 8]);
+        check(&[&first, root], &format!("{before}{root}"));
+    }
+    check(
+        &[
+            "{\"a\": 1}\n```json\n{\"b\": [3, \"fo",
+            "{\"b\": [3, \"four\"]}\n```\nBye.",
+        ],
+        "{\"a\": 1}\n```json\n{\"b\": [3, \"four\"]}\n```",
+    );
+    // The first root is the answer: the other one is an example in a sentence.
+    for first in [
+        "{\"rows\": [1, 2]}\n\nAs in: {\"rows\": [1",
+        "```json\n{\"rows\": [1, 2]}\n```\nSo:\n{\"rows\": [1",
+    ] {
+        check(&[first], first);
+    }
 }
 
 #[test]
@@ -328,6 +355,86 @@ fn a_draft_before_the_end_of_reasoning_is_not_the_last_root() {
     let mut document = restitch::Document::new(64);
     document.push(text).unwrap();
     assert_eq!((document.root(), document.roots()), (Some("{\"a\": 3}"), 2));
+}
+
+/// A document and a whole response choose by one rule; no split of the text shows.
+#[test]
+fn a_document_ends_with_the_root_that_parse_takes() {
+    use restitch::repair::{RepairLevel, RepairOptions};
+    use restitch::{AllowedRoots, Document, Trailing, value::LiveValue};
+    for text in [
+        "{\"a\": 1} {\"b\": 2}",
+        "{\"a\": 1} {\"b\": \"2",
+        "{\"status\": \"ok\"}\n{\"rows\": [{\"id\": 1}, {\"id\": \"2",
+        "{\"a\":1}\n{\"a\":2}\n{\"a\":\"3",
+        "Schema: {\"type\": \"object\"}\n\n{\"rows\": [1, 2]}",
+        "Schema: {\"type\": \"object\"}\n```json\n{\"rows\": [1, 2]}\n```\nDone.",
+        "{\"a\": 1}\n\nSo:\n{\"a\": 2}\n",
+        "{\"a\": 1}\n\nAs in: {\"a\": [\"1",
+        "```json\n{\"a\": 1}\n```\nAnd:\n{\"b\": \"2",
+        "```json\n{\"a\": 1}\n```\nAnd:\n```json\n{\"b\": \"2",
+        "{\"a\": 1}\n{\"b\": x}\n</think>{\"c\": \"3",
+        "{\"rows\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n{\"a\": 1} [see] {\"c\": 1}",
+        "[TOOL_CALLS] [{\"name\": \"f\"}]",
+        "[INST] {\"a\": \"b",
+        "[Note]: {\"a\": [1]}",
+    ] {
+        let whole = restitch::shape::repair(text, &RepairOptions::new(RepairLevel::Strict));
+        for (seed, trailing) in [
+            (0, Trailing::Stop),
+            (1, Trailing::Block),
+            (2, Trailing::Stop),
+        ] {
+            let mut document = Document::with_options(64, AllowedRoots::Containers, trailing);
+            let mut value = LiveValue::new();
+            let cuts = match seed {
+                2 => Vec::new(),
+                seed => text_cuts(text, &mut Rng::new(seed)),
+            };
+            let mut start = 0;
+            for end in cuts.into_iter().chain([text.len()]) {
+                let piece = &text[std::mem::replace(&mut start, end)..end];
+                document.push_with(piece, &mut value).unwrap();
+            }
+            let _ = document.finish_with(&mut value);
+            assert_eq!(
+                document.complete().as_deref(),
+                Some(&*whole.json),
+                "{text:?}"
+            );
+            assert_eq!(document.root_start(), Some(whole.range.start), "{text:?}");
+            let shown: serde_json::Value = value.snapshot().unwrap();
+            assert_eq!(
+                shown,
+                serde_json::from_str::<serde_json::Value>(&whole.json).unwrap()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_withdrawn_root_leaves_no_value() {
+    use restitch::{AllowedRoots, Document, value::LiveValue};
+    for text in [
+        "[True, 1]",
+        "[See the docs]",
+        "[1]: https://a.b",
+        "[1] Smith",
+    ] {
+        let mut document = Document::with_roots(64, AllowedRoots::Any);
+        let mut value = LiveValue::new();
+        let mut names = Vec::new();
+        let mut log = restitch::internal::json::each(|event, _| names.push(event.name()));
+        document
+            .push_with(text, &mut (&mut value, &mut log))
+            .unwrap();
+        assert_eq!(
+            (document.root(), value.view().is_none()),
+            (None, true),
+            "{text:?}"
+        );
+        assert_eq!(names.last(), Some(&"withdrawn"));
+    }
 }
 
 #[test]

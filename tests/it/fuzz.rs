@@ -108,6 +108,43 @@ fn value_kept() {
     over_kept("value", value::check);
 }
 
+/// Texts of several roots: in every chunking the live value is the root.
+#[test]
+fn values_of_several_roots() {
+    let parts: [&[u8]; 20] = [
+        b"{\"a\": 1}",
+        b"{\"b\": [\"2\"",
+        b"[1]",
+        b"[1, {\"c\": \"d",
+        b"[\"e\", 2]",
+        b"\n",
+        b" ",
+        b"\n\n",
+        b"Schema: ",
+        b"So it is. ",
+        b"```json\n",
+        b"\n```\n",
+        b"[INST] ",
+        b"[True, ",
+        b"[Note]: ",
+        b"</think>",
+        b"}",
+        b"\"",
+        b", ",
+        b"7",
+    ];
+    let mut rng = restitch_testing::Rng::new(7);
+    for _ in 0..1500 {
+        let mut text = vec![rng.below(48) as u8];
+        for _ in 0..2 + rng.below(9) {
+            text.extend_from_slice(parts[rng.below(parts.len())]);
+        }
+        println!("{}", String::from_utf8_lossy(&text));
+        value::check(&text);
+        splits::check(&text);
+    }
+}
+
 #[test]
 fn wire_kept() {
     over_kept("wire", wire::check);

@@ -154,11 +154,60 @@ fn a_score_chooses_among_several_roots() {
         ),
         // Lines of NDJSON are one series.
         ("Rows:\n{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n", "{\"a\": 1}"),
+        ("{\"a\": 1} {\"b\": 2}", "{\"a\": 1}"),
+        // A sentence after the answer has an example, and is cut.
+        ("{\"a\": [1, 2]}\n\nAs in: {\"a\": [1", "{\"a\": [1, 2]}"),
     ] {
         for level in ALL {
             check_repair(level, text, "valid", json, &[]);
         }
     }
+}
+
+#[test]
+fn the_root_in_which_the_text_is_cut_is_the_answer() {
+    for (text, json) in [
+        ("{\"a\":1}\n{\"a\":2}\n{\"a\":3", "{\"a\":3}"),
+        (
+            "{\"status\": \"ok\"}\n{\"rows\": [{\"id\": 1}, {\"id\": 2",
+            "{\"rows\": [{\"id\": 1}, {\"id\": 2}]}",
+        ),
+        ("{\"a\": [1, 2, 3, 4, 5]}\n[1, \"b", "[1, \"b\"]"),
+        ("{\"a\": 1} {\"b\": \"c", "{\"b\": \"c\"}"),
+        (
+            "Schema: {\"type\": \"object\"} Answer: {\"a\": \"b",
+            "{\"a\": \"b\"}",
+        ),
+    ] {
+        for level in ALL {
+            let repaired = repair(text, &RepairOptions::new(level));
+            assert_eq!(
+                (name(repaired.status), &*repaired.json),
+                ("truncated", json),
+                "{text:?}"
+            );
+            assert!(!repaired.others.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_root_is_read_after_a_cut_copy_of_itself() {
+    let whole = "{\"berth\": \"A4\", \"pilots\": [\"S\", \"L\"]}";
+    for cut in [
+        "{\"berth\": \"A4\", \"pil",
+        "{\"berth\": \"A4",
+        "{\"berth\": \"A4\", \"pilots\": [\"S",
+    ] {
+        for level in ALL {
+            check_repair(level, &format!("{cut}{whole}"), "valid", whole, &[]);
+        }
+    }
+    // A string that quotes JSON is not a copy.
+    let quotes = "{\"reply\": \"It said {\"reply\": \"x\"}\"}";
+    let json = "{\"reply\": \"It said {\\\"reply\\\": \\\"x\\\"}\"}";
+    let repaired = repair(quotes, &RepairOptions::default());
+    assert_eq!((name(repaired.status), &*repaired.json), ("repaired", json));
 }
 
 #[test]
@@ -488,7 +537,25 @@ fn a_data_wrapper_is_taken_off() {
         r#"[{"section_title": "One"}]"#,
         Some("extract_prompts"),
     );
-    check(r#"{"data": 1}"#, &Expect::any(), "1", None);
+}
+
+#[test]
+fn members_stay_beside_data_without_a_shape() {
+    for text in [
+        r#"{"data": 1}"#,
+        r#"{"shape": [2, 2], "data": [[1, 2], [3, 4]], "mask": [[0, 1], [1, 1]]}"#,
+        r#"{"data": {"user": {"id": 1}}, "errors": [{"message": "no access"}]}"#,
+        r#"{"link_plan": [], "has_more": true}"#,
+    ] {
+        check(text, &Expect::any(), text, None);
+        assert!(parsed(text, &Expect::any()).dropped.is_empty());
+    }
+    check(
+        r#"{"data": [1], "has_more": true}"#,
+        &stage("extract_prompts"),
+        "[1]",
+        Some("extract_prompts"),
+    );
 }
 
 #[test]
@@ -515,7 +582,7 @@ fn a_link_plan_is_taken_out() {
     }
     check(
         r#"{"link_plan": []}"#,
-        &Expect::any(),
+        &stage("link_processing"),
         "[]",
         Some("link_processing"),
     );

@@ -268,12 +268,11 @@ fn a_root_after_another_allocates_nothing() {
     let rows: String = (0..2000)
         .map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n"))
         .collect();
-    let allocated = |trailing| {
-        let mut document = Document::with_options(64, AllowedRoots::Containers, trailing);
-        document.push(&rows[..200]).unwrap();
-        measure(|| push_all(&mut document, &rows[200..], 7, &mut ())).count_total
-    };
-    assert_eq!(allocated(Trailing::Next), allocated(Trailing::Stop));
+    let mut document = Document::with_options(64, AllowedRoots::Containers, Trailing::Next);
+    document.push(&rows[..200]).unwrap();
+    let cost = measure(|| push_all(&mut document, &rows[200..], 7, &mut ()));
+    // The text doubles.
+    assert!(cost.count_total < 16, "{cost:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ const { JSONError } = require('./errors.cjs')
 const native = require('./native.cjs')
 
 // The changes that `src/live.rs` writes.
-const [OBJECT, ARRAY, END, KEY, STRING_BEGIN, FRAGMENT, STRING_END, NUMBER, TRUE, FALSE, NULL, FAILED] = Buffer.from('{[]k"fenTFN!')
+const [OBJECT, ARRAY, END, KEY, STRING_BEGIN, FRAGMENT, STRING_END, NUMBER, TRUE, FALSE, NULL, WITHDRAWN, FAILED] = Buffer.from('{[]k"fenTFNw!')
 
 /** The value of a JSON document while its text arrives. */
 class LiveValue {
@@ -130,6 +130,13 @@ class LiveValue {
           this.#open.pop()
           this.#key = this.#keys.pop()
           break
+        case WITHDRAWN:
+          this.#root = undefined
+          this.#open = []
+          this.#keys = []
+          this.#key = undefined
+          this.#isChanged = true
+          break
         case FAILED:
           hasFailed = true
       }
@@ -192,7 +199,7 @@ async function* liveValues(stream, { partial = false, ...options } = {}) {
   const live = new LiveValue(options)
   for await (const delta of stream) {
     const value = live.feed(delta)
-    if (live.isChanged) yield value
+    if (live.isChanged && value !== undefined) yield value
   }
   const value = live.finish({ partial })
   if (live.isChanged) yield value

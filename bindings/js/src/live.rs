@@ -94,7 +94,7 @@ const FAILED: char = '!';
 /// The changes of one push, in one string, which costs a single call of Node's interface.
 ///
 /// `{`, `[` and `]` begin and end a container, `k` is a key, `"` begins a string, `f` is a fragment,
-/// `e` ends the string, `n` is a number, `T`, `F` and `N` are the literals. After `k`, `f` and `n`
+/// `e` ends the string, `n` is a number, `T`, `F` and `N` are the literals. `w` withdraws the root. After `k`, `f` and `n`
 /// follow the length in UTF-16 units and the text.
 #[derive(Debug, Default)]
 struct Changes(String);
@@ -133,6 +133,7 @@ impl Sink for Changes {
                 Scalar::False => self.0.push('F'),
                 Scalar::Null => self.0.push('N'),
             },
+            Event::Withdrawn(_) => self.0.push('w'),
         }
     }
 }

@@ -65,7 +65,7 @@ impl Failure {
 pub fn json_of(text: String, partial: bool) -> Either<String, Failure> {
     let (document, (), result) = read_whole(&text);
     match result {
-        Err(error) if !(partial && error.is_truncated()) => {
+        Err(error) if document.root_start().is_some() && !(partial && error.is_truncated()) => {
             Either::B(Failure::of(&document, &error))
         }
         _ => document

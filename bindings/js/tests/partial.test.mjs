@@ -70,6 +70,47 @@ test('a text without JSON is an error', () => {
   assert.throws(() => loads('['.repeat(100_000), { partial: true }), /max_depth/)
 })
 
+const ROOTS = [
+  ['[TOOL_CALLS] [{"name": "f"}]', [{ name: 'f' }]],
+  ['[INST] {"a": 1}', { a: 1 }],
+  ['[Note]: {"a": [1]}', { a: [1] }],
+  ['Here it is:\n```json\n{"a": 1}\n```\nBye.', { a: 1 }],
+]
+for (const [text, value] of ROOTS) {
+  test(`${JSON.stringify(text)} has its root as its value`, async () => {
+    assert.deepEqual(loads(text), value)
+    assert.deepEqual(JSON.parse(complete(text)), value)
+    for (const immutable of [false, true]) {
+      for (const size of [1, 3, 1000]) {
+        const live = new LiveValue({ immutable })
+        for (let at = 0; at < text.length; at += size) live.feed(text.slice(at, at + size))
+        assert.deepEqual([live.value, live.isComplete, live.finish()], [value, true, value])
+      }
+    }
+    assert.deepEqual((await collected([...text])).at(-1), value)
+  })
+}
+
+test('JSON is found in a sentence', () => {
+  for (const text of ['The answer is {"a": 1}, I think.', '[1] {"a": 1}']) assert.deepEqual(loads(text), { a: 1 })
+  assert.match(failure(() => loads('[See the docs]')).message, /there is no JSON/)
+  assert.throws(() => loads('2026 was a good year.'), JSONError)
+})
+
+test('a live value forgets a bracket of prose', () => {
+  const live = new LiveValue()
+  assert.deepEqual(live.feed('['), [])
+  assert.equal(live.feed('True, 1]'), undefined)
+})
+
+test('the root in which the text is cut is read', () => {
+  const text = '{"status": "ok"}\n{"rows": [{"id": 1}, {"id": 2'
+  assert.deepEqual(loads(text, { partial: true }), { rows: [{ id: 1 }, {}] })
+  const live = new LiveValue()
+  live.feed(text)
+  assert.deepEqual(live.finish({ partial: true }), { rows: [{ id: 1 }, {}] })
+})
+
 test('both module systems have the same objects', () => {
   assert.equal(createRequire(import.meta.url)('restitch').JSONError, JSONError)
 })

@@ -65,7 +65,9 @@ pub(crate) fn loads(py: Python<'_>, text: &Bound<'_, PyAny>, partial: bool) -> P
     let text = text_of(text)?;
     let text = text.as_ref();
     let (document, changes, result) = py.detach(|| read_whole::<Changes>(text));
+    let has_root = document.root_start().is_some();
     if let Err(error) = result
+        && has_root
         && !(partial && error.is_truncated())
     {
         return Err(syntax_error(py, &document, &error));

@@ -19,6 +19,7 @@ enum Change {
     Number(String),
     Bool(bool),
     Null,
+    Withdrawn,
 }
 
 /// The changes of one push.
@@ -40,6 +41,7 @@ impl Sink for Changes {
                 Scalar::False => Change::Bool(false),
                 Scalar::Null => Change::Null,
             },
+            Event::Withdrawn(_) => Change::Withdrawn,
         });
     }
 }
@@ -128,6 +130,7 @@ impl Tree {
                 }
                 Change::Bool(value) => self.put(py, PyBool::new(py, value).as_any())?,
                 Change::Null => self.put(py, py.None().bind(py))?,
+                Change::Withdrawn => *self = Self::default(),
             }
         }
         if shows_open && let Some(string) = mem::take(&mut self.string) {

@@ -77,11 +77,52 @@ def test_an_error_says_where():
     assert (str(again), again.byte, again.path) == (str(error), 15, "/a/2")
 
 
-@pytest.mark.parametrize("text", ["", "  ", "Hello there."])
+@pytest.mark.parametrize("text", ["", "  ", "Hello there.", "[See the docs]"])
 @pytest.mark.parametrize("partial", [True, False])
 def test_a_text_without_json_is_an_error(text, partial):
-    with pytest.raises(restitch.JSONError):
+    with pytest.raises(restitch.JSONError, match="there is no JSON"):
         restitch.loads(text, partial=partial)
+
+
+def test_a_sentence_that_begins_with_a_number_is_an_error():
+    with pytest.raises(restitch.JSONError):
+        restitch.loads("2026 was a good year.")
+
+
+ROOTS = [
+    ('[TOOL_CALLS] [{"name": "f"}]', [{"name": "f"}]),
+    ('[INST] {"a": 1}', {"a": 1}),
+    ('[Note]: {"a": [1]}', {"a": [1]}),
+    ('Here it is:\n```json\n{"a": 1}\n```\nBye.', {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), [*ROOTS, ('The answer is {"a": 1}, I think.', {"a": 1}), ('[1] {"a": 1}', {"a": 1})])
+def test_json_is_found_in_prose(text, value):
+    assert restitch.loads(text) == value
+    assert json.loads(restitch.complete(text)) == value
+
+
+@pytest.mark.parametrize(("text", "value"), ROOTS)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_live_value_is_the_root(text, value, size):
+    live = restitch.LiveValue()
+    for at in range(0, len(text), size):
+        live.feed(text[at : at + size])
+    assert (live.value, live.is_complete) == (value, True)
+
+
+def test_a_live_value_forgets_a_bracket_of_prose():
+    live = restitch.LiveValue()
+    assert live.feed("[") == []
+    assert live.feed("True, 1]") is None
+
+
+def test_the_root_in_which_the_text_is_cut_is_read():
+    text = '{"status": "ok"}\n{"rows": [{"id": 1}, {"id": 2'
+    assert restitch.loads(text, partial=True) == {"rows": [{"id": 1}, {}]}
+    with pytest.raises(restitch.JSONError):
+        restitch.loads(text)
 
 
 def test_a_text_that_is_not_utf8_is_an_error():

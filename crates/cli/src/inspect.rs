@@ -38,12 +38,12 @@ const EXAMPLES: &str = r#"Examples:
   echo '{"id": 7, "text": "[1, 2"}' | restitch inspect --jsonl
 
 The complete part drops whatever is not certain: an unfinished number, literal, escape or key, a comma, a key without its
-value. A cut string is kept. Text around the JSON, for example a Markdown fence, is left out. Of several roots the first
-counts; if the text is cut in a later one, the first is not the whole answer: exit code 3.
+value. A cut string is kept. Text around the JSON, for example a Markdown fence, is left out. Of several roots
+the answer is chosen as by `restitch parse`. If the text is cut in another one, it is not the whole answer: exit code 3.
 
 With --json: {"cut": {"offset", "path", "in"}, "overlap_context", "ambiguous", "complete_part",
 "json_parsing_success", "hierarchy_context", "hierarchy_context_for_prompt", "delivered_summary", "cut_off_element",
-"element_before_cutoff", "last_raw_json", "kpi_question", "complete"}. `path` is a JSON Pointer. `in` is one of start,
+"element_before_cutoff", "last_raw_json", "kpi_question", "complete"}, and "others" (further roots). `path` is a JSON Pointer. `in` is one of start,
 value, key, string, escape, number, literal, after_value, done. `overlap_context` is the end of the text, which a
 continuation is asked to repeat; `ambiguous` says that it also occurs elsewhere, or could go on as it began.
 docs/internals/contexts.md explains the others.
@@ -72,6 +72,8 @@ impl Serialize for InspectReport {
             #[serde(flatten)]
             contexts: Contexts<'a>,
             complete: bool,
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            others: Vec<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             error: Option<String>,
         }
@@ -83,6 +85,7 @@ impl Serialize for InspectReport {
             cut: document.cut(),
             contexts: Contexts::of(document, index, &options),
             complete: self.parsed.exit() == Exit::Complete,
+            others: document.other_roots().collect(),
             error: self.parsed.mistake(),
         }
         .serialize(serializer)
@@ -109,11 +112,11 @@ impl TextCommand for InspectArgs {
 
     fn note(&self, name: &str, _: &str, report: &InspectReport, notes: Notes) {
         let parsed = &report.parsed;
-        parsed.note_deviation(name, notes);
+        parsed.note(name, notes);
         if self.close && parsed.exit() == Exit::Cut {
             let cut = parsed.document.cut();
             let place = if parsed.is_cut_later {
-                "a later root, and this is the first one"
+                "another root than this one"
             } else {
                 cut.state.as_str()
             };

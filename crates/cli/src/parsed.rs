@@ -3,7 +3,9 @@
 use super::Exit;
 use super::console::Notes;
 use super::encoding::EncodedText;
+use super::repairs::note_others;
 use restitch::context::ContextIndex;
+use restitch::internal::document::read_whole;
 use restitch::{AllowedRoots, Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// A whole text as a document, its deviation from the grammar if it has one, and the index of its
@@ -12,7 +14,7 @@ pub(super) struct Parsed {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
     pub(super) index: ContextIndex,
-    /// The root is whole, and the text ends inside a later one.
+    /// The root is whole, and the text ends inside another one.
     pub(super) is_cut_later: bool,
 }
 
@@ -32,11 +34,15 @@ impl Parsed {
             let _ = document.finish_with(&mut index);
             deviation = document.text_after_scalar();
         }
-        let after_root = document
-            .root_end()
-            .and_then(|end| document.text().get(end..));
-        let is_cut_later = deviation.is_none()
-            && after_root.is_some_and(|after| document.ends_in_later_root(after));
+        if document.root_start().is_none() && deviation.is_none() {
+            // A sentence may hold the root.
+            let (found, contexts, read) = read_whole(&text.text);
+            if found.root_start().is_some() {
+                (document, index) = (found, contexts);
+                deviation = read.err().filter(|error| !error.is_truncated());
+            }
+        }
+        let is_cut_later = deviation.is_none() && document.ends_in_other_root();
         Self {
             document,
             deviation,
@@ -79,13 +85,15 @@ impl Parsed {
             .or_else(later)
     }
 
-    /// Reports where the text leaves the grammar. `name` is the name of the file or line.
-    pub(super) fn note_deviation(&self, name: &str, notes: Notes) {
+    /// Reports where the text leaves the grammar, and the other roots. `name` is the name of the
+    /// file or line.
+    pub(super) fn note(&self, name: &str, notes: Notes) {
         if let Some(error) = self.deviation {
             notes.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
             notes.note(format_args!("{name}: {NO_JSON}"));
         }
+        note_others(name, self.document.other_roots().count(), notes);
     }
 }
 
@@ -105,5 +113,5 @@ pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxErr
 }
 
 /// The text is cut, and not in the root that is answered.
-const LATER_ROOT: &str = "the text is cut in a later root";
+const LATER_ROOT: &str = "the text is cut in another root";
 pub(super) const NO_JSON: &str = "there is no JSON in the text";

@@ -67,11 +67,14 @@ pub(super) fn note_status(
         )),
         _ => {}
     }
-    if !others.is_empty() {
-        notes.note(format_args!(
-            "{name}: left out {}: --json shows them",
-            count(others.len(), "further root")
-        ));
+    note_others(name, others.len(), notes);
+}
+
+/// Reports how many roots of a text are not in the answer.
+pub(super) fn note_others(name: &str, others: usize, notes: Notes) {
+    if others > 0 {
+        let roots = count(others, "further root");
+        notes.note(format_args!("{name}: left out {roots}: --json shows them"));
     }
 }
 

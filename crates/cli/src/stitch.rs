@@ -8,6 +8,7 @@ use super::console::{Notes, count, is_zero, place};
 use super::encoding::{EncodedText, open_character};
 use super::output::To;
 use super::parsed::Parsed;
+use super::repairs::note_others;
 use super::{Console, Exit, Failure, epilogue, jsonl};
 use restitch::Limits;
 use restitch::internal::prose::{StitchedText, stitch_text};
@@ -68,7 +69,7 @@ With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "
 "pending", "decided", "rivals", "posterior", "early_end"}], "failed": [{"part", "reason"}]}. The posterior is the
 probability that the part belongs there; it is 1 where it was asked for. `failed` names the parts that were skipped or
 joined in part; the first part is 1. If the first part has a mistake, no other part is joined to it: `json` is closed
-before the mistake, as by `restitch inspect --close`, and `error` says what is wrong. With --rewind, `rewound` has the paths of
+before the mistake, as by `restitch inspect --close`, and `error` says what is wrong. `others` has further roots. With --rewind, `rewound` has the paths of
 the elements that were replaced. Bytes that are not UTF-8 are removed, and `removed_bytes` counts them. With --explain,
 `explanations` has for each further part {"part", "after_gap", "expect", "cut", "anchor", "candidates", "unlisted",
 "is_crowded", "pending", "seam", "failure", "repairs"}.
@@ -190,6 +191,7 @@ impl StitchReport {
             for path in &stitched.rewound {
                 notes.note(format_args!("replaced: {}", place(path)));
             }
+            note_others("the parts", stitched.others.len(), notes);
             for FailedPart { part, reason, .. } in &stitched.failed {
                 notes.note(format_args!("part {} failed: {reason}", part + 1));
             }

@@ -208,7 +208,7 @@ impl Sink for RepeatParts {
             Event::Key(_) => RepeatPart::Key(key(text).into_owned()),
             Event::StringEnd(_) => RepeatPart::String(decode(unquoted(text)).into_owned()),
             Event::Scalar { .. } => RepeatPart::Scalar(text.to_owned()),
-            Event::StringBegin(_) | Event::Fragment(_) => return,
+            Event::StringBegin(_) | Event::Fragment(_) | Event::Withdrawn(_) => return,
         });
     }
 }

@@ -207,8 +207,8 @@ fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Rep
     let mut suffix = String::new();
     let state = machine.state();
     let mut end = machine.offset();
-    if state.in_number() && !json.ends_with('-') {
-        // The text has ended, and the number with it.
+    if state.number_may_end() {
+        // The text has ended, and the number with it. `2e` is left out: nobody wrote its exponent.
         suffix = machine.completion(json).suffix;
     } else {
         end = machine

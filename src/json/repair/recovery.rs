@@ -222,6 +222,15 @@ fn between(place: &Deviation<'_>, c: char) -> Recovery {
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        // White space of a text that was escaped as a whole: a bare word has letters there.
+        '\\' => match place.rest.as_bytes() {
+            [_, b'n' | b'r' | b't', after, ..] if !after.is_ascii_alphanumeric() => {
+                escaped_space(place)
+            }
+            [_, b'n' | b'r' | b't'] if place.is_end => escaped_space(place),
+            [_] | [_, b'n' | b'r' | b't'] if !place.is_end => Recovery::Wait,
+            _ => Recovery::None,
+        },
         // Where a value is due, a dash begins a number.
         '-' if place.state.takes_value() => Recovery::None,
         '-' => match place.rest.strip_prefix("--") {
@@ -230,6 +239,20 @@ fn between(place: &Deviation<'_>, c: char) -> Recovery {
             _ => Recovery::None,
         },
         _ => Recovery::None,
+    }
+}
+
+/// Returns the white space that an escape between tokens stands for.
+fn escaped_space(place: &Deviation<'_>) -> Recovery {
+    let by = match place.rest.as_bytes().get(1) {
+        Some(b'n') => "\n",
+        Some(b'r') => "\r",
+        _ => "\t",
+    };
+    Recovery::Replace {
+        len: 2,
+        by: by.to_owned(),
+        rule: RepairRule::Space,
     }
 }
 

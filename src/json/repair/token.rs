@@ -49,7 +49,7 @@ impl Sink for Recorder {
             Event::Key(_) => (TokenKind::Key, start - 1, end + 1),
             Event::StringEnd(_) => (TokenKind::String, start, end),
             Event::Scalar { .. } => (TokenKind::Scalar, start, end),
-            Event::StringBegin(_) | Event::Fragment(_) => return,
+            Event::StringBegin(_) | Event::Fragment(_) | Event::Withdrawn(_) => return,
         };
         self.tokens.push(Token {
             kind,

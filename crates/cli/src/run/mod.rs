@@ -325,7 +325,7 @@ impl Text {
         let trace = self.trace.as_deref();
         let asked = ask(Arc::new(proxy), &self.target, request, silence, &key, trace);
         let mut body = asked.await?;
-        let mut shown = 0;
+        let (mut start, mut shown) = (None, 0);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(Failure::io)?;
             let Ok(data) = frame.into_data() else {
@@ -333,6 +333,11 @@ impl Text {
             };
             self.trace_contexts();
             self.take(&data)?;
+            if std::mem::replace(&mut start, self.document.root_start()) != start && shown > 0 {
+                // The answer is a later root of the text.
+                console.show("\n")?;
+                shown = 0;
+            }
             // Text around the document does not belong to it.
             let root = self.document.root().unwrap_or_default();
             if let Some(new) = root
@@ -356,9 +361,12 @@ impl Text {
     fn trace_contexts(&mut self) {
         let calls = self.seen.lock().calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
-        let Some(trace) = self.trace.as_ref().filter(|_| !made.is_empty()) else {
+        if made.is_empty() {
             return;
-        };
+        }
+        // The rest is asked for the root in which the text ends.
+        self.document.settle(&mut self.index);
+        let Some(trace) = &self.trace else { return };
         // The request has the same options.
         let options = ContextOptions::default()
             .budget(self.limits.continuation.context_budget_chars)

@@ -10,7 +10,7 @@ use restitch_testing::rows::Rows;
 use restitch_testing::tree::Tree;
 
 /// The verdict of `check` on a text. It ignores text after the root that does not touch the root,
-/// because the others do not read it.
+/// because the others read only a later root in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
@@ -65,14 +65,18 @@ fn closed(text: &str) -> (Verdict, String) {
     (verdict, document.complete().unwrap_or_default())
 }
 
-/// Whether an object or an array follows a scalar. `inspect` may choose it as the root.
-fn has_answer_after_scalar(text: &str) -> bool {
+/// Whether the text after the root decides: `inspect` may choose an object or an array there, and a
+/// reference (`[1]`) is prose if more prose follows.
+fn is_decided_later(text: &str) -> bool {
     let checked = check(text.as_bytes());
     if !matches!(checked.error, Some(SyntaxErrorKind::TrailingText(_))) {
         return false;
     }
     let (root, after) = text.split_at(checked.offset);
-    !root.trim_start().starts_with(['{', '[']) && after.contains(['{', '['])
+    let is_scalar = !root.trim_start().starts_with(['{', '[']);
+    let number = root.trim().trim_matches(['[', ']']);
+    let is_reference = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.is_empty();
+    (is_scalar || !touches(text, checked.offset)) && (is_reference || after.contains(['{', '[']))
 }
 
 /// Whether the text begins with the mark of a footnote, such as `[1]`, which `inspect` takes for
@@ -86,7 +90,7 @@ fn is_footnote(text: &str) -> bool {
 
 fn agree(text: &str) -> Verdict {
     let (close, json) = closed(text);
-    let verdict = if has_answer_after_scalar(text) {
+    let verdict = if is_decided_later(text) {
         close
     } else {
         checked(text)

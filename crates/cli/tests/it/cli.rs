@@ -320,17 +320,26 @@ fn inspect_closes_to_the_byte() {
 
 /// The first root alone would be taken for the whole answer.
 #[test]
-fn inspect_calls_no_text_complete_that_is_cut_in_a_later_root() {
+fn inspect_closes_the_later_root_that_is_cut() {
     let first = "{\"type\": \"object\"}";
-    for after in [
-        "\n{\"a\": 2, \"c\": [",
-        "\n{\"a\": 2}\n{\"a\": \"x",
-        "\n\nAnswer:\n{\"summary\": \"Use it\", \"items\": [{\"id\": 1, \"na",
-        "\n\nAll of it:\n```json\n[{\"id\": 1}, {\"id\"",
+    for (after, closed) in [
+        ("\n{\"a\": 2, \"c\": [", "{\"a\": 2, \"c\": []}"),
+        ("\n{\"a\": 2}\n{\"a\": \"x", "{\"a\": \"x\"}"),
+        (" {\"b\": 2, \"c", "{\"b\": 2}"),
+        (
+            "\n\nAnswer:\n{\"summary\": \"Use it\", \"items\": [{\"id\": 1, \"na",
+            "{\"summary\": \"Use it\", \"items\": [{\"id\": 1}]}",
+        ),
+        (
+            "\n\nAll of it:\n```json\n[{\"id\": 1}, {\"id\"",
+            "[{\"id\": 1}, {}]",
+        ),
     ] {
-        let error = Some("the text is cut in a later root");
-        check_closed(&format!("{first}{after}"), 3, first, error);
+        check_closed(&format!("{first}{after}"), 3, closed, None);
     }
+    // An example in a sentence after the answer.
+    let error = Some("the text is cut in another root");
+    check_closed(&format!("{first}\n\nAs in: {{\"a\": [1"), 3, first, error);
     for after in [
         "\n{\"a\": 2}\n",
         "\n\nUse {x} or [1, see [the docs",
@@ -338,6 +347,29 @@ fn inspect_calls_no_text_complete_that_is_cut_in_a_later_root() {
     ] {
         check_closed(&format!("{first}{after}"), 0, first, None);
     }
+}
+
+#[test]
+fn inspect_and_stitch_name_the_other_roots() {
+    let text = b"{\"a\": 1} {\"b\": 2}";
+    for command in ["inspect --close", "parse"] {
+        let ran = pipe(command, text);
+        ran.gives(0, "{\"a\": 1}");
+        ran.err.has("left out 1 further root");
+    }
+    let ran = pipe("stitch", text);
+    ran.gives(0, "{\"a\": 1}");
+    ran.err.has("left out 1 further root");
+    let text = b"Schema: {\"type\": \"object\"}\n\n{\"rows\": [1, 2]}";
+    for command in ["inspect --json", "stitch --json"] {
+        let ran = pipe(command, text);
+        assert_eq!(
+            ran.answers()[0]["others"],
+            json!(["{\"type\": \"object\"}"])
+        );
+        ran.exits(0);
+    }
+    pipe("stitch", text).gives(0, "{\"rows\": [1, 2]}");
 }
 
 #[test]
@@ -1351,9 +1383,9 @@ fn parse_gives_the_shape() {
     );
     check_all(
         "parse",
-        "{\"data\": [1], \"n\": 2}",
+        "{\"data\": [{\"prompt_text\": 1}], \"n\": 2}",
         0,
-        "[1]",
+        "[{\"prompt_text\": 1}]",
         "restitch: -: /n: left out\n",
     );
     check_all(
@@ -1367,9 +1399,9 @@ fn parse_gives_the_shape() {
     check_all("parse --or-empty -q", "", 3, "[]", "");
     check(
         "parse --json",
-        "Here: {\"link_plan\": []}",
+        "Here: {\"data\": []}",
         0,
-        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"[]\",\"shape\":\"link_processing\",\"repairs\":[],\"others\":[]}\n",
+        "{\"attempt\":\"2\",\"status\":\"valid\",\"json\":\"{\\\"data\\\": []}\",\"shape\":null,\"repairs\":[],\"others\":[]}\n",
     );
     let lines = "{\"id\":1,\"text\":\"{}\",\"stage\":\"extract_prompts\"}\n{\"id\":2,\"text\":\"{}\"}\n{\"id\":3,\"text\":\"{}\",\"stage\":\"x\"}\n";
     let ran = pipe("parse --jsonl", lines.as_bytes());

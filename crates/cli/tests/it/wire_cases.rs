@@ -198,7 +198,12 @@ async fn through_the_command(case: WireCase, prompt: String) -> Option<String> {
                 );
             }
         } else if code != 4 {
-            compare("document", Some(ran.out.trim_end()) == document.as_deref());
+            let out = ran.out.trim_end();
+            let before = out.strip_suffix(document.as_deref().unwrap_or_default());
+            compare(
+                "document",
+                before.is_some_and(|before| text.starts_with(before)),
+            );
             let place = cut_value.as_ref().and_then(Value::as_str);
             let words = place.map(|place| format!("cut in {place}"));
             compare("cut value", ran.err.contains(&words.unwrap_or_default()));
@@ -277,12 +282,19 @@ fn text_of(case: &WireCase) -> String {
     text
 }
 
-/// Returns the document in a text: without the fence and the white space around it.
+/// Returns the document in a text: without the fence and the white space around it, or the root
+/// before it.
 fn document_in(text: &str) -> Option<String> {
     let document = text.trim().trim_start_matches("```json\n");
     let document = document.trim_end_matches("\n```");
-    let value: Result<Value, _> = serde_json::from_str(document);
-    value.is_ok().then(|| document.to_owned())
+    let last = document
+        .rsplit_once("}\n")
+        .map_or(document, |(_, last)| last);
+    let is_json = |text: &&str| serde_json::from_str::<Value>(text).is_ok();
+    [document, last]
+        .into_iter()
+        .find(is_json)
+        .map(str::to_owned)
 }
 
 /// An upstream that takes the calls of a case.
