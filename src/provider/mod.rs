@@ -38,12 +38,35 @@ pub struct SlotId {
     pub item: u32,
     /// The number of the tool call in the choice, or of the part in the item.
     pub part: Option<u32>,
+    /// How the provider numbers the tool call.
+    pub index: CallIndex,
+}
+
+/// The `index` of a tool call as the provider writes it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallIndex {
+    /// The number of the call.
+    #[default]
+    Own,
+    /// The number of an earlier call.
+    Shared(u32),
+    /// A number as a string.
+    Text(u32),
+    /// `null`.
+    Null,
+    /// The member is missing.
+    Missing,
 }
 
 impl SlotId {
     /// Returns the slot of an item.
     pub const fn of(item: u32) -> Self {
-        Self { item, part: None }
+        Self {
+            item,
+            part: None,
+            index: CallIndex::Own,
+        }
     }
 
     /// Returns the slot of a part of an item.
@@ -51,6 +74,16 @@ impl SlotId {
         Self {
             item,
             part: Some(part),
+            index: CallIndex::Own,
+        }
+    }
+
+    /// Returns whether a client finds the slot by its number, whatever came after it.
+    pub(crate) fn is_numbered(self) -> bool {
+        match self.index {
+            CallIndex::Own => true,
+            CallIndex::Text(number) => self.part == Some(number),
+            CallIndex::Shared(_) | CallIndex::Null | CallIndex::Missing => false,
         }
     }
 }

@@ -144,8 +144,8 @@ impl Relay {
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
         self.answer.slots.tools = tools;
-        let choices = usize::try_from(choices).unwrap_or(usize::MAX);
-        self.answer.slots.list.expected_choices = choices.max(1);
+        self.answer.slots.list.expected_choices = choices;
+        self.answer.call.reader.expect_choices(choices);
         self
     }
 
@@ -480,6 +480,12 @@ impl Relay {
                         false => CallRole::Rest,
                     };
                     *call = UpstreamCall::new(role, wire, framing, &self.limits);
+                    // The request for a rest asks for one choice.
+                    let choices = match role {
+                        CallRole::Rest => 1,
+                        _ => slots.list.expected_choices,
+                    };
+                    call.reader.expect_choices(choices);
                     // Usage is written where this upstream writes it, whatever later calls do.
                     call.usage.is_apart = is_apart;
                     slots.asked();
