@@ -32,6 +32,7 @@ use std::time::Duration;
 use answer::RelayedAnswer;
 use bytes::Bytes;
 use client_stream::ClientStream;
+use line_position::StreamStart;
 use reconnection::{Reconnect, Reconnection};
 use stream_ending::StreamEnding;
 use upstream_call::{CallRole, StreamPhase, UpstreamCall};
@@ -216,6 +217,9 @@ impl Relay {
         if answer.call.keeps_raw() {
             answer.call.raw.push(&bytes);
         }
+        if answer.call.arrival.start == StreamStart::Other {
+            return self.no_events(now);
+        }
         let max_event_bytes = self.limits.parser.max_event_bytes;
         let room = |answer: &RelayedAnswer, unread| match answer.call.keeps_raw() {
             true => answer.call.room(unread, max_event_bytes),
@@ -255,6 +259,19 @@ impl Relay {
             }
             // The chunk is the caller's buffer: it would stay alive while a part of it waits.
             answer.call.raw.keep_chunk();
+        }
+    }
+
+    /// Ends the reading of a call whose bytes are not events. A first answer passes: they tell the
+    /// client what the upstream has to say.
+    fn no_events(&mut self, now: Duration) {
+        let answer = &mut self.answer;
+        if answer.call.is_forwarding() && answer.call.lost.is_none() {
+            answer.slots.pass();
+            answer.pass_unread(now);
+        } else {
+            let error = "the answer is not an event stream".to_owned();
+            self.handle_call_end(now, CallEnd::Error(error));
         }
     }
 
