@@ -218,6 +218,11 @@ const FINAL: [&str; 21] = [
     "violat",
 ];
 
+/// Parts of the reasons for which a server discards the model's call of a tool. The text before the
+/// call stays, and no client's answer follows (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`,
+/// `TOO_MANY_TOOL_CALLS`).
+const BROKEN: [&str; 3] = ["malformed", "unexpected", "too_many"];
+
 impl Finish {
     /// Returns whether the server has broken the answer off for a reason that is not a variant
     /// here: neither the end of the text, nor a refusal, nor a call of a tool.
@@ -226,7 +231,13 @@ impl Finish {
             return false;
         };
         let word = word.to_ascii_lowercase();
-        !FINAL.iter().any(|part| word.contains(part))
+        let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
+        has(&BROKEN) || !has(&FINAL)
+    }
+
+    /// Returns whether the answer broke off: at the limit on its tokens, or for an unknown reason.
+    pub(crate) fn is_cut(&self) -> bool {
+        *self == Self::Length || self.is_unknown()
     }
 
     /// Returns the finish reason in Chat Completions.

@@ -140,6 +140,15 @@ impl SlotList {
         (0..self.entries.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
     }
 
+    /// Returns the slot that the first call, were it to end like this, leaves malformed and cut.
+    pub(super) fn malformed(&self, ends: &ChoiceEnds, end: &CallEnd) -> Option<usize> {
+        let end = |at| ends.of(self.choice(at), end);
+        let mut entries = self.entries.iter().enumerate();
+        entries
+            .find(|(at, entry)| entry.session.call.is_malformed_before(&end(*at)))
+            .map(|(at, _)| at)
+    }
+
     /// Returns whether a choice that ends for this reason would be continued, while others have not
     /// ended or not begun.
     pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
