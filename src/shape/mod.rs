@@ -236,6 +236,7 @@ impl<'t> Found<'t> {
 
     /// Returns the first root of the series that ends the text. Lines of NDJSON are one series.
     fn last_series(&self, text: &str) -> Option<usize> {
+        let text = search::before_tokens(text);
         let mut from = text.trim_end_matches('`').trim_end().len();
         let mut first = None;
         for (at, found) in self.roots.iter().enumerate().rev() {

@@ -13,12 +13,13 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::report::{Repaired, Root};
 use super::{around, list};
-use crate::envelope::{FENCE, after_reasoning, block_end, reasoning_end};
+use crate::envelope::{FENCE, after_reasoning, block_end, is_reasoning, reasoning_end};
 use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::json::Machine;
 use crate::json::repair::{
     Repair, RepairLevel, RepairOptions, RepairStatus, RepairedRoot, repair_root,
 };
-use crate::json::walk::{Raw, ValueKind, elements};
+use crate::json::walk::{Raw, ValueKind, elements, is_valid};
 
 /// The roots of a text, in its order.
 pub(super) struct Found<'t> {
@@ -48,6 +49,7 @@ pub(super) enum Doubt {
 
 /// Finds the roots of `text`.
 pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
+    let text = before_tokens(text);
     let lead = skip_lead(text);
     let mut search = Search {
         text,
@@ -64,7 +66,13 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
     }
     search.look_around(lead);
     search.doubt_arrays();
-    let is_open = search.fence.is_some() && search.fresh.is_some_and(|at| is_blank(text.get(at..)));
+    // Reasoning that was cut has drafts alone.
+    let is_cut = is_reasoning(text.get(lead..).unwrap_or_default());
+    for found in search.roots.iter_mut().filter(|_| is_cut) {
+        found.root.status = RepairStatus::Truncated;
+    }
+    let is_open =
+        is_cut || search.fence.is_some() && search.fresh.is_some_and(|at| is_blank(text.get(at..)));
     let status = match text.as_bytes().get(lead) {
         Some(&byte) if !is_open => RepairStatus::Malformed(SyntaxError {
             kind: SyntaxErrorKind::UnexpectedByte(byte),
@@ -83,6 +91,22 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
         roots: search.roots,
         nothing,
     }
+}
+
+/// Returns a text without the special tokens of a model at its end: `<|im_end|>`.
+pub(super) fn before_tokens(mut text: &str) -> &str {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '▁' | '-' | '.');
+    let bars = ["|", "｜"];
+    while let Some(before) = bars.iter().find_map(|bar| {
+        let token = text.trim_end().strip_suffix('>')?.strip_suffix(bar)?;
+        let (before, name) = token.rsplit_once(bar)?;
+        before
+            .strip_suffix('<')
+            .filter(|_| name.chars().all(is_part))
+    }) {
+        text = before;
+    }
+    text
 }
 
 /// Returns a text without reasoning before it and a fence around it, and whether there is such a
@@ -333,6 +357,10 @@ impl<'t> Search<'t, '_> {
             return at + 1;
         }
         let read = self.read(at, fence.map(|fence| fence.ticks));
+        if let Some(copy) = whole_copy(self.rest(at), &read, self.options) {
+            self.fresh = is_first.then_some(at + copy);
+            return at + copy;
+        }
         let mut end = at + read.end;
         let is_malformed = matches!(read.status, RepairStatus::Malformed(_));
         let read = placed(self.text, at, read);
@@ -434,7 +462,7 @@ impl<'t> Search<'t, '_> {
                 doubt: Doubt::None,
             });
         }
-        let first = Raw::root(body).filter(|value| crate::json::walk::is_valid(value.as_str()))?;
+        let first = Raw::root(body).filter(|value| is_valid(value.as_str()))?;
         let end = first.range().end;
         let json = first.as_str().to_owned();
         let first = RepairedRoot {
@@ -463,7 +491,7 @@ impl<'t> Search<'t, '_> {
         let body = block.trim_matches(is_space);
         if self.fence.is_some_and(|fence| fence.may_be_json)
             && begins_scalar(body)
-            && crate::json::walk::is_valid(body)
+            && is_valid(body)
         {
             let start = at + block.len() - block.trim_start_matches(is_space).len();
             let root = Root {
@@ -519,6 +547,32 @@ pub(super) fn placed<'t>(text: &'t str, at: usize, root: RepairedRoot) -> Placed
     )
 }
 
+/// Returns the start of a whole object that ends a text whose beginning is a cut copy of that
+/// object. `read`: the text as one root.
+fn whole_copy(text: &str, read: &RepairedRoot, options: &RepairOptions) -> Option<usize> {
+    let may_hold = match read.status {
+        RepairStatus::Valid => false,
+        RepairStatus::Malformed(_) => true,
+        RepairStatus::Repaired | RepairStatus::Truncated => is_blank(text.get(read.end..)),
+    };
+    if !may_hold || !text.starts_with('{') {
+        return None;
+    }
+    let key = text.get(..=memchr(b':', text.as_bytes())?)?;
+    let is_copy = |start: &usize| {
+        let (cut, whole) = text.split_at(*start);
+        // Where a value is due the object may be that value.
+        let mut machine = Machine::new(options.depth());
+        let is_cut = machine.feed(cut.as_bytes()).is_ok()
+            && (machine.in_string() || machine.feed(b"{").is_err());
+        let value = || Raw::root(whole).filter(|value| is_valid(value.as_str()));
+        let ends = |value: Raw<'_>| is_blank(whole.get(value.range().end..));
+        is_cut && whole.starts_with(cut) && value().is_some_and(ends)
+    };
+    let mut starts = memmem::find_iter(text.as_bytes(), key).skip(1).take(COPIES);
+    starts.find(is_copy)
+}
+
 /// Returns whether the text after an opening bracket looks like JSON: a key, a value, or a closing
 /// bracket.
 fn begins_json(text: &str) -> bool {
@@ -560,6 +614,9 @@ fn begins_scalar(text: &str) -> bool {
     )
 }
 
+/// Places that may be the start of a whole copy. Each is read to the end of the text.
+// Chosen: a nested object with the same first key is such a place, too.
+const COPIES: usize = 4;
 /// Bytes of a line that are read as the label of a fence.
 const LABEL: usize = 64;
 /// An array of scalars of this length is the root even if an object follows it, as in a stream,
