@@ -17,7 +17,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Returns the numbers for a request that asks for so many choices.
+    /// Returns the numbers for a request that asks for `expected` choices. 0: unknown.
     pub(super) fn of(expected: u64) -> Self {
         Self {
             is_one: expected == 1,

@@ -192,7 +192,7 @@ impl<K: Copy + PartialEq> Texts<K> {
         self.decode_known(text, inner, has_escapes(inner))
     }
 
-    /// Decodes the next string of a text, of which it is known whether it has escapes.
+    /// Decodes the next string of a text. `has_escapes`: `inner` has a backslash.
     pub(super) fn decode_known<'s>(
         &'s mut self,
         text: K,

@@ -78,7 +78,7 @@ impl SlotId {
         }
     }
 
-    /// Returns whether a client finds the slot by its number, whatever came after it.
+    /// Returns whether the number of the slot is enough for a client to find it.
     pub(crate) fn is_numbered(self) -> bool {
         match self.index {
             CallIndex::Own => true,

@@ -262,8 +262,8 @@ impl Relay {
         }
     }
 
-    /// Ends the reading of a call whose bytes are not events. A first answer passes: they tell the
-    /// client what the upstream has to say.
+    /// Ends the reading of a call whose bytes are not events. A first answer passes: the client gets
+    /// the upstream's message.
     fn no_events(&mut self, now: Duration) {
         let answer = &mut self.answer;
         if answer.call.is_forwarding() && answer.call.lost.is_none() {

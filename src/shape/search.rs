@@ -547,7 +547,7 @@ pub(super) fn placed<'t>(text: &'t str, at: usize, root: RepairedRoot) -> Placed
     )
 }
 
-/// Returns the start of a whole object that ends a text whose beginning is a cut copy of that
+/// Returns the start of a whole object at the end of a text that begins with a cut copy of the
 /// object. `read`: the text as one root.
 fn whole_copy(text: &str, read: &RepairedRoot, options: &RepairOptions) -> Option<usize> {
     let may_hold = match read.status {

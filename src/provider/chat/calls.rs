@@ -1,5 +1,5 @@
 //! The numbers of a stream's tool calls. Several servers leave them out, or give the same number to
-//! all, or another id to each piece of one call.
+//! all, or a new id to each piece of a call.
 
 use crate::json::walk::Raw;
 use crate::provider::fields::number;
@@ -111,7 +111,7 @@ impl ChatCall {
 /// The open brackets of arguments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arguments {
-    /// `None`: they are blank so far.
+    /// `None`: the arguments are blank.
     begins_root: Option<bool>,
     depth: usize,
     in_string: bool,

@@ -139,7 +139,7 @@ impl MessagesReader {
                     raw.kind() == ValueKind::Object
                         && (input == Input::Whole || raw.members().next().is_some())
                 });
-                // The server runs its own tools: without an id their input is not continued.
+                // The server runs its own tools. Without an id their input is not continued.
                 let id = word(id).filter(|_| kind == "tool_use");
                 on(Delta::ToolCall {
                     slot,
