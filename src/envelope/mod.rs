@@ -15,4 +15,6 @@ pub(crate) use fence::{
 };
 pub use root::AllowedRoots;
 pub(crate) use root::{RootFinder, RootStart, SoughtRoot};
-pub(crate) use scanner::{ContentStart, EnvelopeScanner, after_reasoning, reasoning_end};
+pub(crate) use scanner::{
+    ContentStart, EnvelopeScanner, after_reasoning, is_reasoning, reasoning_end,
+};

@@ -53,6 +53,12 @@ pub(crate) fn after_reasoning(text: &str) -> &str {
     after.unwrap_or(text)
 }
 
+/// Returns whether `text` begins with reasoning that does not end.
+pub(crate) fn is_reasoning(text: &str) -> bool {
+    let opens = REASONING.iter().any(|(tag, _)| text.starts_with(tag));
+    opens && reasoning_end(text).is_none()
+}
+
 /// Returns the first tag that ends reasoning.
 pub(crate) fn reasoning_end(text: &str) -> Option<Range<usize>> {
     let ends = REASONING.iter().filter_map(|(_, end)| {

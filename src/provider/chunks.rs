@@ -5,8 +5,36 @@ use super::head::Head;
 use super::wire::Ending;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::ValueKind;
+use crate::json::walk::{Raw, ValueKind};
 use crate::sse::Encoder;
+
+/// The numbers of a stream's choices.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Choices {
+    is_one: bool,
+    /// The first number that the server writes.
+    first: Option<u32>,
+}
+
+impl Choices {
+    /// Returns the numbers for a request that asks for `expected` choices. 0: unknown.
+    pub(super) fn of(expected: u64) -> Self {
+        Self {
+            is_one: expected == 1,
+            first: None,
+        }
+    }
+
+    /// Returns the number of the choice at `at` in its chunk: its index, or its position without
+    /// one. Some servers count the index of a single choice up from chunk to chunk.
+    pub(super) fn number(&mut self, index: Option<Raw<'_>>, at: usize) -> u32 {
+        let written = fields::number_or(index, at);
+        match self.is_one && at == 0 {
+            true => *self.first.get_or_insert(written),
+            false => written,
+        }
+    }
+}
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
 #[derive(Debug)]

@@ -173,6 +173,7 @@ pub(super) struct Texts<K> {
     waiting: Vec<(K, Unescaper)>,
     /// The buffer that strings with escapes are decoded into.
     scratch: String,
+    removed: u64,
 }
 
 impl<K> Default for Texts<K> {
@@ -180,6 +181,7 @@ impl<K> Default for Texts<K> {
         Self {
             waiting: Vec::new(),
             scratch: String::new(),
+            removed: 0,
         }
     }
 }
@@ -187,19 +189,45 @@ impl<K> Default for Texts<K> {
 impl<K: Copy + PartialEq> Texts<K> {
     /// Decodes the next string of a text; `inner` is the text between its quotes.
     pub(super) fn decode<'s>(&'s mut self, text: K, inner: &'s str) -> &'s str {
+        self.decode_known(text, inner, has_escapes(inner))
+    }
+
+    /// Decodes the next string of a text. `has_escapes`: `inner` has a backslash.
+    pub(super) fn decode_known<'s>(
+        &'s mut self,
+        text: K,
+        inner: &'s str,
+        has_escapes: bool,
+    ) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == text);
-        if place.is_none() && memchr(b'\\', inner.as_bytes()).is_none() {
+        if place.is_none() && !has_escapes {
             return inner;
         }
         let mut unescaper = place
             .map(|place| self.waiting.swap_remove(place).1)
             .unwrap_or_default();
+        let before = unescaper.removed();
         self.scratch.clear();
         unescaper.push(inner, &mut self.scratch);
-        if unescaper.is_waiting() && self.waiting.len() < WAITING {
-            self.waiting.push((text, unescaper));
+        self.removed += unescaper.removed() - before;
+        if unescaper.is_waiting() {
+            match self.waiting.len() < WAITING {
+                true => self.waiting.push((text, unescaper)),
+                false => self.removed += 1,
+            }
         }
         &self.scratch
+    }
+
+    /// Returns how many halves of pairs were removed because the other half was missing.
+    pub(super) fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    /// Ends all texts. Returns how many halves of pairs were removed in total.
+    pub(super) fn finish(&mut self) -> u64 {
+        self.removed += self.waiting.drain(..).count() as u64;
+        self.removed
     }
 
     /// Removes the half of a pair that a text ended with.
@@ -208,6 +236,11 @@ impl<K: Copy + PartialEq> Texts<K> {
     }
 }
 
-/// The most texts that wait for the second half of a pair at a time. Halves in further texts are
-/// removed.
+/// Returns whether the text between two quotes has escapes.
+pub(super) fn has_escapes(inner: &str) -> bool {
+    memchr(b'\\', inner.as_bytes()).is_some()
+}
+
+/// The most texts that wait for the second half of a pair at a time. A stream has a few choices and
+/// calls; halves in further texts are removed.
 const WAITING: usize = 64;

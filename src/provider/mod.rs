@@ -38,12 +38,35 @@ pub struct SlotId {
     pub item: u32,
     /// The number of the tool call in the choice, or of the part in the item.
     pub part: Option<u32>,
+    /// How the provider numbers the tool call.
+    pub index: CallIndex,
+}
+
+/// The `index` of a tool call as the provider writes it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallIndex {
+    /// The number of the call.
+    #[default]
+    Own,
+    /// The number of an earlier call.
+    Shared(u32),
+    /// A number as a string.
+    Text(u32),
+    /// `null`.
+    Null,
+    /// The member is missing.
+    Missing,
 }
 
 impl SlotId {
     /// Returns the slot of an item.
     pub const fn of(item: u32) -> Self {
-        Self { item, part: None }
+        Self {
+            item,
+            part: None,
+            index: CallIndex::Own,
+        }
     }
 
     /// Returns the slot of a part of an item.
@@ -51,6 +74,16 @@ impl SlotId {
         Self {
             item,
             part: Some(part),
+            index: CallIndex::Own,
+        }
+    }
+
+    /// Returns whether the number of the slot is enough for a client to find it.
+    pub(crate) fn is_numbered(self) -> bool {
+        match self.index {
+            CallIndex::Own => true,
+            CallIndex::Text(number) => self.part == Some(number),
+            CallIndex::Shared(_) | CallIndex::Null | CallIndex::Missing => false,
         }
     }
 }
@@ -185,6 +218,11 @@ const FINAL: [&str; 21] = [
     "violat",
 ];
 
+/// Parts of the reasons for which a server discards the model's call of a tool. The text before the
+/// call stays, and no client's answer follows (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`,
+/// `TOO_MANY_TOOL_CALLS`).
+const BROKEN: [&str; 3] = ["malformed", "unexpected", "too_many"];
+
 impl Finish {
     /// Returns whether the server has broken the answer off for a reason that is not a variant
     /// here: neither the end of the text, nor a refusal, nor a call of a tool.
@@ -193,7 +231,13 @@ impl Finish {
             return false;
         };
         let word = word.to_ascii_lowercase();
-        !FINAL.iter().any(|part| word.contains(part))
+        let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
+        has(&BROKEN) || !has(&FINAL)
+    }
+
+    /// Returns whether the answer broke off: at the limit on its tokens, or for an unknown reason.
+    pub(crate) fn is_cut(&self) -> bool {
+        *self == Self::Length || self.is_unknown()
     }
 
     /// Returns the finish reason in Chat Completions.

@@ -269,6 +269,11 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
 /// A reader of a stream's events.
 pub trait Reader: fmt::Debug + Send + Sync {
+    /// Sets how many choices the request asks for, before the first event. 0: unknown.
+    fn expect_choices(&mut self, choices: u64) {
+        let _ = choices;
+    }
+
     /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     /// `event_type` is the event's name (`message` if it has none).
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;

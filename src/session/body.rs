@@ -428,7 +428,10 @@ impl BodyRelay {
             return self.slots.list.wire.error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();
-        if let Outcome::PassedThrough { .. } = outcome {
+        let is_passed = matches!(outcome, Outcome::PassedThrough { .. });
+        // A malformed answer that is cut has its report.
+        let is_cut = outcome.tally().malformed && outcome.finish().is_some_and(Finish::is_cut);
+        if is_passed && !is_cut {
             return first;
         }
         let reasons: Vec<_> = self
@@ -450,7 +453,7 @@ impl BodyRelay {
             .wire
             .write_body(
                 &first,
-                &self.slots.list.texts(|entry| entry.outcome.is_some()),
+                &(self.slots.list).texts(|entry| entry.outcome.is_some() && !is_passed),
                 &ending,
             )
             .unwrap_or(first)

@@ -68,6 +68,15 @@ impl OpenCall {
         !self.is_passing(channel) && channel.document().is_complete() && channel.has_changed_text()
     }
 
+    /// Returns whether the first answer has left the grammar before this end, which cuts it.
+    pub(super) fn is_malformed_before(&self, end: &CallEnd) -> bool {
+        let is_cut = match end {
+            CallEnd::Finished(reason) => reason.is_cut(),
+            _ => true,
+        };
+        is_cut && matches!(self.phase, CallPhase::First(FirstAnswer::Malformed))
+    }
+
     /// Returns whether the text until now is kept prose.
     pub(super) fn is_kept_prose(&self, channel: &AnswerChannel) -> bool {
         channel.settings.keeps_prose() && !self.is_passing(channel) && channel.document().is_prose()

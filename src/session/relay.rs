@@ -32,6 +32,7 @@ use std::time::Duration;
 use answer::RelayedAnswer;
 use bytes::Bytes;
 use client_stream::ClientStream;
+use line_position::StreamStart;
 use reconnection::{Reconnect, Reconnection};
 use stream_ending::StreamEnding;
 use upstream_call::{CallRole, StreamPhase, UpstreamCall};
@@ -144,8 +145,8 @@ impl Relay {
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
         self.answer.slots.tools = tools;
-        let choices = usize::try_from(choices).unwrap_or(usize::MAX);
-        self.answer.slots.list.expected_choices = choices.max(1);
+        self.answer.slots.list.expected_choices = choices;
+        self.answer.call.reader.expect_choices(choices);
         self
     }
 
@@ -216,6 +217,9 @@ impl Relay {
         if answer.call.keeps_raw() {
             answer.call.raw.push(&bytes);
         }
+        if answer.call.arrival.start == StreamStart::Other {
+            return self.no_events(now);
+        }
         let max_event_bytes = self.limits.parser.max_event_bytes;
         let room = |answer: &RelayedAnswer, unread| match answer.call.keeps_raw() {
             true => answer.call.room(unread, max_event_bytes),
@@ -255,6 +259,19 @@ impl Relay {
             }
             // The chunk is the caller's buffer: it would stay alive while a part of it waits.
             answer.call.raw.keep_chunk();
+        }
+    }
+
+    /// Ends the reading of a call whose bytes are not events. A first answer passes: the client gets
+    /// the upstream's message.
+    fn no_events(&mut self, now: Duration) {
+        let answer = &mut self.answer;
+        if answer.call.is_forwarding() && answer.call.lost.is_none() {
+            answer.slots.pass();
+            answer.pass_unread(now);
+        } else {
+            let error = "the answer is not an event stream".to_owned();
+            self.handle_call_end(now, CallEnd::Error(error));
         }
     }
 
@@ -480,6 +497,12 @@ impl Relay {
                         false => CallRole::Rest,
                     };
                     *call = UpstreamCall::new(role, wire, framing, &self.limits);
+                    // The request for a rest asks for one choice.
+                    let choices = match role {
+                        CallRole::Rest => 1,
+                        _ => slots.list.expected_choices,
+                    };
+                    call.reader.expect_choices(choices);
                     // Usage is written where this upstream writes it, whatever later calls do.
                     call.usage.is_apart = is_apart;
                     slots.asked();

@@ -15,8 +15,8 @@ pub(super) struct SlotList {
     entries: Vec<SlotEntry>,
     /// The slot that got text last, or whose session asks for the rest.
     current: usize,
-    /// The number of choices that the request asks for.
-    pub(super) expected_choices: usize,
+    /// The number of choices that the request asks for. 0: unknown.
+    pub(super) expected_choices: u64,
 }
 
 /// One slot, with its session.
@@ -38,7 +38,7 @@ impl SlotList {
             wire,
             entries: vec![SlotEntry::new(session)],
             current: 0,
-            expected_choices: 1,
+            expected_choices: 0,
         }
     }
 
@@ -140,6 +140,15 @@ impl SlotList {
         (0..self.entries.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
     }
 
+    /// Returns the slot that the first call, were it to end like this, leaves malformed and cut.
+    pub(super) fn malformed(&self, ends: &ChoiceEnds, end: &CallEnd) -> Option<usize> {
+        let end = |at| ends.of(self.choice(at), end);
+        let mut entries = self.entries.iter().enumerate();
+        entries
+            .find(|(at, entry)| entry.session.call.is_malformed_before(&end(*at)))
+            .map(|(at, _)| at)
+    }
+
     /// Returns whether a choice that ends for this reason would be continued, while others have not
     /// ended or not begun.
     pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
@@ -167,7 +176,7 @@ impl SlotList {
 
     /// Returns whether all choices of the answer have finished.
     pub(super) fn have_finished(&self, ends: &ChoiceEnds) -> bool {
-        ends.len() >= self.expected_choices
+        ends.len() as u64 >= self.expected_choices
             && (0..self.entries.len()).all(|at| ends.has(self.choice(at)))
     }
 
@@ -177,7 +186,7 @@ impl SlotList {
         };
         if self.expected_choices > 1
             && entry.has_begun
-            && self.choices().len() < self.expected_choices
+            && (self.choices().len() as u64) < self.expected_choices
         {
             // A call can't ask only for a choice that has not begun.
             return false;
@@ -200,7 +209,7 @@ impl SlotList {
         }
         // If there are several slots, none is requested again from its beginning, and a text ends
         // where the next slot begins.
-        let can_be = is_alone && (self.expected_choices == 1 || !entry.has_begun)
+        let can_be = is_alone && (self.expected_choices <= 1 || !entry.has_begun)
             || entry.session.channel.has_delivered(end);
         let is_last = || {
             self.entries
@@ -208,9 +217,10 @@ impl SlotList {
                 .skip(at + 1)
                 .all(|other| self.wire.choice_of(other.slot.id) != self.choice(at))
         };
-        // A client takes a text that follows another one in the same choice for its rest. Arguments
-        // have names, so their order does not matter.
-        entry.session.would_continue(end) && can_be && (is_call || is_last())
+        // A client takes a text that follows another one in the same choice for its rest. The order
+        // of numbered arguments does not matter.
+        let is_found = || is_call && entry.slot.id.is_numbered() || is_last();
+        entry.session.would_continue(end) && can_be && is_found()
     }
 
     pub(super) fn choice(&self, at: usize) -> u32 {

@@ -252,7 +252,9 @@ impl Slots {
         (self.ends, self.end) = (ends.clone(), end.clone());
         // The session decides the outcome, so it gets the end even if nothing is cut.
         if self.waiting.is_empty() {
-            self.waiting.push_back(ended(list.current()));
+            let malformed = list.malformed(ends, end);
+            let at = malformed.unwrap_or_else(|| list.current());
+            self.waiting.push_back(ended(at));
             if self.list.len() > 1 {
                 self.pass();
             }

@@ -160,6 +160,7 @@ impl<'t> Found<'t> {
         let is_one = self.roots.len() == 1;
         // A root that was not read has no value to compare.
         let fits = |root: &Root<'t>| is_one || root.json.is_empty() || fits(root);
+        let text = search::before_tokens(text);
         let rivals: Vec<_> = self.roots.iter().map(|found| found.rival(text)).collect();
         let fits = |at: usize| self.roots.get(at).is_none_or(|found| fits(&found.root));
         let Some(best) = choice::best(text, &rivals, fits) else {

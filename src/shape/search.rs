@@ -14,7 +14,7 @@ use memchr::{memchr, memchr3, memmem};
 use super::report::{Repaired, Root};
 use super::{around, list};
 use crate::document::choice::{self, Doubt, Rival};
-use crate::envelope::{FENCE, after_reasoning, block_end, reasoning_end};
+use crate::envelope::{FENCE, after_reasoning, block_end, is_reasoning, reasoning_end};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::Machine;
 use crate::json::repair::{
@@ -61,6 +61,7 @@ impl FoundRoot<'_> {
 
 /// Finds the roots of `text`.
 pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
+    let text = before_tokens(text);
     let lead = skip_lead(text);
     let mut search = Search {
         text,
@@ -77,7 +78,13 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
     }
     search.look_around(lead);
     search.doubt_arrays();
-    let is_open = search.fence.is_some() && search.fresh.is_some_and(|at| is_blank(text.get(at..)));
+    // Reasoning that was cut has drafts alone.
+    let is_cut = is_reasoning(text.get(lead..).unwrap_or_default());
+    for found in search.roots.iter_mut().filter(|_| is_cut) {
+        found.root.status = RepairStatus::Truncated;
+    }
+    let is_open =
+        is_cut || search.fence.is_some() && search.fresh.is_some_and(|at| is_blank(text.get(at..)));
     let status = match text.as_bytes().get(lead) {
         Some(&byte) if !is_open => RepairStatus::Malformed(SyntaxError {
             kind: SyntaxErrorKind::UnexpectedByte(byte),
@@ -96,6 +103,22 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
         roots: search.roots,
         nothing,
     }
+}
+
+/// Returns a text without the special tokens of a model at its end: `<|im_end|>`.
+pub(super) fn before_tokens(mut text: &str) -> &str {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '▁' | '-' | '.');
+    let bars = ["|", "｜"];
+    while let Some(before) = bars.iter().find_map(|bar| {
+        let token = text.trim_end().strip_suffix('>')?.strip_suffix(bar)?;
+        let (before, name) = token.rsplit_once(bar)?;
+        before
+            .strip_suffix('<')
+            .filter(|_| name.chars().all(is_part))
+    }) {
+        text = before;
+    }
+    text
 }
 
 /// Returns a text without reasoning before it and a fence around it, and whether there is such a

@@ -158,13 +158,10 @@ fn what_is_not_continued_passes_unchanged() {
         dropped(text("a", "Hello") + &finish("a", "stop")),
         closed(text("a", "[1, 2") + &finish("a", "content_filter") + DONE),
         closed(text("a", "[1, 2") + &finish("a", "blocked_by_policy") + DONE),
-        closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE),
-        dropped(text("a", "{'a': 1, ") + &text("a", "'b'")),
         closed(role("a") + &tool("a", "{\"a\": 1}", None) + &finish("a", "tool_calls") + DONE),
         dropped(tool("a", "{\"a\": 1}", None)),
         closed(tool("a", "", Some("tool_calls")) + DONE),
         closed(tool("a", "", Some("length")) + DONE),
-        closed(tool("a", "{'a", Some("length")) + DONE),
         closed(role("a") + &finish("a", "stop") + DONE),
         closed(format!(
             "\u{feff}{}{}",
@@ -209,6 +206,55 @@ fn what_is_not_continued_passes_unchanged() {
             assert_eq!(ended.transport_end, end, "{reply:?}");
             assert_eq!(ended.outcome.status(), Status::PassedThrough, "{reply:?}");
             assert_eq!(ended.outcome.tally().failures, 0, "{reply:?}");
+        }
+    }
+}
+
+#[test]
+fn a_malformed_answer_that_is_cut_has_its_report() {
+    let mut rng = Rng::new(3);
+    for reply in [
+        closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE),
+        closed(tool("a", "{'a", Some("length")) + DONE),
+        closed(text("a", "{'a': 1, ") + &text("a", "'b'")),
+        dropped(text("a", "{'a': 1, ") + &text("a", "'b'")),
+    ] {
+        let Reply::Stream(body, _) = &reply else {
+            panic!("a stream is expected")
+        };
+        let run = |cuts: &[usize]| {
+            let replies = std::slice::from_ref(&reply);
+            run_in(Relay::new(Limits::default()), replies, |body| {
+                chunks(body, cuts)
+            })
+        };
+        let whole = run(&[]);
+        let reports = whole.body.matches("\"malformed\":true").count();
+        assert_eq!(reports, 1, "{}", whole.body);
+        assert!(whole.outcome.tally().malformed);
+        for _ in 0..40 {
+            let cuts = random_cuts(body.len(), &mut rng);
+            assert_eq!(run(&cuts).body, whole.body, "{cuts:?}");
+        }
+    }
+}
+
+/// A body without events passes from its first byte on, whatever its pieces.
+#[test]
+fn a_body_without_events_passes() {
+    for body in [
+        "{\"error\":{\"message\":\"no\"}}",
+        ": ping\n\n[1,\n\n2]",
+        "<html>\n\n</html>\n",
+        "upstream connect error",
+    ] {
+        let reply = closed(body);
+        for cuts in [Vec::new(), (1..body.len()).collect()] {
+            let replies = std::slice::from_ref(&reply);
+            let relay = Relay::new(Limits::default());
+            let ended = run_in(relay, replies, |body| chunks(body, &cuts));
+            assert_eq!(ended.body, body);
+            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{body}");
         }
     }
 }

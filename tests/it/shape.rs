@@ -125,11 +125,24 @@ fn reasoning_ends_with_its_tag_and_may_hold_the_root_without_it() {
         ),
         ("{\"a\": \"x </think> y\"}", "{\"a\": \"x </think> y\"}"),
         ("{\"a\": 1}\n</think>\n", "{\"a\": 1}"),
-        ("<think>hm {\"a\": 1}", "{\"a\": 1}"),
-        ("<think>\nOr [1]?\n\n{\"a\": 1}", "{\"a\": 1}"),
     ] {
         for level in ALL {
             check_repair(level, text, "valid", json, &[]);
+        }
+    }
+    // Reasoning that does not end was cut: the answer had not begun.
+    for (text, json) in [
+        ("<think>hm", ""),
+        ("<think>hm {\"a\": 1}", "{\"a\": 1}"),
+        ("<think>\nOr [1]?\n\n{\"a\": 1}", "{\"a\": 1}"),
+        (
+            "<thinking>Draft:\n```json\n{\"a\": 1}\n```\nbut",
+            "{\"a\": 1}",
+        ),
+        ("<think>1</think><reasoning>\n{\"a\": 1} ", "{\"a\": 1}"),
+    ] {
+        for level in ALL {
+            check_repair(level, text, "truncated", json, &[]);
         }
     }
     let parsed = parse("It is so.\n</think>\n<p>1</p>", &stage("fact_check")).unwrap();
@@ -268,6 +281,75 @@ fn what_ends_early_is_truncated() {
         let repaired = repair(text, &RepairOptions::new(RepairLevel::Strict));
         assert_eq!(name(repaired.status), "truncated", "{text:?}");
     }
+}
+
+#[test]
+fn special_tokens_end_a_text() {
+    use RepairRule::Closed;
+    for (text, status, json, rules) in [
+        ("{\"a\": 1}<|im_end|>\n", "valid", "{\"a\": 1}", &[][..]),
+        (
+            "{\"a\": 1}\n<|im_end|> <|eot_id|>",
+            "valid",
+            "{\"a\": 1}",
+            &[],
+        ),
+        ("[\"<|im_end|>\"]", "valid", "[\"<|im_end|>\"]", &[]),
+        (
+            "{\"a\": \"x\"<|eot_id|>",
+            "truncated",
+            "{\"a\": \"x\"}",
+            &[Closed],
+        ),
+        (
+            "{\"a\": \"x<|im_end|>",
+            "truncated",
+            "{\"a\": \"x\"}",
+            &[Closed],
+        ),
+        (
+            "{\"a\": \"x<｜end▁of▁sentence｜>",
+            "truncated",
+            "{\"a\": \"x\"}",
+            &[Closed],
+        ),
+        (
+            "{\"a\": \"x |>",
+            "truncated",
+            "{\"a\": \"x |>\"}",
+            &[Closed],
+        ),
+    ] {
+        check_repair(RepairLevel::Guess, text, status, json, rules);
+    }
+}
+
+#[test]
+fn a_cut_copy_before_the_whole_object_is_no_root() {
+    for (text, json) in [
+        (
+            "{\"berth\": \"A4\", \"pil{\"berth\": \"A4\", \"pilots\": [\"S\"]}",
+            "{\"berth\": \"A4\", \"pilots\": [\"S\"]}",
+        ),
+        (
+            "So: {\"a\": {\"a\": \"x{\"a\": {\"a\": \"xy\"}}\n",
+            "{\"a\": {\"a\": \"xy\"}}",
+        ),
+        (
+            "{\"a\": 1, \"b\"{\"a\": 1, \"b\": 2}",
+            "{\"a\": 1, \"b\": 2}",
+        ),
+    ] {
+        check_repair(RepairLevel::Guess, text, "valid", json, &[]);
+    }
+    // Here the object is a value.
+    check_repair(
+        RepairLevel::Guess,
+        "{\"a\": {\"a\": 1}",
+        "truncated",
+        "{\"a\": {\"a\": 1}}",
+        &[RepairRule::Closed],
+    );
 }
 
 #[test]

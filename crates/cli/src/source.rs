@@ -252,7 +252,12 @@ impl SlotContent {
             }
             Delta::ToolCall {
                 slot, arguments, ..
-            } if self.slot == Some(slot) => (SlotKind::Arguments, arguments),
+            } if self
+                .slot
+                .is_some_and(|own| own.to_string() == slot.to_string()) =>
+            {
+                (SlotKind::Arguments, arguments)
+            }
             Delta::Error { message, .. } => {
                 self.error = Some(Refusal::Server(message.to_owned()));
                 return;
@@ -279,9 +284,10 @@ pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
     let (item, part) = text
         .split_once('.')
         .map_or((text, None), |(item, part)| (item, Some(part)));
-    Ok(SlotId {
-        item: number(item)?,
-        part: part.map(number).transpose()?,
+    let item = number(item)?;
+    Ok(match part {
+        Some(part) => SlotId::part(item, number(part)?),
+        None => SlotId::of(item),
     })
 }
 

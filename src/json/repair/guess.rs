@@ -85,6 +85,12 @@ pub(super) struct PlanList<'a> {
 /// Returns the plans for the deviation at which an attempt stopped, the likeliest first among
 /// equals. `None`: the decision needs later text.
 pub(super) fn plans(attempt: &RepairAttempt, input: &RepairInput<'_>) -> Option<Vec<RepairPlan>> {
+    // A special token of the model (`<|im_end|>`) can't be part of a value: nothing is guessed.
+    match input.rest(attempt.at) {
+        "<" if !input.is_end => return None,
+        rest if rest.starts_with("<|") || rest.starts_with("<｜") => return Some(Vec::new()),
+        _ => {}
+    }
     let site = GuessSite::of(attempt, input);
     let mut list = PlanList {
         site,

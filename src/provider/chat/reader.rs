@@ -1,11 +1,11 @@
 //! Reads the events of a Chat Completions stream.
 
-use memchr::memchr;
-
 use super::calls::Calls;
-use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, Table, ValueKind};
-use crate::provider::fields::{message, no_object, present, recorded_object, says_error};
+use crate::provider::chunks::Choices;
+use crate::provider::fields::{
+    Texts, has_escapes, message, no_object, present, recorded_object, says_error, word,
+};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
@@ -15,11 +15,8 @@ use crate::provider::{Delta, Finish, Kind, SlotId};
 /// template of the last event around its text.
 #[derive(Clone, Debug, Default)]
 pub struct ChatReader {
-    /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
-    waiting: Vec<(ChatChannel, Unescaper)>,
-    /// The buffer that strings with escapes are decoded into.
-    scratch: String,
-    removed: u64,
+    texts: Texts<ChatChannel>,
+    pub(super) choices: Choices,
     /// Whether an event of this stream had a `delta`.
     has_deltas: bool,
     form: Form<Subject>,
@@ -42,7 +39,7 @@ enum ChatChannel {
     Text(u32),
     Refusal(u32),
     Reasoning(u32),
-    Arguments(u32, u32),
+    Arguments(SlotId),
 }
 
 impl ChatChannel {
@@ -51,7 +48,7 @@ impl ChatChannel {
             Self::Text(choice) | Self::Refusal(choice) | Self::Reasoning(choice) => {
                 SlotId::of(choice)
             }
-            Self::Arguments(choice, index) => SlotId::part(choice, index),
+            Self::Arguments(slot) => slot,
         }
     }
 }
@@ -72,7 +69,8 @@ impl ChatReader {
     /// Servers differ in these points: content as an array of parts; reasoning as
     /// `reasoning_content`, `reasoning` or parts; a whole `message` instead of a `delta` (read only
     /// in streams without any `delta`, since some servers repeat the text in it); tool calls
-    /// without an index, or all with the same (a new id is a new call, no id is the last call);
+    /// without an index, or all with the same (a new id is a new call, no id is the last call), or
+    /// with a new id in each piece of one index; one choice whose index counts up;
     /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data).filter(is_readable) {
@@ -171,13 +169,12 @@ impl ChatReader {
 
     /// Returns how many halves of surrogate pairs were removed because the other half was missing.
     pub fn removed(&self) -> u64 {
-        self.removed
+        self.texts.removed()
     }
 
     /// Ends the stream: halves that still wait are removed. Returns how many were removed in total.
     pub fn finish(&mut self) -> u64 {
-        self.removed += self.waiting.drain(..).count() as u64;
-        self.removed
+        self.texts.finish()
     }
 
     /// Reads one choice. Returns the error of the choice, if it has one (OpenRouter puts one beside
@@ -200,7 +197,7 @@ impl ChatReader {
                 _ => {}
             }
         }
-        let choice = position(index, at);
+        let choice = self.choices.number(index, at);
         let delta = delta.filter(|delta| delta.kind() == ValueKind::Object);
         if delta.is_some() && !self.has_deltas {
             self.has_deltas = true;
@@ -280,26 +277,21 @@ impl ChatReader {
             .flat_map(|calls| calls.elements())
             .enumerate()
         {
-            let written = call
-                .member("index")
-                .and_then(|index| index.as_u64())
-                .and_then(|index| u32::try_from(index).ok());
-            let id = call
-                .member("id")
-                .and_then(|id| id.decode())
-                .filter(|id| !id.is_empty());
-            let index = self.calls.place(choice, written, id.as_deref(), at);
+            let function = present(call.member("function"));
+            let id = word(call.member("id"));
+            let name = function.and_then(|function| word(function.member("name")));
+            let index = call.member("index");
+            let slot = (self.calls).place(choice, index, id.as_deref(), name.as_deref(), at);
             // Which call a number belongs to may have changed.
             self.form.forget();
-            let function = present(call.member("function"));
             // The input of a custom tool is text of any kind, so a first answer with one passes: like
             // a call that has no id. In a call for the rest it is the rest.
             let id = call.member("id").filter(|_| function.is_some());
             let function = function.or_else(|| call.member("custom"));
-            self.call(choice, index, id, function, on);
+            self.call(slot, id, function, on);
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
-            self.call(choice, 0, None, Some(call), on);
+            self.call(SlotId::part(choice, 0), None, Some(call), on);
         }
     }
 
@@ -338,34 +330,32 @@ impl ChatReader {
         on: &mut impl FnMut(Delta<'_>),
     ) {
         let slot = channel.slot();
-        let text = self.unescape(channel, inner, has_escapes);
+        let text = self.texts.decode_known(channel, inner, has_escapes);
         match channel {
             ChatChannel::Text(_) => on(Delta::Text { slot, text }),
             ChatChannel::Refusal(_) => on(Delta::Refusal { slot, text }),
             // Servers whose models do not reason send an empty string.
             ChatChannel::Reasoning(_) if text.is_empty() => {}
             ChatChannel::Reasoning(_) => on(Delta::Reasoning { slot, text }),
-            ChatChannel::Arguments(..) => on(Delta::ToolCall {
-                slot,
-                id: None,
-                name: None,
-                arguments: text,
-            }),
+            ChatChannel::Arguments(_) => {
+                self.calls.note(slot, text);
+                on(Delta::ToolCall {
+                    slot,
+                    id: None,
+                    name: None,
+                    arguments: text,
+                });
+            }
         }
     }
 
     fn call(
         &mut self,
-        choice: u32,
-        index: u32,
+        slot: SlotId,
         id: Option<Raw<'_>>,
         function: Option<Raw<'_>>,
         on: &mut impl FnMut(Delta<'_>),
     ) {
-        let word = |raw: Option<Raw<'_>>| {
-            raw.and_then(|raw| Some(raw.decode()?.into_owned()))
-                .filter(|w| !w.is_empty())
-        };
         let (id, name) = (
             word(id),
             word(function.and_then(|function| function.member("name"))),
@@ -376,10 +366,9 @@ impl ChatReader {
             arguments.or_else(|| function.member("input"))
         });
         if let Some(raw) = arguments.filter(|_| id.is_none() && name.is_none()) {
-            let channel = ChatChannel::Arguments(choice, index);
             self.form.note_text(
                 Subject {
-                    channel,
+                    channel: ChatChannel::Arguments(slot),
                     has_empty_text: false,
                 },
                 raw,
@@ -390,62 +379,18 @@ impl ChatReader {
             Some(raw) if raw.kind() == ValueKind::Object => raw.as_str(),
             Some(raw) => {
                 let inner = raw.inner().unwrap_or_default();
-                self.unescape(
-                    ChatChannel::Arguments(choice, index),
-                    inner,
-                    has_escapes(inner),
-                )
+                self.texts.decode(ChatChannel::Arguments(slot), inner)
             }
             None => "",
         };
+        self.calls.note(slot, arguments);
         on(Delta::ToolCall {
-            slot: SlotId::part(choice, index),
+            slot,
             id: id.as_deref(),
             name: name.as_deref(),
             arguments,
         });
     }
-
-    /// Decodes the next string of a channel. Joins a surrogate pair that started in the string
-    /// before.
-    fn unescape<'s>(
-        &'s mut self,
-        channel: ChatChannel,
-        raw: &'s str,
-        has_escapes: bool,
-    ) -> &'s str {
-        let place = self.waiting.iter().position(|(other, _)| *other == channel);
-        if place.is_none() && !has_escapes {
-            return raw;
-        }
-        let mut unescaper = place
-            .map(|place| self.waiting.swap_remove(place).1)
-            .unwrap_or_default();
-        let before = unescaper.removed();
-        self.scratch.clear();
-        unescaper.push(raw, &mut self.scratch);
-        self.removed += unescaper.removed() - before;
-        if unescaper.is_waiting() {
-            if self.waiting.len() < WAITING {
-                self.waiting.push((channel, unescaper));
-            } else {
-                self.removed += 1;
-            }
-        }
-        &self.scratch
-    }
-}
-
-fn has_escapes(raw: &str) -> bool {
-    memchr(b'\\', raw.as_bytes()).is_some()
-}
-
-/// Returns `index` as written, or the position in the array if the server leaves it out.
-fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
-    let written = index
-        .and_then(|index| index.as_u64())
-        .and_then(|index| u32::try_from(index).ok());
-    written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 /// Returns whether this text has the same meaning as the text of the event before. Empty reasoning
@@ -456,10 +401,6 @@ fn is_readable(event: &Familiar<'_, Subject>) -> bool {
 
 /// Members that change from event to event and are not read.
 const IGNORED: [&str; 3] = ["obfuscation", "p", "created"];
-
-/// The most channels that wait for the second half of a pair at a time. A stream has a few choices
-/// and calls; halves in further channels are removed.
-const WAITING: usize = 64;
 
 #[cfg(test)]
 mod tests {

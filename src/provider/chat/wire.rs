@@ -1,6 +1,7 @@
 //! The row of Chat Completions in the table of wires.
 
 use super::{ask, parse, write_body};
+use crate::provider::chunks::Choices;
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
     self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
@@ -94,6 +95,10 @@ impl Wire for Chat {
 }
 
 impl wire::Reader for super::ChatReader {
+    fn expect_choices(&mut self, choices: u64) {
+        self.choices = Choices::of(choices);
+    }
+
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         self.read(event_type, data, on)
     }

@@ -6,7 +6,7 @@ use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 use crate::provider::chunks::{self, Chunks};
 use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
-use crate::provider::{Delta, Kind, fields};
+use crate::provider::{CallIndex, Delta, Kind, fields};
 use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
@@ -33,10 +33,16 @@ impl wire::Writer for ChatWriter {
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
         let text = quoted(text);
         let delta = match (slot.kind, slot.id.part) {
-            (SlotKind::Arguments, Some(index)) => {
-                format!(
-                    r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{text}}}}}]}}"#
-                )
+            (SlotKind::Arguments, Some(number)) => {
+                // The client joins pieces by the index that the first answer has.
+                let index = match slot.id.index {
+                    CallIndex::Own => format!(r#""index":{number},"#),
+                    CallIndex::Shared(shared) => format!(r#""index":{shared},"#),
+                    CallIndex::Text(number) => format!(r#""index":"{number}","#),
+                    CallIndex::Null => r#""index":null,"#.to_owned(),
+                    CallIndex::Missing => String::new(),
+                };
+                format!(r#"{{"tool_calls":[{{{index}"function":{{"arguments":{text}}}}}]}}"#)
             }
             _ => format!(r#"{{"content":{text}}}"#),
         };

@@ -1,6 +1,7 @@
 //! Reads the events of a Completions stream.
 
 use crate::json::walk::{Raw, Table, ValueKind};
+use crate::provider::chunks::Choices;
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
@@ -8,9 +9,14 @@ use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 #[derive(Debug, Default)]
 pub(super) struct CompletionsReader {
     texts: Texts<Channel>,
+    choices: Choices,
 }
 
 impl wire::Reader for CompletionsReader {
+    fn expect_choices(&mut self, choices: u64) {
+        self.choices = Choices::of(choices);
+    }
+
     /// Reads one event. Deltas follow the order of the choices, text before the finish; usage and
     /// an error follow. The finish may be on an event with text, and once more on an event without.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
@@ -60,7 +66,7 @@ impl wire::Reader for CompletionsReader {
 
 impl CompletionsReader {
     fn choice(&mut self, raw: Raw<'_>, at: usize, on: &mut dyn FnMut(Delta<'_>)) {
-        let choice = fields::number_or(raw.member("index"), at);
+        let choice = self.choices.number(raw.member("index"), at);
         let slot = SlotId::of(choice);
         if let Some(inner) = raw.member("text").and_then(|text| text.inner()) {
             on(Delta::Text {

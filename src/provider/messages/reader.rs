@@ -139,9 +139,11 @@ impl MessagesReader {
                     raw.kind() == ValueKind::Object
                         && (input == Input::Whole || raw.members().next().is_some())
                 });
+                // The server runs its own tools. Without an id their input is not continued.
+                let id = word(id).filter(|_| kind == "tool_use");
                 on(Delta::ToolCall {
                     slot,
-                    id: word(id).as_deref(),
+                    id: id.as_deref(),
                     name: word(name).as_deref(),
                     arguments: arguments.map_or("", |arguments| arguments.as_str()),
                 });

@@ -260,11 +260,11 @@ impl ResponsesReader {
     }
 
     fn start_call(&mut self, index: u32, item: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
-        let [kind, id, call_id, name] = item.pick(["type", "id", "call_id", "name"]);
+        let [id, name] = item.pick(["call_id", "name"]);
         self.has_calls |= calls_client(item);
-        // The id of an item is not the id of a call, except where calls have no other.
-        let id = word(call_id)
-            .or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
+        // The id of an item is not the id of a call. A call that the server runs has no other: its
+        // input is not continued.
+        let id = word(id);
         let slot = SlotId::of(index);
         self.sent_of(TextSource {
             kind: TextKind::Arguments,

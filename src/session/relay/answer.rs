@@ -90,14 +90,18 @@ impl RelayedAnswer {
             return self.after_first_event(now);
         };
         let continues = self.call.ends.continue_after(&self.slots, &end);
-        // The report of the repairs is written with the finish of a repaired document.
         let hops = self
             .reconnection
             .hop_after(&self.slots, &mut self.call, &end);
         let hops = hops.is_some();
         let is_known = !adopts && self.call.ends.is_known_as_early(&self.summary);
-        let is_reported =
-            matches!(end, CallEnd::Finished(_)) && self.slots.list.entry().is_repaired();
+        // The report is written with the finish of a document that was repaired, or that is
+        // malformed and cut.
+        let list = &self.slots.list;
+        let has_report = || {
+            list.entry().is_repaired() || list.malformed(&self.call.ends.choices, &end).is_some()
+        };
+        let is_reported = matches!(end, CallEnd::Finished(_)) && has_report();
         let is_final = !continues && !hops;
         match data {
             data if !adopts && !continues && !is_reported && !hops => {

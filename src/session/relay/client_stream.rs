@@ -226,17 +226,27 @@ impl ClientStream {
         limit: &LimitReached,
         outcome: &Outcome,
     ) {
-        // An error inside an event would be read as its data.
-        let is_between = match self.framing {
-            Framing::Events => self.at == LinePosition::Block,
-            Framing::Lines => self.at.is_at_line(),
-            Framing::Array => is_read,
-        };
-        if is_between && !self.has_end() {
+        if self.is_between_events(is_read) && !self.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| {
                 writer.error(out, &message, &limit.name, &outcome.report());
             });
+        }
+    }
+
+    /// Writes the report of a malformed answer that was cut before its finish.
+    pub(super) fn report_malformed(&mut self, now: Duration, is_read: bool, outcome: &Outcome) {
+        if self.is_between_events(is_read) && !self.has_end() {
+            self.write(now, |writer, out| writer.report(out, &outcome.report()));
+        }
+    }
+
+    /// Returns whether an event may follow: inside another one it would be read as its data.
+    fn is_between_events(&self, is_read: bool) -> bool {
+        match self.framing {
+            Framing::Events => self.at == LinePosition::Block,
+            Framing::Lines => self.at.is_at_line(),
+            Framing::Array => is_read,
         }
     }
 

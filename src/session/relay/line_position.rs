@@ -62,9 +62,64 @@ impl LinePosition {
     }
 }
 
+/// The knowledge of whether a call's bytes are an event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamStart {
+    /// At the beginning of a line. Only comments and empty lines precede it.
+    Line,
+    /// Inside a comment.
+    Comment,
+    /// Inside a word, which may be the name of a field.
+    Name,
+    /// A line has a field.
+    Events,
+    /// A line can't be a field: the body is JSON, markup, or a message.
+    Other,
+}
+
+impl StreamStart {
+    /// Returns the knowledge after these bytes.
+    pub(super) fn after(self, bytes: &[u8]) -> Self {
+        if matches!(self, Self::Events | Self::Other) {
+            return self;
+        }
+        bytes.iter().fold(self, |state, byte| match (state, byte) {
+            (Self::Events | Self::Other, _) => state,
+            (Self::Name, b':' | b'\n' | b'\r') => Self::Events,
+            (_, b'\n' | b'\r') => Self::Line,
+            (Self::Comment, _) | (Self::Line, b':') => Self::Comment,
+            // The byte order mark.
+            (Self::Line, 0xEF | 0xBB | 0xBF) => Self::Line,
+            (_, byte) if byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_') => Self::Name,
+            _ => Self::Other,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_line_that_is_no_comment_shows_whether_events_follow() {
+        use StreamStart::{Comment, Events, Line, Name, Other};
+        for (text, expected) in [
+            ("", Line),
+            (": ping\r\n\n", Line),
+            (": {", Comment),
+            ("\u{feff}data", Name),
+            ("data:", Events),
+            ("foo\n", Events),
+            ("\n: ping\n\n{", Other),
+            ("[", Other),
+            ("<", Other),
+            ("upstream ", Other),
+            ("\"", Other),
+            (" data: 1", Other),
+        ] {
+            assert_eq!(Line.after(text.as_bytes()), expected, "{text:?}");
+        }
+    }
 
     /// Reads byte by byte; `after` looks at the last lines only.
     #[test]

@@ -118,7 +118,7 @@ impl Reconnection {
             && settings.allows(Rung::Token)
             && settings.limits.continuation.max_continuations > 0
             // The tokens are of the first choice.
-            && slots.list.expected_choices == 1
+            && slots.list.expected_choices <= 1
             && call.is_first()
             && call.reader.checkpoints().is_some()
     }

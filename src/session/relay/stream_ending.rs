@@ -120,6 +120,9 @@ impl<'a> StreamEnding<'a> {
         {
             client.report_unread(now, &outcome);
         }
+        if outcome.tally().malformed && limit.is_none() {
+            client.report_malformed(now, call.phase.is_open(), &outcome);
+        }
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
             client.report_break(now, call.phase.is_open(), &limit, &outcome);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::call_ends::CallEnds;
 use super::client_stream::ClientStream;
-use super::line_position::LinePosition;
+use super::line_position::{LinePosition, StreamStart};
 use super::raw_bytes::RawBytes;
 use super::withheld::WithheldEnd;
 use crate::limits::Limits;
@@ -61,6 +61,8 @@ pub(super) struct ByteArrival {
     pub(super) heard_at: Option<Duration>,
     /// The position of its last byte in a line.
     at: LinePosition,
+    /// Whether its bytes are an event stream.
+    pub(super) start: StreamStart,
 }
 
 /// The usage of a call, before its end.
@@ -115,6 +117,10 @@ impl UpstreamCall {
                 opened: false,
                 heard_at: None,
                 at: LinePosition::Block,
+                start: match framing {
+                    Framing::Events => StreamStart::Line,
+                    Framing::Lines | Framing::Array => StreamStart::Events,
+                },
             },
             lost: None,
             ends: CallEnds::default(),
@@ -315,6 +321,7 @@ impl UpstreamCall {
         arrival.opened = true;
         let before = arrival.at;
         arrival.at = before.after(bytes);
+        arrival.start = arrival.start.after(bytes);
         // Only event streams have comments.
         if framing != Framing::Events || before.has_more_than_comments(bytes) {
             arrival.heard_at = Some(now);

@@ -56,19 +56,19 @@ fn events_are_read() {
         ),
         [
             "Chunk",
-            r#"Reasoning { slot: SlotId { item: 1, part: None }, text: "hm" }"#,
+            r#"Reasoning { slot: SlotId { item: 1, part: None, index: Own }, text: "hm" }"#,
             "Chunk",
-            r#"Text { slot: SlotId { item: 1, part: None }, text: "[1" }"#,
+            r#"Text { slot: SlotId { item: 1, part: None, index: Own }, text: "[1" }"#,
             "Chunk",
-            "SlotEnd { slot: SlotId { item: 1, part: None } }",
+            "SlotEnd { slot: SlotId { item: 1, part: None, index: Own } }",
             "Chunk",
-            r#"Reasoning { slot: SlotId { item: 0, part: None }, text: "I will" }"#,
+            r#"Reasoning { slot: SlotId { item: 0, part: None, index: Own }, text: "I will" }"#,
             "Chunk",
-            r#"ToolCall { slot: SlotId { item: 0, part: None }, id: Some("c"), name: Some("f"), arguments: "" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: None, index: Own }, id: Some("c"), name: Some("f"), arguments: "" }"#,
             "Chunk",
-            r#"ToolCall { slot: SlotId { item: 1, part: None }, id: None, name: None, arguments: "{\"a" }"#,
+            r#"ToolCall { slot: SlotId { item: 1, part: None, index: Own }, id: None, name: None, arguments: "{\"a" }"#,
             "Chunk",
-            "SlotEnd { slot: SlotId { item: 1, part: None } }",
+            "SlotEnd { slot: SlotId { item: 1, part: None, index: Own } }",
             "Chunk",
             "Chunk",
             r#"Usage { raw: "{\"tokens\":{\"output_tokens\":3}}" }"#,
@@ -82,7 +82,7 @@ fn events_are_read() {
     // The type may be in the name of the event alone.
     assert_eq!(
         read(WIRE, &[("content-end", r#"{"index":2}"#)])[0],
-        "SlotEnd { slot: SlotId { item: 2, part: None } }"
+        "SlotEnd { slot: SlotId { item: 2, part: None, index: Own } }"
     );
     assert_eq!(
         read_data(WIRE, &["[DONE]"])[0],

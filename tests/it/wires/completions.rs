@@ -19,11 +19,11 @@ fn events_are_read() {
     assert_eq!(
         read_data(WIRE, &[FIRST, last, "[DONE]"]),
         [
-            r#"Text { slot: SlotId { item: 0, part: None }, text: "[" }"#,
+            r#"Text { slot: SlotId { item: 0, part: None, index: Own }, text: "[" }"#,
             "Chunk",
-            r#"Text { slot: SlotId { item: 1, part: None }, text: "1]" }"#,
+            r#"Text { slot: SlotId { item: 1, part: None, index: Own }, text: "1]" }"#,
             r#"Finish { choice: 1, reason: Length, word: "length" }"#,
-            r#"Text { slot: SlotId { item: 1, part: None }, text: "x" }"#,
+            r#"Text { slot: SlotId { item: 1, part: None, index: Own }, text: "x" }"#,
             r#"Usage { raw: "{\"total_tokens\":3}" }"#,
             "Chunk",
             r#"Done { word: "[DONE]" }"#,

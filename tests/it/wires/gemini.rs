@@ -24,15 +24,15 @@ fn events_are_read() {
     assert_eq!(
         read_data(WIRE, &[FIRST, second, third]),
         [
-            r#"Text { slot: SlotId { item: 0, part: None }, text: "[" }"#,
+            r#"Text { slot: SlotId { item: 0, part: None, index: Own }, text: "[" }"#,
             r#"Usage { raw: "{\"totalTokenCount\": 3}" }"#,
             "Chunk",
-            r#"Reasoning { slot: SlotId { item: 0, part: None }, text: "hm" }"#,
-            r#"Text { slot: SlotId { item: 0, part: None }, text: "" }"#,
-            r#"ToolCall { slot: SlotId { item: 0, part: Some(0) }, id: None, name: Some("f"), arguments: "{\"a\": 1}" }"#,
-            r#"ToolCall { slot: SlotId { item: 0, part: Some(1) }, id: Some("c"), name: Some("g"), arguments: "" }"#,
+            r#"Reasoning { slot: SlotId { item: 0, part: None, index: Own }, text: "hm" }"#,
+            r#"Text { slot: SlotId { item: 0, part: None, index: Own }, text: "" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(0), index: Own }, id: None, name: Some("f"), arguments: "{\"a\": 1}" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(1), index: Own }, id: Some("c"), name: Some("g"), arguments: "" }"#,
             "Chunk",
-            r#"ToolCall { slot: SlotId { item: 0, part: Some(2) }, id: None, name: Some("h"), arguments: "{}" }"#,
+            r#"ToolCall { slot: SlotId { item: 0, part: Some(2), index: Own }, id: None, name: Some("h"), arguments: "{}" }"#,
             r#"Finish { choice: 1, reason: Length, word: "MAX_TOKENS" }"#,
             "Chunk",
         ]
@@ -40,7 +40,7 @@ fn events_are_read() {
     assert_eq!(
         read_data(WIRE, &[r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#]),
         [
-            r#"Refusal { slot: SlotId { item: 0, part: None }, text: "SAFETY" }"#,
+            r#"Refusal { slot: SlotId { item: 0, part: None, index: Own }, text: "SAFETY" }"#,
             "Chunk"
         ]
     );

@@ -139,7 +139,7 @@ fn reasoning_and_blocks_of_other_types() {
             "end 0",
             "Chunk",
             "Chunk",
-            r#"call 2 s web "{\"url\":\"x\"}""#,
+            r#"call 2 - web "{\"url\":\"x\"}""#,
             "Chunk",
             r#"text 3 "first""#,
             "Chunk",

@@ -153,7 +153,7 @@ fn calls_of_all_types_and_other_texts() {
             "nothing",
         ],
         &[
-            r#"call 0 m f """#,
+            r#"call 0 - f """#,
             "Chunk",
             r#"call 0 - - "a""#,
             "Chunk",

@@ -153,7 +153,11 @@ pub(super) fn inner_quotes(plans: &mut PlanList<'_>) {
             .trim_ascii_start();
         // Doubled quotes before a key do not belong to it.
         let is_doubled = token.kind == TokenKind::Key && token.end - token.start == 2;
+        // A bracket and a quote begin an object, and no key has both.
+        let is_opened =
+            token.kind == TokenKind::Key && (content.ends_with("{\"") || content.ends_with("[\""));
         if is_doubled
+            || is_opened
             || token.kind == TokenKind::Key && after.starts_with(':')
             || is_first && after.starts_with([',', ':', '}', ']'])
         {
