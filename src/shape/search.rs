@@ -430,18 +430,27 @@ impl<'t> Search<'t, '_> {
         }
     }
 
-    /// Returns where a cut copy of a root ends, if the text has that root, whole, right after it:
-    /// the copy stops in a string, and the rest of the text begins again as it did.
+    /// Returns where a cut copy of an object ends, if the text ends with that object, whole, right
+    /// after it.
     fn cut_copy(&mut self, at: usize) -> Option<usize> {
         let rest = self.rest(at);
-        let begin = rest.get(..COPY)?;
-        let found = memmem::find(rest.get(1..)?.as_bytes(), begin.as_bytes())? + 1;
+        let key = rest.get(..=memchr(b':', rest.as_bytes())?)?;
+        if !key.starts_with('{') {
+            return None;
+        }
         self.examined += rest.len();
-        let (copy, whole) = rest.split_at_checked(found)?;
-        let mut machine = Machine::new(usize::MAX);
-        let is_cut = machine.feed(copy.as_bytes()).is_ok() && machine.in_string();
-        let is_whole = Raw::root(whole)?.range().end == whole.trim_end_matches(is_space).len();
-        (is_cut && is_whole && walk::is_valid(whole)).then_some(at + found)
+        let is_copy = |start: &usize| {
+            let (cut, whole) = rest.split_at(*start);
+            // Where a value is due the object may be that value.
+            let mut machine = Machine::new(self.options.depth());
+            let is_cut = machine.feed(cut.as_bytes()).is_ok()
+                && (machine.in_string() || machine.feed(b"{").is_err());
+            let value = || Raw::root(whole).filter(|value| walk::is_valid(value.as_str()));
+            let ends = |value: Raw<'_>| is_blank(whole.get(value.range().end..));
+            is_cut && whole.starts_with(cut) && value().is_some_and(ends)
+        };
+        let mut starts = memmem::find_iter(rest.as_bytes(), key).skip(1).take(COPIES);
+        starts.find(is_copy).map(|start| at + start)
     }
 
     /// Returns where to look for further roots after one that can't be repaired: after the bracket
@@ -610,10 +619,9 @@ fn begins_scalar(text: &str) -> bool {
     )
 }
 
-/// Bytes that a root and a cut copy before it begin with.
-// A key and the start of its value: `{"berth": "A`. Fewer occur by chance in a string that quotes
-// JSON.
-const COPY: usize = 12;
+/// Places that may be the start of a whole copy. Each is read to the end of the text.
+// Chosen: a nested object with the same first key is such a place, too.
+const COPIES: usize = 4;
 /// Bytes of a line that are read as the label of a fence.
 const LABEL: usize = 64;
 /// An array of scalars of this length is the root even if an object follows it, as in a stream,
