@@ -757,6 +757,11 @@ fn recorded_cuts_become_whole() {
                 continue;
             }
             let (found, mut expected) = match row["payload"].as_str().unwrap() {
+                // A tool that the server runs is never continued.
+                "args" if before.tool_args[key].id.is_none() => {
+                    assert_eq!(received.outcome.status(), Status::PassedThrough, "{file}");
+                    continue;
+                }
                 "args" => {
                     let mut expected = before.clone();
                     expected.tool_args.get_mut(key).unwrap().args = full.to_owned();
