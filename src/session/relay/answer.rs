@@ -539,7 +539,7 @@ impl RelayedAnswer {
                 transport.first_byte(),
             )),
         };
-        if let Some(at) = call.ends.done_at {
+        if let Some(at) = call.ends.done_at.filter(|_| !call.phase.is_done()) {
             let limit = TimeLimit {
                 name: "settle",
                 time: SETTLE,

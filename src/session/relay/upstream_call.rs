@@ -99,6 +99,11 @@ impl StreamPhase {
         matches!(self, Self::Unread)
     }
 
+    /// Returns whether the answer has ended.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
     /// Returns whether an end of the call is withheld.
     pub(super) fn is_withheld(&self) -> bool {
         matches!(self, Self::Withheld(_))

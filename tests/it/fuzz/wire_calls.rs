@@ -6,13 +6,13 @@
 
 use restitch::internal::relay::Relay;
 use restitch::internal::wire::{Dialect, SlotKind};
-use restitch::session::{Request, Status};
+use restitch::session::{Request, Status, StopReason};
 use serde_json::{Value, json};
 
 use super::continued::{Fault, check_form, read, relay, relayed};
 use restitch_testing::answers::answer;
 use restitch_testing::chat::{DONE, delta};
-use restitch_testing::{Rng, chunks, random_cuts, text_cuts};
+use restitch_testing::{Rng, chunks, is_doubtful_end, random_cuts, text_cuts};
 
 pub(crate) fn check(input: &[u8]) {
     let Some((&[count, at, at_low, fault], text)) = input.split_first_chunk::<4>() else {
@@ -103,6 +103,15 @@ pub(crate) fn check(input: &[u8]) {
         check_form(Dialect::Chat, &body);
     }
     assert_eq!(after.tool_args.len(), before.tool_args.len(), "{context}");
+    if outcome.reason() == Some(StopReason::EarlyEnd) {
+        // The rest of a call has closers only: nobody knows whether more was due.
+        let is_doubtful = before.tool_args.iter().any(|(slot, call)| {
+            let whole = &arguments[slot.trim_start_matches("0.").parse::<usize>().unwrap()];
+            is_doubtful_end(whole, call.args.len())
+        });
+        assert!(is_doubtful, "{context}");
+        return;
+    }
     for (slot, call) in &before.tool_args {
         let whole = &arguments[slot.trim_start_matches("0.").parse::<usize>().unwrap()];
         let expected = if call.args.is_empty() {
